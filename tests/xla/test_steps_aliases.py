@@ -132,3 +132,40 @@ def test_writes_through_an_alias_are_seen_by_the_next_call() -> None:
         return Case(step, args=ones, between=between, look=lambda: looked_at(kept))
 
     agree(build, steps=4)
+
+
+def test_made_in_the_program_and_kept_on_the_host() -> None:
+    def build() -> Case:
+        a, b = nn.Parameter(torch.full((2, 3), 2.0)), nn.Parameter(torch.full((2, 3), 3.0))
+        buffer, layer = torch.zeros(2, 3), nn.Linear(3, 3)
+        optimizer = optim.SGD([a, b], lr=0.1)
+        kept, left = list[Any](), {"state": torch.zeros(2, 3), "output": torch.zeros(2, 3)}
+        layer.register_forward_hook(lambda module, args, out: kept.append(out.detach()))
+
+        def step(x: Any) -> None:
+            left["state"].mul_(0.5)
+            left["output"].mul_(0.5)
+            of_buffer, of_parameter, of_argument = buffer.view(-1), a.detach()[0], x.t()
+            kept.append(of_buffer)
+            kept.append(of_parameter)
+            kept.append(of_argument)
+            buffer.add_(x)
+            (a * x + b).pow(2).sum().backward()
+            of_gradient = a.grad.detach()
+            kept.append(of_gradient)
+            a.grad.mul_(0.5)
+            optimizer.step()
+            computed = (b * x).detach()
+            row = computed[0]
+            kept.append(computed)
+            kept.append(row)
+            left["state"] = computed.detach()
+            left["output"] = layer(x).detach()
+            x.mul_(2)
+
+        def between(turn: int) -> None:
+            kept[-2].mul_(3)  # a row of the same
+
+        return Case(step, args=ones, between=between, look=lambda: looked_at([*kept, *left.values(), a.grad]))
+
+    agree(build, steps=4)

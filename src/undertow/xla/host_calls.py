@@ -22,13 +22,13 @@ from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 from undertow.sparse.coo import make
 from undertow.tree import leaves, map_leaves
-from undertow.xla.cast import Look, Role
 from undertow.xla.errors import CompileError
 from undertow.xla.kept_memory import has_aliases
 from undertow.xla.numbers import Figure
 from undertow.xla.places import held_at, put
 from undertow.xla.props import Prop, Turn
 from undertow.xla.registrations import where_defined
+from undertow.xla.roles import Alias, Look, Role
 from undertow.xla.sparse_parts import Parts, apart, is_sparse, parts_of_sparse
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch
@@ -133,6 +133,8 @@ class HostCall:
         settle((tensor,))
         role = self._cast.role_of(tensor, by_name)
         if role not in self.looks:
+            if isinstance(role, Alias):
+                self._seen(role.owner.kept)  # first, so that the memory holds what it held at the turn
             self.looks[role] = self._look(role)
         return self.looks[role]
 

@@ -18,11 +18,15 @@ import numpy as np
 from undertow._core import TensorCore, wrap
 from undertow.tree import leaves
 from undertow.xla.errors import CompileError
+from undertow.xp import numpy as numpy_xp
+from undertow.xp.device_array import DeviceArray
 
 if TYPE_CHECKING:
-    from undertow.xla.cast import Role
     from undertow.xla.host_calls import HostCall
     from undertow.xla.props import Prop
+    from undertow.xla.roles import Role
+
+Part = tuple[Callable[..., Any], Callable[..., Any]]  # how a view is taken of an array, and put back
 
 
 class WeakMemory:
@@ -52,6 +56,55 @@ def _bytes_of(owner: Any) -> Any:
     return owner.ravel("K").view(np.uint8)
 
 
+def nobody() -> None:
+    """In the place of a weak reference."""
+
+
+class Memory:
+    """A memory that a program computes, on the host: in each call another one, which is there while something holds it."""
+
+    def __init__(self) -> None:
+        self.is_over = False  # whether the trace has left it to a gradient
+        self.begin()
+
+    def begin(self) -> None:
+        """Before a call of the program."""
+        self.array: Callable[[], Any] = nobody
+        self._worn = -1  # the writes up to the value that is in it
+
+    def hold(self, array: Any, writes: int) -> None:
+        """Has it be an array, with the value after so many writes."""
+        self.array, self._worn = WeakMemory(array), writes
+
+    def refresh(self, value: Any, writes: int) -> Any:
+        """Puts a value into it, if anything holds it; the array."""
+        array = self.array()
+        if array is not None and self._worn != writes:
+            array[...] = value
+            self._worn = writes
+        return array
+
+    def take(self, other: Memory) -> None:
+        """Has it be the same as another one, as long as something holds that."""
+        self.array, self._worn = other.array, other._worn
+
+
+def parts_of(array: DeviceArray) -> tuple[DeviceArray, tuple[Part, ...]]:
+    """The whole array of which one is a view, and the steps to it."""
+    steps: list[Part] = []
+    while array._parent is not None:
+        steps.append((array._take, array._put))
+        array = array._parent
+    return array, tuple(reversed(steps))
+
+
+def part_of(whole: Any, parts: tuple[Part, ...]) -> Any:
+    """The view of an array that is taken by these steps."""
+    for take, put in parts:
+        whole = whole.view_by(take, put) if type(whole) is DeviceArray else take(numpy_xp, whole)
+    return whole
+
+
 class Taken:
     """A gradient that takes over the memory of a tensor that hooks were shown, unless something holds that tensor."""
 
@@ -62,7 +115,7 @@ class Taken:
     def decide(self, calls: list[HostCall], props: list[Prop]) -> None:
         """Find out what hooks of this call have kept: `calls` and `props` may hold the tensor, too."""
         if not _is_held(self._shown.present, calls, props):
-            self._gradient.take_memory_of(self._shown)
+            self._gradient.memory.take(self._shown.memory)
         elif self._has_aliases:
             raise CompileError(
                 "undertow.compile: a hook on the host keeps the gradient that it is given, so that .grad is a copy of "

@@ -27,6 +27,7 @@ from undertow.xla.assembling import Assembled
 from undertow.xla.decisions import Answer, Mispredicted
 from undertow.xla.errors import CompileError
 from undertow.xla.host_calls import HostCall, Inside
+from undertow.xla.kept_memory import part_of, parts_of
 from undertow.xla.lending import ALONE, a_copy
 from undertow.xla.numbers import Figure
 from undertow.xla.places import ABSENT, change, put
@@ -392,15 +393,15 @@ class Program(Assembled):
         tensor._array = _part_of(tensor._array, value._array)
         return tensor
 
-    def _renewed_array(self, array: DeviceArray, renewed: dict[int, Any]) -> DeviceArray:
+    def _renewed_array(self, array: DeviceArray, renewed: dict[int, Any]) -> Any:
         """The memory, or the view of it, that a new tensor stands on."""
         if id(array.cell) in self.known_cells:
             return array
-        if array._parent is not None:
-            return self._renewed_array(array._parent, renewed).view_by(array._take, array._put)
+        whole, parts = parts_of(array)
         if id(array.cell) not in renewed:
-            renewed[id(array.cell)] = array.like(array.cell.value)
-        return renewed[id(array.cell)]
+            kept = self.cast.memory_at(array.cell)
+            renewed[id(array.cell)] = whole.like(array.cell.value) if kept is None else kept
+        return part_of(renewed[id(array.cell)], parts)
 
 
 def _wrote(call: HostCall) -> bool:

@@ -343,6 +343,10 @@ class Trace:
         """Whether a tensor was there before the trace, and is part of it."""
         return id(tensor) in self._outside
 
+    def owner_of(self, cell: Cell) -> Any:
+        """The tensor from outside whose memory it is, if it is one's."""
+        return next((tensor for tensor, held in self.adopted if held.cell is cell and held._parent is None), None)
+
     def references_to(self, tensor: Any) -> int:
         """How many references calls on the host have to a tensor that they show."""
         return 0 if self.firing is None else self.firing.cast.references_to(tensor)
