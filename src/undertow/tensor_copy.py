@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from undertow import hooks
 from undertow._core import InferenceStorage, TensorCore, tensor_class, wrap
 from undertow.asking import DisableTorchFunctionSubclass, dispatch_disabled
+from undertow.autograd.node import tensor_hooks_of
 from undertow.autograd.outputs import bump
 from undertow.dtypes import DTYPE_OF
 from undertow.factory_arguments import check_options, has_no_values, made, parse_kind, without_values
@@ -47,6 +49,27 @@ def detach_(input: Any) -> Any:
     return input.detach_()
 
 
+class _FitsGradient:
+    """A hook on what has been given other data: its node computed another shape, and a gradient has to have that one."""
+
+    fits_gradient = True
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+
+    def __call__(self, gradient: Any) -> Any:
+        if gradient is None or gradient._array.shape == self.shape:
+            return None
+        if len(self.shape) <= gradient._array.ndim and all(
+            n in (1, m) for n, m in zip(self.shape[::-1], gradient._array.shape[::-1])
+        ):
+            return gradient.sum_to_size(self.shape)
+        raise RuntimeError(
+            f"Function returned an invalid gradient - got {list(gradient.shape)} but expected shape compatible with "
+            f"{list(self.shape)}: the tensor was given data of another shape after it was computed"
+        )
+
+
 class CopyMethods(TensorCore):
     """Copies, pickles, and other tensors over the same memory."""
 
@@ -76,6 +99,8 @@ class CopyMethods(TensorCore):
             raise RuntimeError("mutating directly with `.data` inside functorch transform is not allowed.")
         if self._requires_grad and not DTYPE_OF[value._array.dtype].is_inexact:
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+        if self._edge is not None and value._array.shape != self._array.shape:
+            hooks.add(tensor_hooks_of(*self._edge), _FitsGradient(self._array.shape), prepend=True)
         self._array = value._array
         if type(value._storage) is InferenceStorage and type(self._storage) is not InferenceStorage:
             self._storage = InferenceStorage()

@@ -358,3 +358,27 @@ def test_gradients_of_softmax_are_steps_of_their_own():
             log(g, second, torch.autograd.grad((second[0] ** 2).sum() + (second[1] ** 3).sum(), [x, v]))
 
     agree(program, requires_grad=False)
+
+
+# What PyTorch's backward computes with one kernel is one node when it is recorded.
+ONE_KERNEL = """g.x.tanh() | g.x.sigmoid() | g.nn.gelu(g.x) | g.nn.gelu(g.x, approximate="tanh") | g.nn.elu(g.x)
+g.nn.leaky_relu(g.x) | g.nn.softplus(g.x) | g.nn.logsigmoid(g.x) | g.nn.hardtanh(g.x) | g.nn.relu6(g.x) | g.nn.selu(g.x)
+g.nn.softshrink(g.x) | g.nn.hardshrink(g.x) | g.nn.prelu(g.x, g.v) | g.nn.glu(g.x) | g.nn.mse_loss(g.x, g.y)
+g.nn.smooth_l1_loss(g.x, g.y) | g.nn.huber_loss(g.x, g.y) | g.nn.nll_loss(g.x, g.index[0]) | g.nn.max_pool2d(g.image, 2)
+g.nn.avg_pool2d(g.image, 2) | g.nn.adaptive_avg_pool2d(g.image, 2) | g.nn.adaptive_max_pool2d(g.image, 2)
+g.nn.interpolate(g.image, scale_factor=2) | g.nn.interpolate(g.image, scale_factor=2, mode="bilinear")
+g.nn.pad(g.image, (1, 1, 1, 1), mode="reflect") | g.nn.pad(g.image, (1, 1, 1, 1), mode="replicate") | g.nn.softmax(g.x, 1)
+g.nn.layer_norm(g.x, (2,)) | g.nn.batch_norm(g.x, None, None, training=True) | g.torch.bmm(g.image[0], g.image[0])
+g.nn.hardswish(g.x) | g.nn.rrelu(g.x) | g.x.log_softmax(1) | g.nn.silu(g.x) | g.nn.relu(g.x)"""
+
+
+@pytest.mark.parametrize("text", [text.strip() for line in ONE_KERNEL.split("\n") for text in line.split("|")])
+def test_nodes_of_recorded_gradients(text):
+    def program(torch):
+        given = Given(torch)
+        result = eval(text, {"g": given})
+        leaves = [given.x, given.y, given.v, given.image]
+        gradients = torch.autograd.grad(result.sum(), leaves, create_graph=True, allow_unused=True)
+        return [None if each is None or each.grad_fn is None else each.grad_fn.name() for each in gradients]
+
+    agree(program)

@@ -78,3 +78,36 @@ def test_what_nodes_are_called() -> None:
         return repr(type(n)), type(n).__module__, repr(n._raw_saved_other or n._raw_saved_self).partition(" at ")[0]
 
     agree(program)
+
+
+def test_other_data_of_what_was_computed() -> None:
+    def program(torch: Any, log: Any) -> None:
+        for shape in ((5,), (3, 3), (1,)):
+            x = torch.ones(3, requires_grad=True)
+            y = x.exp()
+            y.register_hook(lambda gradient: log("hook", gradient))
+            y.retain_grad()
+            y.data = torch.ones(shape)
+            try:
+                y.sum().backward()
+            except RuntimeError as error:
+                log("an invalid gradient" in str(error))
+            log(x.grad, y.grad, y.shape)
+
+    agree(program)
+
+
+def test_bare_nodes_and_the_switch_of_grad_mode() -> None:
+    def program(torch: Any, log: Any) -> None:
+        node = torch.autograd.graph.Node
+        log(sorted(node.__abstractmethods__), isinstance((torch.ones(1, requires_grad=True) * 2).grad_fn, node))
+        torch._C._set_grad_enabled(False)
+        log(torch.is_grad_enabled())
+        torch._C._set_grad_enabled(True)
+        for call in (node, lambda: torch._C._set_grad_enabled(1), lambda: torch.autograd.set_multithreading_enabled(1)):
+            try:
+                call()
+            except TypeError as error:
+                log(str(error)[:35])
+
+    agree(program)

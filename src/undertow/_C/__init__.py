@@ -17,7 +17,7 @@ from undertow.layouts import layout as layout
 from undertow.layouts import memory_format as memory_format
 from undertow.lazy import lazy_names
 from undertow.modes import is_grad_enabled as is_grad_enabled
-from undertow.modes import local
+from undertow.modes import local, set_grad_enabled
 from undertow.overrides import has_torch_function as _has_torch_function
 from undertow.overrides import has_torch_function_unary as _has_torch_function_unary
 from undertow.overrides import has_torch_function_variadic as _has_torch_function_variadic
@@ -54,6 +54,11 @@ _homes["_get_dispatch_stack_at"] = "undertow.utils._python_dispatch:_get_dispatc
 _homes["_len_torch_dispatch_stack"] = "undertow.utils._python_dispatch:_len_torch_dispatch_stack"
 _homes["StorageBase"] = "undertow.storage:UntypedStorage"
 __getattr__, __dir__ = lazy_names(__name__, _homes)
+
+
+def _set_grad_enabled(enabled: bool) -> None:
+    """Whether gradients are recorded from now on."""
+    set_grad_enabled(enabled)
 
 
 def _log_api_usage_once(event: str) -> None:

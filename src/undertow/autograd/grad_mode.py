@@ -51,6 +51,12 @@ class set_multithreading_enabled(_Switch):
 
     name = "multithreading"
 
+    def __init__(self, mode: bool) -> None:
+        if not isinstance(mode, bool):
+            kind = type(mode).__name__
+            raise TypeError(f"set_multithreading_enabled(): argument 'enabled' (position 1) must be bool, not {kind}")
+        super().__init__(mode)
+
 
 class _force_original_view_tracking(_Switch):
     """Whether views of rewritten memory are taken again by their functions rather than by strides."""

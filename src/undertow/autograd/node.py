@@ -180,6 +180,12 @@ def note_origin(node: Node) -> None:
     extras.parent = None if task is None else task.running
 
 
+# What says of nodes that they are some: a bare one cannot be made, nodes of a kind can.
+Node.__abstractmethods__ = frozenset(  # type: ignore[attr-defined]
+    "_input_metadata _register_hook_dict _sequence_nr metadata name next_functions register_hook register_prehook".split()
+)
+
+
 def tensor_hooks_of(node: Node, output_nr: int) -> OrderedDict[int, hooks.Hook]:
     """The hooks on one output of a node, for adding to."""
     own = node._tensor_hooks

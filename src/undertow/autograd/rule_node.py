@@ -11,10 +11,10 @@ from undertow import errors
 from undertow._core import TensorCore, wrap
 from undertow.autograd.node import Edge, Node, wanted_spec
 from undertow.autograd.saved import Freed, SavedTensor, SavedValue
-from undertow.autograd.shown_names import DERIVED, KEPT, WHOLE
+from undertow.autograd.shown_names import DERIVED, KEPT, ONE_KERNEL, WHOLE
 from undertow.autograd.specialise import can_specialise, specialised_run
 from undertow.dtypes import DTYPE_OF
-from undertow.modes import special
+from undertow.modes import local, special
 from undertow.rules.rule import Gradient, Rule, Spec
 from undertow.xp.device_array import DeviceArray
 
@@ -66,6 +66,7 @@ class RuleNode(Node):
             found = special.dispatcher.gradients(self, g, needs)
             if found is not None:
                 return found
+        begun = next(local.modes.sequence) if xp.RECORDED and rule.node_name in ONE_KERNEL else 0
         saved = self.unpack(xp.RECORDED)
         if rule.hidden and xp.RECORDED:
             saved = self._recompute_hidden(xp, saved)
@@ -105,6 +106,10 @@ class RuleNode(Node):
                 None if r is None or spec is None else fit(xp, r, spec)
                 for r, spec in zip(results, specs)
             ])
+        if xp.RECORDED and rule.node_name in ONE_KERNEL:
+            for result in results:
+                if result is not None and result._edge is not None and result._edge[0]._order > begun:
+                    _rename(result._edge[0], rule.node_name.replace("Backward0", "BackwardBackward0"))
         return results
 
     def _input_specs(self, outputs: list[Spec]) -> Sequence[Spec | None]:
@@ -135,6 +140,18 @@ class RuleNode(Node):
     def _release(self, freed: Freed) -> None:
         if self.saved:
             self.saved = freed
+
+
+_renamed: dict[tuple[type, str], type] = {}
+
+
+def _rename(node: Any, name: str) -> None:
+    """Gives a node the name of the kernel that computes its gradient in one step in PyTorch."""
+    kind = type(node)
+    if kind.__name__ != name:
+        if (kind, name) not in _renamed:
+            _renamed[kind, name] = type(name, (kind,), {"__slots__": (), "__module__": "builtins"})
+        node.__class__ = _renamed[kind, name]
 
 
 class MultiOutputNode(RuleNode):

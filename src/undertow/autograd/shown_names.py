@@ -235,3 +235,19 @@ DERIVED: dict[str, dict[str, Callable[[Any], Any]]] = {
         "mat2_sym_strides": lambda node: _strides(node, 1),
     },
 }
+
+# Nodes whose gradient PyTorch computes with one kernel: recorded, it is one node, and here it carries that node's name.
+ONE_KERNEL = frozenset(
+    [
+        f"{name}Backward0"
+        for name in (
+            "Tanh Sigmoid Gelu Elu LeakyRelu Softplus LogSigmoid Hardtanh Hardswish Softshrink Hardshrink PreluKernel Glu "
+            "RreluWithNoise RreluWithNoise_ MaxPool2DWithIndices MaxPool3DWithIndices AvgPool2D AvgPool3D "
+            "AdaptiveAvgPool2D AdaptiveAvgPool3D AdaptiveMaxPool2D AdaptiveMaxPool3D FractionalMaxPool2D "
+            "FractionalMaxPool3D NativeLayerNorm NativeBatchNorm MseLoss SmoothL1Loss HuberLoss NllLoss NllLoss2D "
+            "ReflectionPad1D ReflectionPad2D ReflectionPad3D ReplicationPad1D ReplicationPad2D ReplicationPad3D "
+            "GridSampler2D GridSampler3D UpsampleNearest1D UpsampleNearest2D UpsampleNearest3D UpsampleLinear1D "
+            "UpsampleBilinear2D UpsampleTrilinear3D UpsampleBicubic2D EmbeddingBag"
+        ).split()
+    ]
+)

@@ -19,6 +19,8 @@ def matmul(x: Any, y: Any) -> Any:
     a, b = x._array.ndim, y._array.ndim
     if a == 2 == b:
         return apply(linalg.mm, x, y, flipped=(False, False))
+    if a == 3 == b and x._array.shape[0] == y._array.shape[0]:
+        return apply(linalg.bmm, x, y, flipped=(False, False))
     if b == 1:
         return apply(linalg.dot if a == 1 else linalg.mv, x, y)
     return apply(linalg.product, x, y)
