@@ -29,6 +29,7 @@ import numpy as np
 from tests.xla.twins import differences
 
 CALLS = 5
+WIDE = 100_000  # seeds from here on: see `wide_steps`
 
 PRELUDE = """
 import collections, functools
@@ -102,11 +103,20 @@ OPTIMIZERS = [  # a large eps: a gradient that is nothing but rounding errors mu
     "Adam(model.parameters(), lr=0.01, eps=0.1)",
 ]  # fmt: skip
 SCHEDULERS = ["StepLR(optimizer, 2)", "ExponentialLR(optimizer, 0.9)"]
+STATE = ("LOG", "KEPT", "OUT", "COUNT", "PHASE", "S", "TALLY", "RECENT", "SEEN", "CFG", "scale")
 RETURNS = ["return loss", "return loss.item()", "return loss, y.detach()", "return {'loss': loss.detach()}", "pass"]
 
 
 class Writer:
     """Write the source of one program."""
+
+    prelude, effect_choices, change_choices, between_choices = PRELUDE, EFFECTS, CHANGES, BETWEEN
+    layers, optimizers, schedulers = LAYERS, OPTIMIZERS, SCHEDULERS
+    forwards: Sequence[str] = ["y = model(x)"]
+    backwards: Sequence[str] = ["loss.backward()"]
+    declared: Sequence[str] = ("COUNT",)  # globals that statements of hooks and of the step set
+    rebound = "COUNT, PHASE, note"  # those that changes between calls do
+    state: Sequence[str] = STATE
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -116,6 +126,10 @@ class Writer:
     def pick(self, choices: Sequence[str]) -> str:
         return self.random.choice(choices)
 
+    def pick_lines(self, choices: Sequence[str]) -> list[str]:
+        """Pick statements, which may take several lines; no draw is made where there is no choice."""
+        return (choices[0] if len(choices) == 1 else self.pick(choices)).split("\n")
+
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability
 
@@ -124,16 +138,18 @@ class Writer:
         return f"{prefix}{self.names}"
 
     def effects(self, tensor: str, most: int) -> list[str]:
-        chosen = [self.pick(EFFECTS) for _ in range(self.random.randrange(most + 1))]
-        return [each.replace("{t}", tensor).replace("{i}", self.name("e")) for each in chosen]
+        chosen = [self.pick(self.effect_choices) for _ in range(self.random.randrange(most + 1))]
+        filled = [each.replace("{t}", tensor).replace("{i}", self.name("e")) for each in chosen]
+        return [line for each in filled for line in each.split("\n")]
 
     def change(self, tensor: str) -> str:
-        return self.pick(CHANGES).format(t=tensor)
+        return self.pick(self.change_choices).format(t=tensor)
 
     def function(self, head: str, body: list[str]) -> str:
         lines = [line.split("; ") for line in body]
-        declared = ["global COUNT"] if any(each[0] == "global COUNT" for each in lines) else []
-        plain = [statement for each in lines for statement in each if statement != "global COUNT"]
+        marks = [f"global {name}" for name in self.declared]
+        declared = [mark for mark in marks if any(each[0] == mark for each in lines)]
+        plain = [statement for each in lines for statement in each if statement not in marks]
         return f"def {head}:\n" + "".join(f"    {line}\n" for line in [*declared, *plain] or ["pass"])
 
     # Hooks: the source of a function, and the expression that registers it.
@@ -205,10 +221,10 @@ class Writer:
     # The parts of the program.
 
     def model(self) -> str:
-        middle = self.pick(LAYERS)
+        middle = self.pick(self.layers)
         text = f"model = nn.Sequential(nn.Linear(2, 3), {middle}, nn.Linear(3, 2))\nscale = torch.tensor(0.5)\n"
-        text += f"optimizer = torch.optim.{self.pick(OPTIMIZERS)}\n"
-        scheduler = f"torch.optim.lr_scheduler.{self.pick(SCHEDULERS)}" if self.chance(0.2) else "None"
+        text += f"optimizer = torch.optim.{self.pick(self.optimizers)}\n"
+        scheduler = f"torch.optim.lr_scheduler.{self.pick(self.schedulers)}" if self.chance(0.2) else "None"
         return text + f"scheduler = {scheduler}\n"
 
     def step(self, scheduled: bool) -> str:
@@ -216,7 +232,7 @@ class Writer:
         zero = self.pick(["optimizer.zero_grad()", "optimizer.zero_grad()", "optimizer.zero_grad(set_to_none=False)",
                           "if COUNT % 2 == 0: optimizer.zero_grad()", "model.zero_grad()", ""])  # fmt: skip
         body += [zero] if zero else []
-        body.append("y = model(x)")
+        body += self.pick_lines(self.forwards)
         if self.chance(0.2):
             name, text, _ = self.gradient_hook()
             body += [*text.rstrip().split("\n"), f"y.register_hook({name})"]
@@ -227,7 +243,7 @@ class Writer:
         if self.chance(0.1):
             body.append("KEPT.append(loss)")
         body += self.effects("loss", 1)
-        body.append("loss.backward()")
+        body += self.pick_lines(self.backwards)
         body += self.effects("loss", 1)
         if self.chance(0.2):
             body.append("nn.utils.clip_grad_norm_(model.parameters(), 0.3)")
@@ -241,7 +257,7 @@ class Writer:
         return self.function("step(x)", body)
 
     def program(self) -> str:
-        text = PRELUDE + self.model()
+        text = self.prelude + self.model()
         lines: list[str] = []
         for _ in range(self.random.randrange(4)):
             _, source, registration = self.hook()
@@ -259,8 +275,8 @@ class Writer:
                 elif kind < 0.6 and self.handles:
                     changes.append(f"HANDLES[{self.pick(self.handles)!r}].remove()")
                 else:
-                    changes.append(self.pick(BETWEEN))
-            text += self.function(f"between{call}()", ["global COUNT, PHASE, note", *changes])
+                    changes += self.pick(self.between_choices).split("; ")
+            text += self.function(f"between{call}()", [f"global {self.rebound}", *changes])
         return text
 
 
@@ -275,6 +291,8 @@ def look(value: Any, torch: Any) -> Any:
         return {str(key): look(each, torch) for key, each in value.items()}
     if isinstance(value, set):
         return sorted(value)
+    if type(value).__name__ in ("Record", "SimpleNamespace", "Meter"):
+        return look(vars(value), torch)
     if isinstance(value, (list, tuple, collections.deque)):
         return [look(each, torch) for each in value]
     if type(value).__name__ == "Config":
@@ -282,41 +300,46 @@ def look(value: Any, torch: Any) -> Any:
     return value
 
 
-STATE = ("LOG", "KEPT", "OUT", "COUNT", "PHASE", "S", "TALLY", "RECENT", "SEEN", "CFG", "scale")
-
-
-def run(source: str, name: str, torch: Any, compiled: bool) -> list[Any]:
-    """What can be seen after each call; an exception ends the list, as its class."""
+def run(source: str, name: str, torch: Any, compiled: bool, shown: Sequence[str] = STATE) -> list[Any]:
+    """What can be seen after each call; an exception that is not the program's own ends the list."""
     torch.manual_seed(0)
     world: dict[str, Any] = {"torch": torch, "__name__": "fuzzed"}
-    exec(compile(source, name, "exec"), world)
+    exec(compile(source, name, "exec", dont_inherit=True), world)
     step = torch.compile(world["step"]) if compiled else world["step"]
     seen: list[Any] = []
+    try:
+        _run_calls(world, step, torch, shown, seen)
+    except Exception as error:
+        seen.append(error)
+    finally:
+        for handle in world["HANDLES"].values():  # some hang on all modules
+            handle.remove()
+    return seen
+
+
+def _run_calls(world: dict[str, Any], step: Any, torch: Any, shown: Sequence[str], seen: list[Any]) -> None:
     for call in range(CALLS):
         printed = io.StringIO()
+        result: Any
         try:
             with contextlib.redirect_stdout(printed):
                 result = step(torch.randn(3, 2))
-        except Exception as error:
-            seen.append(error)
-            return seen
+        except ValueError as error:  # which hooks raise
+            result = f"raised {error}"
         model, optimizer = world["model"], world["optimizer"]
-        state = {key: look(world[key], torch) for key in STATE}
+        state = {key: look(world[key], torch) for key in shown}
         seen.append({
             "result": look(result, torch), "printed": printed.getvalue(), "state": state,
             "model": look([*model.parameters(), *model.buffers()], torch), "optimizer": look(optimizer.state_dict(), torch),
             "random": torch.get_rng_state().numpy().copy(),
         })  # fmt: skip
         if call < CALLS - 1:
-            try:
-                world[f"between{call}"]()
-            except Exception as error:
-                seen.append(error)
-                return seen
-    return seen
+            world[f"between{call}"]()
 
 
-def compare(expected: list[Any], found: list[Any], refusal: type[Exception]) -> tuple[str, str]:
+def compare(
+    expected: list[Any], found: list[Any], refusal: type[Exception], tolerance: float = 2e-3
+) -> tuple[str, str]:
     """The class of outcome, and the first differences."""
     for call, (a, b) in enumerate(zip(expected, found)):
         if isinstance(b, refusal):
@@ -324,7 +347,7 @@ def compare(expected: list[Any], found: list[Any], refusal: type[Exception]) -> 
         if isinstance(a, Exception) or isinstance(b, Exception):
             same = type(a) is type(b) or type(a).__name__ == type(b).__name__
             return ("both raise", str(a)) if same else ("DIFFERENT ERROR", f"call {call}: {str(a)[:300]!r} and {b!r}"[:900])
-        differing = differences(a, b, f"call {call} ", tolerance=2e-3)
+        differing = differences(a, b, f"call {call} ", tolerance=tolerance)
         if differing:
             return "SILENT", "\n    ".join(differing[:4])
     return "same", ""
@@ -332,16 +355,26 @@ def compare(expected: list[Any], found: list[Any], refusal: type[Exception]) -> 
 
 def check(seed: int, with_torch: bool = False) -> tuple[str, str]:
     """Run the program of a seed on all engines."""
-    return check_source(Writer(seed).program(), f"<step {seed}>", with_torch)
+    writer = writer_of(seed)
+    return check_source(writer.program(), f"<step {seed}>", with_torch, writer.state)
 
 
-def shrink(source: str, outcome: str) -> str:
+def writer_of(seed: int) -> Writer:
+    """Return what writes the program of a seed. From WIDE on, programs have more kinds of everything."""
+    if seed < WIDE:
+        return Writer(seed)
+    from tests.xla.wide_steps import Wide
+
+    return Wide(seed)
+
+
+def shrink(source: str, outcome: str, shown: Sequence[str] = STATE) -> str:
     """Leave lines out of a program as long as its outcome stays what it is."""
     lines, place = source.split("\n"), len(source.split("\n")) - 1
     while place >= 0:
         fewer = lines[:place] + ["    pass" if lines[place].startswith("    ") else ""] + lines[place + 1 :]
         try:
-            same = fewer != lines and check_source("\n".join(fewer), "<shrunk>", False)[0] == outcome
+            same = fewer != lines and check_source("\n".join(fewer), "<shrunk>", False, shown)[0] == outcome
         except Exception:  # what is left is no program
             same = False
         lines = fewer if same else lines
@@ -349,23 +382,24 @@ def shrink(source: str, outcome: str) -> str:
     return "\n".join(line for line in lines if line.strip() not in ("", "pass") or line.startswith("def"))
 
 
-def check_source(source: str, name: str, with_torch: bool) -> tuple[str, str]:
+def check_source(source: str, name: str, with_torch: bool, shown: Sequence[str] = STATE) -> tuple[str, str]:
     """Run one program on all engines."""
     import undertow
     from undertow.xla import CompileError
 
+    tolerance = 5e-2 if "bfloat16" in source else 2e-3
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     try:
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
-            eager = run(source, name, undertow, False)
+            eager = run(source, name, undertow, False, shown)
             if with_torch:
                 import torch
 
-                outcome = compare(run(source, name, torch, False), eager, CompileError)
+                outcome = compare(run(source, name, torch, False, shown), eager, CompileError, tolerance)
                 if outcome[0] in ("SILENT", "DIFFERENT ERROR"):
                     return f"eager {outcome[0]}", outcome[1]
-            outcome = compare(eager, run(source, name, undertow, True), CompileError)
+            outcome = compare(eager, run(source, name, undertow, True, shown), CompileError, tolerance)
             uncompiled = [str(each.message) for each in warned if "as it is written" in str(each.message)]
             return ("not compiled", uncompiled[0]) if outcome[0] == "same" and uncompiled else outcome
     finally:
@@ -389,7 +423,7 @@ def main() -> None:
     reasons: collections.Counter[str] = collections.Counter()
     for seed in range(options.first, options.last):
         if options.source:
-            print(Writer(seed).program())
+            print(writer_of(seed).program())
         kind, detail = check(seed, options.torch)
         outcomes[kind] += 1
         if kind == "refused":
@@ -397,7 +431,7 @@ def main() -> None:
         if kind.isupper() or kind.startswith("eager"):
             print(f"{seed}: {kind}\n    {detail}", flush=True)
             if options.shrink:
-                print(shrink(Writer(seed).program(), kind), flush=True)
+                print(shrink(writer_of(seed).program(), kind, writer_of(seed).state), flush=True)
     for reason, count in reasons.most_common(25):
         print(f"{count:5} {reason}")
     print(dict(outcomes))

@@ -6,6 +6,7 @@ the step changes after its turn, and the step may not read what it changes.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Container, Iterable
 from types import CellType
 from typing import Any, TypeVar
@@ -75,10 +76,10 @@ class Hosting:
         self.stand_ins: dict[Place, Any] = {}  # what the trace finds in places that are inputs of the program
 
     def _find_state(self, effects: Effects) -> None:
-        """What a module, an optimizer or a leaf holds is state of the step, also if only a hook reaches it."""
+        """What a module, an optimizer or a tensor holds is state of the step, also if only a hook reaches it."""
         if self.known is None:
             return
-        held = [(each, read.name) for read in (*effects.holds, *effects.reads) for each in leaves(read.get())]
+        held = [(each, read.name) for read in (*effects.holds, *effects.reads) for each in _parts(read.get())]
         new = [(each, name) for each, name in held if _has_state(each) and id(each) not in self.known]
         if new:
             self.plan.roots += new
@@ -313,12 +314,18 @@ def _is_computed(value: Any) -> bool:
     return isinstance(value, TensorCore) and type(value._array) is DeviceArray and not Watch.trace.is_from_outside(value)
 
 
+def _parts(value: Any) -> list[Any]:
+    """What a container holds, however deep, or the value itself."""
+    if isinstance(value, (deque, set, frozenset)):
+        return [part for each in value for part in _parts(each)]
+    return leaves(value)
+
+
 def _has_state(value: Any) -> bool:
     if not isinstance(value, TensorCore):
         return isinstance(value, (Module, Optimizer))
-    if value._is_strided and type(value._array) is DeviceArray and is_traced(value._array.value):  # the step has made it
-        return False
-    return value._requires_grad and value._edge is None and value._view is None
+    made = value._is_strided and type(value._array) is DeviceArray and is_traced(value._array.value)  # by the step
+    return not made
 
 
 def _nothing() -> None:
