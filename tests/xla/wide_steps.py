@@ -70,44 +70,55 @@ def unpack(x):
 EFFECTS = [
     *step_fuzzer.EFFECTS, "RECORD.n += 1", "RECORD.values.append({t}.mean().item())", "RECORD.last = {t}.detach()",
     "LOG.append(RECORD.n)", 'GROUPS["{i}"].append({t}.sum().item())', 'GROUPS["{i}"]', "NUMBERS[0] += 1",
-    "NUMBERS[1] = {t}.mean().item()", "LOG.append(float(NUMBERS[0]))", "METER.update({t}.mean().item())", "METER.update(1.0)",
-    "LOG.append(METER.mean)", "LOG.append(METER.count)", "SPACE.last = {t}.detach()", "SPACE.n += 1", "SPACE.new{i} = SPACE.n",
-    "SLOTTED.n += 1", "SLOTTED.last = {t}.detach()", "LOG.append(SLOTTED.n)", "bump()", "LOG.append(count())",
-    'ORDERED["{i}"] = len(LOG)', 'ORDERED.move_to_end("a")', "LOG.append([*ORDERED])", 'LOG.insert(0, "{i}")', "LOG and LOG.pop()",
-    "RECENT.rotate(1)", "LOG.append([*RECENT])", 'S.pop("last", None)', 'S["last"] = S["n"]', 'S.update(last={t}.detach())',
+    "NUMBERS[1] = {t}.mean().item()", "LOG.append(float(NUMBERS[0]))", "METER.update({t}.mean().item())",
+    "METER.update(1.0)", "LOG.append(METER.mean)", "LOG.append(METER.count)", "SPACE.last = {t}.detach()",
+    "SPACE.n += 1", "SPACE.new{i} = SPACE.n", "SLOTTED.n += 1", "SLOTTED.last = {t}.detach()",
+    "LOG.append(SLOTTED.n)", "bump()", "LOG.append(count())", 'ORDERED["{i}"] = len(LOG)', 'ORDERED.move_to_end("a")',
+    "LOG.append([*ORDERED])", 'LOG.insert(0, "{i}")', "LOG and LOG.pop()", "RECENT.rotate(1)",
+    "LOG.append([*RECENT])", 'S.pop("last", None)', 'S["last"] = S["n"]', 'S.update(last={t}.detach())',
     "global HISTORY; HISTORY = (*HISTORY[-3:], COUNT)", "global BEST; BEST = max(BEST, {t}.abs().max().item())",
     "global BEST; BEST += 0.5", "LOG.append(BEST)", "LOG.append(HISTORY)", "for key in [*S]: LOG.append(key)",
     'try: limited("{i}", 3)\nexcept ValueError: LOG.append("caught {i}")', "LOG.append({t}.grad_fn is None)",
-    'LOG.append(({t}.is_leaf, {t}.dtype == torch.float32))', "LOG.append(tuple({t}.shape)[::-1])", "LOG[-2:] = [S['n']]",
-    'vars(SPACE)["n"] = 3', 'setattr(RECORD, "n", COUNT)', "KEPT.append(({t}.detach(), S['n']))", 'LOG.append({**S, "last": 0})',
-    "OUT.clear()", 'OUT["{i}"] = [{t}.detach().sum()]', "LOG.append(sorted(OUT))", "SEEN.clear()", "del LOG[:1]", "RECORD.values = []",
-    "LOG.append(model.training)", "LOG.append(optimizer.param_groups[0]['lr'])", "LOG.append(len(optimizer.state))",
-    "LOG.append(torch.is_grad_enabled())", 'LOG.append(("{i}", scale.item()))', "scale.data.mul_(0.9)",
+    'LOG.append(({t}.is_leaf, {t}.dtype == torch.float32))', "LOG.append(tuple({t}.shape)[::-1])",
+    "LOG[-2:] = [S['n']]", 'vars(SPACE)["n"] = 3', 'setattr(RECORD, "n", COUNT)',
+    "KEPT.append(({t}.detach(), S['n']))", 'LOG.append({**S, "last": 0})', "OUT.clear()",
+    'OUT["{i}"] = [{t}.detach().sum()]', "LOG.append(sorted(OUT))", "SEEN.clear()", "del LOG[:1]",
+    "RECORD.values = []", "LOG.append(model.training)", "LOG.append(optimizer.param_groups[0]['lr'])",
+    "LOG.append(len(optimizer.state))", "LOG.append(torch.is_grad_enabled())", 'LOG.append(("{i}", scale.item()))',
+    "scale.data.mul_(0.9)",
 ]  # fmt: skip
 CHANGES = [
     *step_fuzzer.CHANGES, "{t} * (RECORD.n % 2 + 1)", "{t} * (1 + float(NUMBERS[0]))", "{t} / (1 + count())",
-    "{t} * (0.5 if SPACE.n > 2 else 1)", "{t} * (1 + SLOTTED.n)", "{t} + BEST", "{t} * len(HISTORY)", "{t} * (1 + METER.count)",
-    "{t} * torch.rand(())", "torch.dropout({t}, 0.3, True)", "{t}.to(torch.float64).to({t}.dtype)", "{t}.masked_fill({t} > 1, 0)",
+    "{t} * (0.5 if SPACE.n > 2 else 1)", "{t} * (1 + SLOTTED.n)", "{t} + BEST", "{t} * len(HISTORY)",
+    "{t} * (1 + METER.count)", "{t} * torch.rand(())", "torch.dropout({t}, 0.3, True)",
+    "{t}.to(torch.float64).to({t}.dtype)", "{t}.masked_fill({t} > 1, 0)",
     "({t} + KEPT[0].mean()) if KEPT and isinstance(KEPT[0], torch.Tensor) else {t}", "{t} * scale.detach() + S['n']",
 ]  # fmt: skip
 BETWEEN = [
-    *step_fuzzer.BETWEEN, "RECORD.n = 5", "RECORD.values.clear()", "RECORD = Record(2)", "GROUPS.clear()", "NUMBERS[:] = 2",
-    "NUMBERS = np.ones(3)", "METER.total = 1.0", "METER = Meter()", "Meter.update = lambda self, value: None", "SPACE.n = 7",
-    "SLOTTED.n = 3", "bump()", "BUMPS.clear()", "ORDERED.clear(); ORDERED.update(a=0)", "HISTORY = (1, 2)", "BEST = 0.25",
+    *step_fuzzer.BETWEEN, "RECORD.n = 5", "RECORD.values.clear()", "RECORD = Record(2)", "GROUPS.clear()",
+    "NUMBERS[:] = 2", "NUMBERS = np.ones(3)", "METER.total = 1.0", "METER = Meter()",
+    "Meter.update = lambda self, value: None", "SPACE.n = 7", "SLOTTED.n = 3", "bump()", "BUMPS.clear()",
+    "ORDERED.clear(); ORDERED.update(a=0)", "HISTORY = (1, 2)", "BEST = 0.25",
     "optimizer.param_groups[0]['weight_decay'] = 0.1", "optimizer.param_groups[0]['lr'] *= 0.5", "TIMES.clear()",
     "optimizer.add_param_group({'params': [nn.Parameter(torch.ones(2))], 'lr': 0.5})", "model.requires_grad_(False)",
     "model.requires_grad_(True)", "model[1] = nn.Sigmoid()", "model.append(nn.Tanh())", "scale = torch.tensor(0.3)",
     "model = copy.deepcopy(model); optimizer = torch.optim.SGD(model.parameters(), lr=0.05)",
     "optimizer = torch.optim.SGD(model.parameters(), lr=0.05)", "optimizer.state.clear()", "model[0].bias = None",
     "model[2].weight = nn.Parameter(torch.ones(2, 3) * 0.1)", "model[2].weight.data.zero_()", "model.zero_grad()",
-    "model[0].eval()", "S.clear(); S.update(n=1, sum=0.0, factor=0.5, last=None, names=[])", "LOG = []", "KEPT = []", "OUT = {}",
-    "CFG = Config()", "Config.gain = 0.1", "scheduler and scheduler.step()", "torch.rand(2)", "model[0].weight.grad *= 2",
-    "for p in model.parameters(): p.grad = None", "for p in model.parameters(): p.grad = torch.zeros_like(p)",
-    "state = copy.deepcopy(model.state_dict()); model.load_state_dict(state)", "SPACE.last = None", "S['last'] = scale",
+    "model[0].eval()", "S.clear(); S.update(n=1, sum=0.0, factor=0.5, last=None, names=[])", "LOG = []", "KEPT = []",
+    "OUT = {}", "CFG = Config()", "Config.gain = 0.1", "scheduler and scheduler.step()", "torch.rand(2)",
+    "model[0].weight.grad *= 2", "for p in model.parameters(): p.grad = None",
+    "for p in model.parameters(): p.grad = torch.zeros_like(p)",
+    "state = copy.deepcopy(model.state_dict()); model.load_state_dict(state)", "SPACE.last = None",
+    "S['last'] = scale",
 ]  # fmt: skip
-MIDDLES = [*step_fuzzer.LAYERS, "nn.Identity()", "nn.GELU()", "nn.Sequential(nn.Tanh(), nn.Dropout(0.2))", "nn.GroupNorm(3, 3)"]
+MIDDLES = [
+    *step_fuzzer.LAYERS, "nn.Identity()", "nn.GELU()", "nn.Sequential(nn.Tanh(), nn.Dropout(0.2))",
+    "nn.GroupNorm(3, 3)",
+]  # fmt: skip
 OPTIMIZERS = [
-    *step_fuzzer.OPTIMIZERS, "AdamW(model.parameters(), lr=0.01, eps=0.1)", "RMSprop(model.parameters(), lr=0.01, eps=0.1)",
+    *step_fuzzer.OPTIMIZERS, "AdamW(model.parameters(), lr=0.01, eps=0.1)",
+    "RMSprop(model.parameters(), lr=0.01, eps=0.1)",
     "SGD([{'params': model[0].parameters(), 'lr': 0.05}, {'params': model[2].parameters()}], lr=0.1)",
 ]  # fmt: skip
 SCHEDULERS = [
@@ -115,18 +126,26 @@ SCHEDULERS = [
     "LinearLR(optimizer, 0.5, total_iters=3)", "OneCycleLR(optimizer, 0.2, total_steps=20)",
 ]  # fmt: skip
 FORWARD = [
-    "y = model(x)", "y = model(x)", "y = model(x)", "y = model(x) + model(x * 2)", "with torch.autograd.graph.saved_tensors_hooks(pack, unpack): y = model(x)",
-    "with torch.autocast('cpu', torch.bfloat16): y = model(x).float()", "with torch.no_grad(): quiet = model(x)\ny = model(x) - quiet",
-    "with torch.inference_mode(): quiet = model(x).sum().item()\ny = model(x)", "model.eval()\nquiet = model(x).detach()\nmodel.train()\ny = model(x) + quiet",
-    "y = torch.utils.checkpoint.checkpoint(model, x, use_reentrant=False)", "x = x.clone().requires_grad_(True)\ny = model(x)",
-    "with torch.set_grad_enabled(COUNT % 2 == 0 or True): y = model(x)", "h = model[0](x)\nh.retain_grad()\ny = model[2](model[1](h))",
+    "y = model(x)", "y = model(x)", "y = model(x)", "y = model(x) + model(x * 2)",
+    "with torch.autograd.graph.saved_tensors_hooks(pack, unpack): y = model(x)",
+    "with torch.autocast('cpu', torch.bfloat16): y = model(x).float()",
+    "with torch.no_grad(): quiet = model(x)\ny = model(x) - quiet",
+    "with torch.inference_mode(): quiet = model(x).sum().item()\ny = model(x)",
+    "model.eval()\nquiet = model(x).detach()\nmodel.train()\ny = model(x) + quiet",
+    "y = torch.utils.checkpoint.checkpoint(model, x, use_reentrant=False)",
+    "x = x.clone().requires_grad_(True)\ny = model(x)",
+    "with torch.set_grad_enabled(COUNT % 2 == 0 or True): y = model(x)",
+    "h = model[0](x)\nh.retain_grad()\ny = model[2](model[1](h))",
 ]  # fmt: skip
 BACKWARD = [
     "loss.backward()", "loss.backward()", "loss.backward()", "loss.backward(retain_graph=True)\nloss.backward()",
-    "for p, g in zip(model.parameters(), torch.autograd.grad(loss, [*model.parameters()], allow_unused=True)): p.grad = g",
-    "gs = torch.autograd.grad(loss, [model[0].weight, model[2].weight], create_graph=True)\n(loss + sum(g.pow(2).sum() for g in gs)).backward()",
-    "(loss * 0.5).backward()\nmodel(x).sum().backward()", "y.backward(torch.ones_like(y) * 0.1)", "if COUNT < 3: loss.backward()",
-    "torch.autograd.backward([loss, y.mean()])", "model[2].requires_grad_(False)\nloss.backward()\nmodel[2].requires_grad_(True)",
+    'for p, g in zip(model.parameters(), torch.autograd.grad(loss, [*model.parameters()], '
+    'allow_unused=True)): p.grad = g',
+    'gs = torch.autograd.grad(loss, [model[0].weight, model[2].weight], create_graph=True)\n'
+    '(loss + sum(g.pow(2).sum() for g in gs)).backward()',
+    "(loss * 0.5).backward()\nmodel(x).sum().backward()", "y.backward(torch.ones_like(y) * 0.1)",
+    "if COUNT < 3: loss.backward()", "torch.autograd.backward([loss, y.mean()])",
+    "model[2].requires_grad_(False)\nloss.backward()\nmodel[2].requires_grad_(True)",
 ]  # fmt: skip
 
 
@@ -137,7 +156,9 @@ class Wide(step_fuzzer.Writer):
     layers, optimizers, schedulers, forwards, backwards = MIDDLES, OPTIMIZERS, SCHEDULERS, FORWARD, BACKWARD
     declared = ("COUNT", "HISTORY", "BEST")
     rebound = "COUNT, PHASE, note, RECORD, NUMBERS, METER, HISTORY, BEST, scale, model, optimizer, LOG, KEPT, OUT, CFG"
-    state = (*step_fuzzer.STATE, "TIMES", "HISTORY", "BEST", "GROUPS", "ORDERED", "NUMBERS", "SPACE", "RECORD", "METER", "BUMPS")
+    state = (
+        *step_fuzzer.STATE, "TIMES", "HISTORY", "BEST", "GROUPS", "ORDERED", "NUMBERS", "SPACE", "RECORD", "METER", "BUMPS",
+    )  # fmt: skip
 
     def hook(self) -> tuple[str, str, str]:
         kind = self.random.randrange(10)
@@ -194,7 +215,8 @@ class Wide(step_fuzzer.Writer):
         if self.chance(0.5):
             body = "        self.n += 1\n        self.last = g.detach()\n        LOG.append(self.n)\n"
         text = f"class {name.title()}:\n    def __init__(self):\n        self.n, self.seen, self.last = 0, [], None\n"
-        text += f"    def __call__(self, g):\n{body}    def other(self, scaled, g):\n        self.n += 1\n        return g * scaled\n"
+        text += f"    def __call__(self, g):\n{body}"
+        text += "    def other(self, scaled, g):\n        self.n += 1\n        return g * scaled\n"
         text += f"{name} = {name.title()}()\n"
         given = self.pick([name, f"{name}.__call__", f"functools.partial({name}.other, 0.5)"])
         return name, text, self._on_tensor(given)
