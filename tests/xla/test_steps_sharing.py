@@ -212,3 +212,72 @@ def test_gradients_that_come_to_share_their_memory(changes: Any) -> None:
         )  # fmt: skip
 
     agree(build, steps=5)
+
+
+def exchanged(a: Any, b: Any) -> None:
+    a.data, b.data = b.data, a.data
+
+
+def turned(*tensors: Any) -> None:
+    held = [each.data for each in tensors]
+    for each, other in zip(tensors, [*held[1:], held[0]]):
+        each.data = other
+
+
+def exchanged_and_written(a: Any, b: Any) -> None:
+    a.data, b.data = b.data, a.data
+    a.add_(1)
+
+
+@pytest.mark.parametrize("exchange", [exchanged, turned, exchanged_and_written])
+def test_tensors_exchange_their_memory(exchange: Any) -> None:
+    def build() -> Case:
+        a, b = torch.full((2,), 1.0), torch.full((2,), 2.0)
+
+        def step(x: Any) -> Any:
+            exchange(a, b)
+            return x * a
+
+        return Case(step, a, b, args=lambda turn: (torch.ones(2),), look=lambda: [a, b])
+
+    agree(build, steps=3)
+
+
+def test_a_ring_of_three() -> None:
+    def build() -> Case:
+        ring = [torch.full((2,), float(number)) for number in range(3)]
+        return Case(lambda x: turned(*ring), args=lambda turn: (torch.ones(2),), look=lambda: ring)
+
+    agree(build, steps=4)
+
+
+def test_a_tensor_that_gets_the_memory_of_another_one_is_refused() -> None:
+    a, b = torch.zeros(2), torch.ones(2)
+
+    def step(x: Any) -> Any:
+        a.data = b.data  # from now on writes to one are writes to both
+        return x * 1
+
+    with pytest.raises(CompileError, match=r"the memory of another one .* Copy it: `a.data.copy_\(b\)`"):
+        torch.compile(step)(torch.ones(2))
+
+
+@pytest.mark.parametrize("held", [False, True], ids=["alone", "with an array over it"])
+@pytest.mark.parametrize("kind", ["data", "detach", "view"])
+def test_an_alias_that_the_step_leaves_of_a_tensor_from_outside(kind: str, held: bool) -> None:
+    def build() -> Case:
+        tensor, left = torch.ones(2), dict[str, Any]()
+        array = tensor.numpy() if held else None
+
+        def step(x: Any) -> Any:
+            if not left:
+                left["alias"] = {"data": tensor.data, "detach": tensor.detach(), "view": tensor[:]}[kind]
+            return x * 1
+
+        def change(turn: int) -> None:
+            (tensor if turn % 2 else left["alias"]).add_(1)
+
+        look = lambda: [tensor, left, None if array is None else array.copy()]
+        return Case(step, args=lambda turn: (torch.ones(2),), between=change, look=look)
+
+    agree(build, steps=4)

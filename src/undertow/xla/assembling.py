@@ -72,6 +72,7 @@ class Assembled(Traced):
         known = {id(cell) for cell, _, _ in trace.cells.values()}
         self.known_cells = known
         self.adopted = {id(tensor): tensor for tensor, _ in trace.adopted}
+        self.owners = {id(held.cell): tensor for tensor, held in trace.adopted if tensor._view is None}
         self.way_back = WayBack.of(self, trace, [cell for cell in outputs if id(cell) not in known])
         owners = self._owners(trace)
         inputs = self._inputs(closed, trace, owners, {id(cell) for cell in outputs})

@@ -396,7 +396,8 @@ class Program(Assembled):
     def _renewed_array(self, array: DeviceArray, renewed: dict[int, Any]) -> Any:
         """The memory, or the view of it, that a new tensor stands on."""
         if id(array.cell) in self.known_cells:
-            return array
+            now = self.owners[id(array.cell)]._array  # which may be on the host
+            return array if type(now) is DeviceArray and now.cell is array.cell else _part_of(now, array)
         whole, parts = parts_of(array)
         if id(array.cell) not in renewed:
             kept = self.cast.memory_at(array.cell)

@@ -419,16 +419,22 @@ class Trace:
 
     def settle_memories(self) -> None:
         """Tensors from outside that were given other memory (`p.data = …`) get its value in their own."""
-        for tensor, held in self.adopted:
-            array = tensor._array
-            if array is held:
-                continue
+        moved = [(tensor, held, tensor._array) for tensor, held in self.adopted if tensor._array is not held]
+        stood_on = [id(tensor._array.cell) for tensor, _ in self.adopted if type(tensor._array) is DeviceArray]
+        for _, held, array in moved:
             if array.shape != held.shape or array.dtype != held.dtype:
                 raise CompileError(
                     f"undertow.compile: the step gives a tensor of shape {list(held.shape)} data of another shape or "
                     f"dtype, {list(array.shape)}. Do it before the step."
                 )
-            held.write(array.value if type(array) is DeviceArray else array)
+            if type(array) is DeviceArray and array.cell is not held.cell and stood_on.count(id(array.cell)) > 1:
+                raise CompileError(
+                    f"undertow.compile: the step gives a tensor of shape {list(held.shape)} the memory of another one "
+                    "(`a.data = b.data`), which a program can't share out. Copy it: `a.data.copy_(b)`."
+                )
+        values = [array.value if type(array) is DeviceArray else array for _, _, array in moved]  # they may be exchanged
+        for (tensor, held, _), value in zip(moved, values):
+            held.write(value)
             tensor._array = held
 
     def demand(self, holds: DeviceArray, complaint: str) -> None:
