@@ -21,6 +21,9 @@ from undertow import nn
 class Slotted:
     __slots__ = ("t",)
 
+    def __init__(self, t: Any) -> None:
+        self.t = t
+
 
 class Keeper:
     def __init__(self, t: Any) -> None:
@@ -47,8 +50,7 @@ def all_scaled(tensors: Any) -> None:
 
 
 def slotted(t: Any) -> Callable[[Any], Any]:
-    holder = Slotted()
-    holder.t = t
+    holder = Slotted(t)
     return lambda g: scaled(holder.t)
 
 
@@ -67,7 +69,7 @@ def in_variable(t: Any) -> Callable[[Any], Any]:
 
 def by_reference(t: Any) -> Callable[[Any], Any]:
     kept, reference = [t], weakref.ref(t)
-    return lambda g: kept and scaled(reference())
+    return lambda g: scaled(reference()) if kept else None
 
 
 # What makes a hook on a gradient of a tensor.
@@ -82,7 +84,7 @@ WRITES: dict[str, Callable[[Any], Callable[[Any], Any]]] = {
     "deque": lambda t: (lambda kept: lambda g: all_scaled(kept))(collections.deque([t])),
     "set": lambda t: (lambda kept: lambda g: all_scaled(kept))({t}),
     "object in a list": lambda t: (lambda kept: lambda g: scaled(kept[0].t))([SimpleNamespace(t=t)]),
-    "deeper": lambda t: (lambda kept: lambda g: scaled(kept["x"][1]["y"]))({"x": [0, {"y": t}]}),
+    "deeper": lambda t: (lambda kept: lambda g: scaled(kept["x"][0]["y"]))({"x": [{"y": t}]}),
     "attribute by name": lambda t: (lambda kept: lambda g: scaled(getattr(kept, "t")))(SimpleNamespace(t=t)),  # noqa: B009
     "property": lambda t: (lambda kept: lambda g: scaled(kept.t))(Keeper(t)),
     "item of an object": lambda t: (lambda kept: lambda g: scaled(kept[0]))(Keeper(t)),

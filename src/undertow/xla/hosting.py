@@ -318,7 +318,7 @@ def _parts(value: Any) -> list[Any]:
     """What a container holds, however deep, or the value itself."""
     if isinstance(value, (deque, set, frozenset)):
         return [part for each in value for part in _parts(each)]
-    return leaves(value)
+    return [*leaves(value)]
 
 
 def _has_state(value: Any) -> bool:
