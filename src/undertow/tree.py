@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ def leaves(tree: Any) -> Iterator[Any]:
         if isinstance(item, (tuple, list)):
             stack.extend(reversed(item))
         elif isinstance(item, dict):
-            stack.extend(reversed(list(item.values())))
+            stack.extend(reversed(_methods(item).values(item)))
         else:
             yield item
 
@@ -34,9 +35,15 @@ def map_leaves(function: Callable[[Any], Any], tree: Any, ends: type | None = No
         return _alike(tree, type(tree)(map_leaves(function, item, ends) for item in tree))
     if isinstance(tree, dict):
         made = copy.copy(tree)  # with what else a class of dicts keeps
-        made.update([(key, map_leaves(function, item, ends)) for key, item in tree.items()])
+        for key, item in list(_methods(tree).items(tree)):
+            made[key] = map_leaves(function, item, ends)  # as its class sets entries, which may have them as attributes too
         return made
     return function(tree)
+
+
+def _methods(tree: dict[Any, Any]) -> Any:
+    """The class whose methods show what a dict holds: a subclass may give something else, or refuse."""
+    return OrderedDict if isinstance(tree, OrderedDict) else dict
 
 
 def _alike(tree: Any, made: Any) -> Any:

@@ -48,6 +48,26 @@ class Tidy(dict[str, Any]):
         super().__setitem__(key, value)
 
 
+class Instantiating(OrderedDict[str, Any]):
+    """As packages keep their activations: what it holds are classes, what it gives are instances."""
+
+    def __getitem__(self, key: str) -> Any:
+        return super().__getitem__(key)()
+
+    def values(self) -> Any:
+        raise TypeError("not like this")
+
+    def items(self) -> Any:
+        raise TypeError("not like this")
+
+
+class Counting(list[Any]):
+    """Gives something else than it holds."""
+
+    def __iter__(self) -> Any:
+        return iter([each.tolist() for each in list.__iter__(self)])
+
+
 class Cautious(list[Any]):
     def __setitem__(self, place: Any, value: Any) -> None:
         if isinstance(place, slice):
@@ -140,9 +160,81 @@ def under_another_key_with_the_same_value() -> Case:
     return keeping(held, keep, lambda: [*held])
 
 
+@case
+def beside_a_dict_that_gives_something_else_than_it_holds() -> Case:
+    table = Instantiating(tanh=nn.Tanh, relu=nn.ReLU)
+    held: list[Any] = []
+
+    def keep(held: Any, loss: Any) -> None:
+        held.append(table["tanh"](loss))
+
+    return keeping(held, keep, lambda: [[*held], [*dict.values(table)] == [nn.Tanh, nn.ReLU]])
+
+
+@case
+def in_a_dict_that_gives_something_else_than_it_holds() -> Case:
+    table = Instantiating(tanh=nn.Tanh, relu=nn.ReLU)
+
+    def keep(held: Any, loss: Any) -> None:
+        name = "relu" if isinstance(held["tanh"], nn.Tanh) else "tanh"
+        OrderedDict.__setitem__(held, "last", type(held[name]))
+
+    return keeping(table, keep, lambda: [each.__name__ for each in dict.values(table)])
+
+
+@case
+def in_a_list_that_gives_something_else_than_it_holds() -> Case:
+    held = Counting()
+
+    def keep(held: Any, loss: Any) -> None:
+        held.append(loss)
+
+    return keeping(held, keep, lambda: [each.item() for each in list.__iter__(held)])
+
+
 @pytest.mark.parametrize("build", case.values(), ids=case.keys())
 def test_containers_with_methods_of_their_own(build: Any) -> None:
     agree(build)
+
+
+class Output(OrderedDict[str, Any]):
+    """As packages return results: entries are attributes as well, and may only be set one by one."""
+
+    def __init__(self, **entries: Any) -> None:
+        super().__init__()
+        for name, value in entries.items():
+            self[name] = value
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, value)
+        super().__setattr__(name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, value)
+        super().__setattr__(name, value)
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("not like this")
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        raise TypeError("not like this")
+
+    def pop(self, *args: Any) -> Any:
+        raise TypeError("not like this")
+
+
+def test_a_result_of_a_package_as_an_argument_and_a_result() -> None:
+    def step(given: Any) -> Any:
+        return Output(twice=given.loss * 2, thrice=given["loss"] * 3)
+
+    compiled = torch.compile(step)
+    for turn in range(3):
+        out = compiled(Output(loss=torch.ones(2) * turn))
+        expected = step(Output(loss=torch.ones(2) * turn))
+        assert type(out) is Output and [*out] == [*expected]
+        for name in expected:
+            torch.testing.assert_close(out[name], expected[name])
+            assert getattr(out, name) is out[name]
 
 
 def values_of(model: Any) -> list[Any]:
@@ -226,6 +318,15 @@ def test_classes_of_extension_modules_are_not_watched(monkeypatch: pytest.Monkey
     state = Reached()
     state.walk(kind(), "made")
     assert kind not in state.classes
+
+
+def test_a_container_is_not_asked_for_what_it_holds() -> None:
+    table = Instantiating(tanh=nn.Tanh)
+    step = torch.compile(lambda x: table["tanh"](x))
+    for _ in range(3):
+        torch.testing.assert_close(step(torch.ones(2)), torch.tanh(torch.ones(2)))
+    assert [*dict.values(table)] == [nn.Tanh]
+    assert len(torch.compile.explain(step).data[0]["programs"]) == 1
 
 
 def test_no_warning_is_lost_for_the_sake_of_the_rest() -> None:

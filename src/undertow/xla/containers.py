@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from undertow.xla.effects.objects import instance_dict
-from undertow.xla.places import Slots, methods_of
+from undertow.xla.effects.objects import entries_of, held_by, instance_dict, methods_of
+from undertow.xla.places import Slots
 
 CONTAINERS = (tuple, list, dict, set, frozenset, deque)
 UNCHANGING = (tuple, frozenset)
@@ -26,9 +26,9 @@ def contents_of(value: Any) -> list[Part]:
     """What a container or an object holds, in order."""
     parts: list[Part] = []
     if isinstance(value, dict):
-        parts += [Part(True, key, each) for key, each in value.items()]
+        parts += [Part(True, key, each) for key, each in entries_of(value).items()]
     elif isinstance(value, CONTAINERS):
-        parts += [Part(True, None, each) for each in value]
+        parts += [Part(True, None, each) for each in held_by(value)]
     parts += [Part(False, name, each) for name, each in instance_dict(value).items()]
     return parts + [Part(False, name, each) for name, each in Slots(value).items()]
 

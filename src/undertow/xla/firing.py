@@ -25,6 +25,7 @@ from undertow.modes import local
 from undertow.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from undertow.tree import leaves
 from undertow.xla.effects import Effect, Effects, Read, analyse
+from undertow.xla.effects.objects import entries_of
 from undertow.xla.errors import CompileError
 from undertow.xla.hook_facts import (
     acts_on_own,
@@ -164,7 +165,7 @@ class Firing(Hosting):
     def _run(self, turn: Turn, holders: list[MutableMapping[Any, Any]], why: str) -> Any:
         hook, args, kwargs, effects, _ = turn
         before = [(array, array.value) for array in _arrays((args, kwargs), effects)]
-        self.stores += [(holder, dict(holder)) for holder in holders]
+        self.stores += [(holder, entries_of(holder)) for holder in holders]
         stopped: list[BaseException] = Watch.trace.stopped
         earlier = len(stopped)
         hangs = any("register" in effect.what for effect in effects.effects)

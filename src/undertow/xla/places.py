@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import types
 from array import array
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, MutableMapping
 from operator import getitem, is_
 from typing import Any, NamedTuple
@@ -15,15 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from undertow._core import Meta, TensorCore
-from undertow.hooks import CountedHooks
 from undertow.xla.effects import trust
-from undertow.xla.effects.objects import instance_dict
+from undertow.xla.effects.objects import entries_of, held_by, instance_dict, methods_of
 
 PLAIN = (int, float, complex, str, bytes, bool, type(None))
 EXACT = frozenset(PLAIN)  # an object of a class that inherits from one of these may have attributes
 ABSENT = object()
-
-_CONTAINERS: tuple[Any, ...] = (CountedHooks, OrderedDict, dict, list, deque, set, bytearray, array)
 
 Place = tuple[int, Any]  # an id and a key; see `place_at`
 Stores = list[tuple[MutableMapping[Any, Any], dict[Any, Any]]]  # mappings that are changed, and what they held
@@ -167,7 +164,7 @@ def held_at(holder: Any, key: Any) -> Any:
     if key is None:
         return contents_of(holder)
     if isinstance(key, slice):
-        return list(holder)
+        return list(held_by(holder))
     if key is ...:
         return holder.copy()
     if isinstance(holder, (list, deque, array, bytearray)):
@@ -193,7 +190,7 @@ def change(key: Any, before: Any, now: Any) -> str:
 
 def changes_in(holder: Any, held: dict[Any, Any]) -> Iterator[Change]:
     """Yield what a mapping holds differently. Entries whose order changed are removed first, then added in order."""
-    now = dict(holder)
+    now = entries_of(holder)
     if len(now) == len(held) and all(map(is_, now.values(), held.values())) and all(map(is_, now, held)):
         return
     common = [key for key in held if key in now], [key for key in now if key in held]
@@ -237,7 +234,7 @@ def put_back(holder: Any, held: dict[Any, Any]) -> None:
     for key in [key for key in holder if key not in held]:
         del holder[key]
     for key, value in held.items():
-        if holder.get(key, ABSENT) is not value:
+        if held_at(holder, key) is not value:
             holder[key] = value
 
 
@@ -251,8 +248,3 @@ def refill(holder: Any, values: Any) -> None:
     else:
         kind.clear(holder)
         (kind.update if isinstance(holder, set) else kind.extend)(holder, values)
-
-
-def methods_of(holder: Any) -> Any:
-    """The class whose methods change a container and do nothing else: a subclass of the user's may refuse, or count."""
-    return next(kind for kind in _CONTAINERS if isinstance(holder, kind))

@@ -37,8 +37,18 @@ from undertow.optim.optimizer import Optimizer
 from undertow.ownership import module_name, own_part
 from undertow.xla.code_names import Import, names_of
 from undertow.xla.effects import trust
-from undertow.xla.effects.objects import instance_dict
-from undertow.xla.places import ABSENT, EXACT, PLAIN, OfClass, Place, Slots, contents_of, place_at, same
+from undertow.xla.effects.objects import entries_of, held_by, instance_dict
+from undertow.xla.places import (
+    ABSENT,
+    EXACT,
+    PLAIN,
+    OfClass,
+    Place,
+    Slots,
+    contents_of,
+    place_at,
+    same,
+)
 
 _WITH_STATE = ("optim", "amp", "distributions")  # parts of undertow whose objects are looked through as the user's are
 _FOREIGN = ("jax", "jaxlib", "torch")  # packages whose objects and code are taken as they are
@@ -188,7 +198,7 @@ class Reached:
         else:
             if not isinstance(root, (tuple, frozenset)):
                 self.lists.append((root, name))
-            for place, value in enumerate(root):
+            for place, value in enumerate(held_by(root)):
                 if place_at(root, place) not in self.replaced:
                     self._add(value, f"{name}[{place}]", depth)
         for inner in _parts(root):
@@ -211,7 +221,7 @@ class Reached:
         """A dict, or attributes that are shown like one."""
         self.maps.append((holder, name))
         attributes = not isinstance(holder, dict)
-        for key, value in list(holder.items()):
+        for key, value in entries_of(holder).items():
             shown = f"{name}.{key}" if attributes else f"{name}[{key!r}]" if isinstance(key, PLAIN) else name
             if place_at(holder, key) not in self.replaced:
                 self._add(value, shown, depth)

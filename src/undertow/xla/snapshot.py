@@ -10,7 +10,7 @@ import sys
 from abc import get_cache_token
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from operator import attrgetter, contains, getitem, is_, methodcaller
+from operator import attrgetter, contains, getitem, is_
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from undertow.hooks import CountedHooks
 from undertow.xla.arguments import hooks_on_node
 from undertow.xla.code import Code
-from undertow.xla.effects.objects import instance_dict
+from undertow.xla.effects.objects import entries_of, held_by, instance_dict, keys_in
 from undertow.xla.errors import CompileError
 from undertow.xla.histories import Histories
 from undertow.xla.places import (
@@ -45,11 +45,11 @@ class Snapshot:
 
     def __init__(self, state: Reached) -> None:
         self.state = state
-        self.maps = [(holder, dict(holder)) for holder, _ in state.maps]
-        self.lists = [(holder, list(holder)) for holder, _ in state.lists]
+        self.maps = [(holder, entries_of(holder)) for holder, _ in state.maps]
+        self.lists = [(holder, list(held_by(holder))) for holder, _ in state.lists]
         self.arrays = [(array, array.copy("C")) for array, _ in state.arrays]
         self.cells = [(cell, contents_of(cell)) for cell, _ in state.cells]
-        self.globals = [(holder, name, holder.get(name, ABSENT)) for holder, name in state.globals]
+        self.globals = [(holder, name, held_at(holder, name)) for holder, name in state.globals]
         self.loaded = [(sys.modules, name, sys.modules.get(name, ABSENT)) for name in state.loaded]
         asked = [Look(name, LOOKS[name]) for name in sorted(state.mentioned & LOOKS.keys())]
         if "initial_seed" in state.mentioned:
@@ -93,7 +93,8 @@ class Snapshot:
         self._partly: list[tuple[Any, dict[Any, Any]]] = []
         for holder, held in self.maps:
             if self._counts(holder):
-                counting = all(self._counts(holder, key) for key in {**held, **holder}) if self._ignored else True
+                keys = {**held, **entries_of(holder)} if self._ignored else ()
+                counting = all(self._counts(holder, key) for key in keys)
                 (watched if counting else self._partly).append((holder, held))
         self._counted = [(holder, held) for holder, held in watched if type(holder) is CountedHooks]
         self._changes = -1  # of hooks, up to which these are known to be as they were
@@ -101,18 +102,18 @@ class Snapshot:
         filled = [(holder, held) for holder, held in watched if held]
         # Of maps of hooks the sizes are glanced at, too: `OrderedDict.__setitem__(hooks, …)` goes past those who count.
         empty = [holder for holder, held in (*watched, *self._counted) if not held]
-        self._empty = [holder for holder in empty if id(holder) not in self.state.notes_on_hooks]
-        glanced = [(holder.values(), [*held.values()]) for holder, held in filled]
+        self._empty = [held_by(holder) for holder in empty if id(holder) not in self.state.notes_on_hooks]
+        glanced = [(held_by(holder), [*held.values()]) for holder, held in filled]
         self._partly_lists: list[tuple[Any, list[Any]]] = []
         for items, kept in self.lists:
             if self._counts(items):
                 counting = all(self._counts(items, place) for place in range(len(kept))) if self._ignored else True
-                (glanced if counting else self._partly_lists).append((items, kept))
+                (glanced if counting else self._partly_lists).append((held_by(items) if counting else items, kept))
         own = {id(held) for module in self.state.modules for held in _own_maps(module)}  # no name is another one's there
         named = [all(type(key) is str for key in held) for _, held in filled]
-        glanced += [(holder, [*held]) for (holder, held), by_name in zip(filled, named) if not by_name]
+        glanced += [(keys_in(holder), [*held]) for (holder, held), by_name in zip(filled, named) if not by_name]
         by_name = [pair for pair, is_by_name in zip(filled, named) if is_by_name and id(pair[0]) not in own]
-        self._named = [holder for holder, _ in by_name]
+        self._named = [keys_in(holder) for holder, _ in by_name]
         self._names = [tuple(held) for _, held in by_name]
         self._places = [where for where, _ in glanced]
         hooked = [(holder, held) for holder, held in self._counted if held]
@@ -122,7 +123,9 @@ class Snapshot:
         self._cells = [(cell, was) for cell, was in self.cells if self._counts(cell)]
         names = (*self.globals, *self.loaded, *self._code.names)
         self._globals = [each for each in names if self._counts(each[0], each[1])]
-        self._present = _columns([each for each in self._globals if each[2] is not ABSENT], 3)
+        present = [each for each in self._globals if each[2] is not ABSENT]
+        self._present = _columns([each for each in present if isinstance(each[0], dict)], 3)
+        self._attributes = _columns([each for each in present if not isinstance(each[0], dict)], 3)
         self._absent = _columns([each[:2] for each in self._globals if each[2] is ABSENT], 2)
         self._arrays = [(array, contents) for array, contents in self.arrays if self._counts(array)]
 
@@ -138,7 +141,7 @@ class Snapshot:
         """Whether every place holds what it held."""
         if CountedHooks.changes != self._changes and not self._hooks_hold():
             return False
-        if any(self._empty) or [*map(len, self._sized)] != self._sizes:
+        if any(map(len, self._empty)) or [*map(len, self._sized)] != self._sizes:
             return False
         if [*map(type, self.state.modules)] != self._kinds or not self._code.holds():
             return False
@@ -159,10 +162,10 @@ class Snapshot:
             now = contents_of(cell)
             if now is not was and not same(now, was):
                 return False
-        homes, names, kept = self._present
         try:
-            if not all(map(is_, map(getitem, homes, names), kept)) and not all(map(same, map(getitem, homes, names), kept)):
-                return False
+            for get, (homes, names, kept) in ((dict.__getitem__, self._present), (getitem, self._attributes)):
+                if not all(map(is_, map(get, homes, names), kept)) and not all(map(same, map(get, homes, names), kept)):
+                    return False
         except KeyError:  # a name is gone
             return False
         if any(map(contains, *self._absent)):
@@ -218,7 +221,7 @@ class Snapshot:
             key = self._changed_key(holder, held) if self._counts(holder) else ABSENT
             if key is not ABSENT:
                 private = isinstance(key, str) and key.startswith("_")
-                said = change(key, held.get(key, ABSENT), holder.get(key, ABSENT))
+                said = change(key, held.get(key, ABSENT), held_at(holder, key))
                 yield private, f"{names.get(id(holder), '')}: {said}"
         for items, kept in self.lists:
             if self._counts(items) and self._changed_item(items, kept):
@@ -227,8 +230,8 @@ class Snapshot:
             if not same(contents_of(cell), was) and self._counts(cell):
                 yield False, change(name, was, contents_of(cell))
         for holder, name, was in self._globals:
-            if not same(holder.get(name, ABSENT), was):
-                yield False, change(name, was, holder.get(name, ABSENT))
+            if not same(held_at(holder, name), was):
+                yield False, change(name, was, held_at(holder, name))
         for owner, attributes in zip(self._owners, self._dicts):
             if owner.__dict__ is not attributes:
                 yield False, f"the attributes of a {type(owner).__name__} are in another dict"
@@ -270,16 +273,17 @@ class Snapshot:
 
     def _changed_key(self, holder: Any, held: dict[Any, Any]) -> Any:
         """The first key of a mapping under which there is something else than there was; ABSENT if there is none."""
-        for key in {**held, **holder}:
-            if not same(held.get(key, ABSENT), holder.get(key, ABSENT)) and self._counts(holder, key):
+        for key in {**held, **entries_of(holder)}:
+            if not same(held.get(key, ABSENT), held_at(holder, key)) and self._counts(holder, key):
                 return key
         return ABSENT
 
     def _changed_item(self, items: Any, kept: list[Any]) -> bool:
         """Whether a list, deque or set holds anything else than it held."""
-        if len(items) != len(kept):
+        now = held_by(items)
+        if len(now) != len(kept):
             return True
-        pairs = enumerate(zip(items, kept))
+        pairs = enumerate(zip(now, kept))
         return any(now is not was and not same(now, was) and self._counts(items, place) for place, (now, was) in pairs)
 
     def _change_in(self, items: Any, kept: list[Any], name: str) -> str:
@@ -321,8 +325,8 @@ class Snapshot:
         for holder, held in self.maps:
             yield from changes_in(holder, held)
         for into, kept in self.lists:
-            if len(into) != len(kept) or not all(map(is_, into, kept)):
-                yield Change(into, slice(None), kept, list(into))
+            if _differs(held_by(into), kept):
+                yield Change(into, slice(None), kept, list(held_by(into)))
         for array, contents in self.arrays:
             if not _equal(array, contents):
                 yield Change(array, ..., contents, array.copy())
@@ -338,15 +342,15 @@ class Snapshot:
     def restore(self) -> None:
         """Put everything back, as it was before the trace. What can't be is named, when all the rest is done."""
         failures = [
-            *_put_back_each(put_back, [pair for pair in self.maps if _differs(*pair) or _differs(*map(_values, pair))]),
-            *_put_back_each(refill, [pair for pair in self.lists if _differs(*pair)]),
+            *_put_back_each(put_back, [pair for pair in self.maps if _differs_in_entries(*pair)]),
+            *_put_back_each(refill, [pair for pair in self.lists if _differs(held_by(pair[0]), pair[1])]),
             *_put_back_each(_fill_array, [pair for pair in self.arrays if not _equal(*pair)]),
         ]
         for cell, contents in self.cells:
             if contents is not contents_of(cell):
                 put(cell, None, contents)
         for holder, name, value in self.globals:
-            if holder.get(name, ABSENT) is not value:
+            if held_at(holder, name) is not value:
                 put(holder, name, value)
         for tensor, hook_maps in self.leaf_hooks:
             for own, before in zip(_hook_maps(tensor._meta), hook_maps):
@@ -368,6 +372,10 @@ class Snapshot:
             ) from error
 
 
+def _differs_in_entries(now: Any, before: dict[Any, Any]) -> bool:
+    return _differs(held_by(now), before.values()) or _differs(keys_in(now), before)
+
+
 def _differs(now: Any, before: Any) -> bool:
     return len(now) != len(before) or not all(map(is_, now, before))
 
@@ -387,7 +395,6 @@ def _fill_array(array: Any, contents: Any) -> None:
     array[...] = contents
 
 
-_values = methodcaller("values")
 _REQUIRES_GRAD = attrgetter("_requires_grad")
 _ATTRIBUTES = attrgetter("__dict__")
 

@@ -17,6 +17,7 @@ from undertow.tree import leaves, map_leaves
 from undertow.xla.arguments import Arguments, Handed, refuse_overlaps
 from undertow.xla.counters import Counters, from_places
 from undertow.xla.decisions import Answer, Decisions, Hints, Unverified, part_for
+from undertow.xla.effects import trust
 from undertow.xla.errors import OF_JAX, CompileError, explained
 from undertow.xla.facts import Facts
 from undertow.xla.firing import Firing
@@ -189,10 +190,13 @@ class Traced:
     def _way_on(self, error: NeedsValue) -> None:
         """Raises Again if another trace may go on where this one needed a value: on the host, or with a guess."""
         plan = self.plan
-        if plan.body is not None and plan.body.move_what_asked(error):
+        line = error.line if error.line not in plan.decided else None
+        # Code of a package seldom only shows a value: a guess takes one more trace, to move code takes several.
+        guesses = line is not None and trust.is_installed(line[0])
+        if not guesses and plan.body is not None and plan.body.move_what_asked(error):
             raise Again from None
-        if error.line is not None and error.line not in plan.decided:
-            plan.decided.add(error.line)
+        if line is not None:
+            plan.decided.add(line)
             raise Again from None
 
     def _verify(self, closed: Any, trace: Trace, numbers: list[float]) -> None:

@@ -13,7 +13,7 @@ from undertow.nn import Module
 from undertow.utils.data import DataLoader
 from undertow.xla.effects import trust
 from undertow.xla.effects.attributes import Attributes, is_tensor
-from undertow.xla.effects.objects import MISSING, element, in_class, instance_dict, is_namespace
+from undertow.xla.effects.objects import MISSING, element, entries_of, held_by, in_class, instance_dict, is_namespace
 from undertow.xla.effects.protocols import EVERYTHING, LOOP, of_operator
 from undertow.xla.effects.state import ITEMS
 from undertow.xla.effects.values import (
@@ -59,7 +59,7 @@ class Elements(Attributes):
     def children(self, atom: Known) -> Value:
         """The elements of a container from outside (of a dict, its values)."""
         value = atom.value
-        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        pairs = entries_of(value).items() if isinstance(value, dict) else enumerate(held_by(value))
         found: set[Atom] = set()
         for key, each in pairs:
             if is_plain(each):

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from undertow.xla.effects.objects import entries_of, held_by, keys_in
 from undertow.xla.effects.values import is_plain
 
 
@@ -115,14 +116,14 @@ class Effects:
 def snapshot(value: Any) -> Any:
     """A copy of a container that later changes leave alone; the elements themselves are not copied."""
     if isinstance(value, dict):
-        return dict(value)
+        return entries_of(value)
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, (set, frozenset)):
-        return frozenset(value)
+        return frozenset(held_by(value))
     if isinstance(value, tuple) or is_plain(value):
         return value
-    return list(value)
+    return list(held_by(value))
 
 
 def same(before: Any, now: Any) -> bool:
@@ -144,14 +145,15 @@ def same(before: Any, now: Any) -> bool:
     if isinstance(before, dict):
         return (
             isinstance(now, dict)
-            and len(before) == len(now)
-            and all(a is b or (is_plain(a) and same(a, b)) for a, b in zip(before, now))
-            and all(same(a, b) for a, b in zip(before.values(), now.values()))
+            and len(held_by(before)) == len(held_by(now))
+            and all(a is b or (is_plain(a) and same(a, b)) for a, b in zip(keys_in(before), keys_in(now)))
+            and all(same(a, b) for a, b in zip(held_by(before), held_by(now)))
         )
     if isinstance(before, frozenset):
         return isinstance(now, (set, frozenset)) and before == now
     if isinstance(before, (list, tuple)):
         # A deque is remembered as a list.
+        now = held_by(now)
         return hasattr(now, "__len__") and len(before) == len(now) and all(same(a, b) for a, b in zip(before, now))
     return False
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 import sys
 import threading
 import types
+from array import array
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from undertow.hooks import CountedHooks
 from undertow.lazy import LateMethod
 from undertow.nn import Module
 
 MISSING = type("Missing", (), {"__repr__": lambda self: "missing"})()
+_CONTAINERS: tuple[Any, ...] = (
+    CountedHooks, OrderedDict, dict, list, deque, set, bytearray, array, tuple, frozenset
+)  # fmt: skip
 _SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
@@ -92,3 +99,43 @@ def descendants(module: Any) -> list[Any]:
         found.append(each)
         waiting.extend(reversed(list(instance_dict(each).get("_modules", {}).values())))
     return found
+
+
+def methods_of(holder: Any) -> Any:
+    """The class whose methods change a container and do nothing else: a subclass of the user's may refuse, or count."""
+    return next(kind for kind in _CONTAINERS if isinstance(holder, kind))
+
+
+def entries_of(holder: Any) -> dict[Any, Any]:
+    """What a mapping holds, and not what a class of the user's makes of it (`__getitem__`, `items`)."""
+    return dict(methods_of(holder).items(holder) if isinstance(holder, dict) else holder)
+
+
+def held_by(holder: Any) -> Any:
+    """The values in a container, to be gone through at any time: what it holds then."""
+    if isinstance(holder, dict):
+        return methods_of(holder).values(holder)
+    if isinstance(holder, Mapping):
+        return holder.values()
+    if not isinstance(holder, _CONTAINERS):
+        return holder
+    kind, own = type(holder), methods_of(holder)
+    return holder if kind.__iter__ is own.__iter__ and kind.__len__ is own.__len__ else _Items(holder, own)
+
+
+def keys_in(holder: Any) -> Any:
+    """The keys of a mapping, to be gone through at any time."""
+    return methods_of(holder).keys(holder) if isinstance(holder, dict) and type(holder) is not dict else holder
+
+
+class _Items:
+    """What a container holds whose class gives something else when it is gone through."""
+
+    def __init__(self, holder: Any, methods: Any) -> None:
+        self._holder, self._methods = holder, methods
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._methods.__iter__(self._holder)
+
+    def __len__(self) -> int:
+        return self._methods.__len__(self._holder)
