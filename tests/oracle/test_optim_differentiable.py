@@ -77,3 +77,30 @@ def test_the_state_is_part_of_the_graph():
         log(torch.autograd.grad(state["exp_avg"].sum(), start))
 
     agree(program)
+
+
+@pytest.mark.parametrize("options", [{}, {"nesterov": True}, {"dampening": 0.1, "maximize": True}])
+def test_a_running_sum_begins_without_history(options):
+    def program(torch):
+        start = torch.tensor([0.5, -1.0], dtype=torch.float64, requires_grad=True)
+        w = start.clone()
+        optimizer = torch.optim.SGD([w], lr=0.1, momentum=0.9, differentiable=True, **options)
+        for number in range(3):
+            w.grad = (start * number + 1).sin()
+            optimizer.step()
+        return w, torch.autograd.grad(w.sum(), start)
+
+    agree(program)
+
+
+def test_counts_of_recorded_steps_are_rounded():
+    def program(torch):
+        start = torch.tensor([0.5, -1.0], dtype=torch.float64, requires_grad=True)
+        w = start.clone()
+        optimizer = torch.optim.Adam([w], lr=0.1, differentiable=True)
+        for number in range(3):
+            w.grad = (start * number + 1).sin()
+            optimizer.step()
+        return w, torch.autograd.grad(w.sum(), start)
+
+    agree(program, rtol=1e-7, atol=1e-7)

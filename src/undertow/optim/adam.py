@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from undertow._core import TensorCore
 from undertow.optim import _checks as check
 from undertow.optim._arithmetic import Rule
@@ -60,6 +62,8 @@ class Adam(PerParameter):
     def _rule(self, x: Steps, group: Group, age: Any) -> Rule:
         maximize, decay, decoupled = group["maximize"], group["weight_decay"], group["decoupled_weight_decay"]
         lr, beta1, beta2 = x.scalar(group["lr"]), x.scalar(group["betas"][0]), x.scalar(group["betas"][1])
+        if group.get("differentiable") and type(age) in (int, float):
+            age = np.float32(age)  # as PyTorch counts recorded steps: 1 - beta2**age loses digits
         # The means start at zero; dividing them by 1 - beta**age makes up for it. Here the divisors are moved out of
         # the elementwise part: m / c1 / (sqrt(v / c2) + eps) = (sqrt(c2) / c1) * m / (sqrt(v) + sqrt(c2) * eps).
         root = (1 - beta2**age) ** 0.5

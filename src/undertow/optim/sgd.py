@@ -8,7 +8,7 @@ from typing import Any
 from undertow.creation import zeros_like
 from undertow.modes import no_grad
 from undertow.optim import _checks as check
-from undertow.optim._arithmetic import Rule, shown
+from undertow.optim._arithmetic import Rule, recorded, shown
 from undertow.optim._functions import functions_of
 from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim._state import zeros_for
@@ -86,6 +86,8 @@ class SGD(PerParameter):
                 grad = x.add(grad, param, decay)
             if average is not None:
                 average = x.add_(x.mul_(average, keep), grad, blend)
+                if age and x is recorded:  # PyTorch cuts the first step of a running sum off its history
+                    average = average.detach()
                 grad = x.add(grad, average, keep) if nesterov else average
             return x.add_(param, grad, rate), average
 
