@@ -81,6 +81,8 @@ def _update(group: Group, age: Any, param: Any, grad: Any, state: State) -> None
     if group["maximize"]:
         grad = -grad
     lr, decay, (eps1, eps2) = group["lr"], group["weight_decay"], group["eps"]
+    if isinstance(lr, TensorCore):
+        lr = lr.reshape(())
     if eps1 is None:
         eps1 = finfo(param.dtype).eps
     new = age ** group["beta2_decay"]
