@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import undertow
 from tests.oracle.harness import agree, agree_error
 from tests.oracle.programs import Table, attempt
 
@@ -515,3 +516,12 @@ def a_dual_of_a_leaf_under_no_grad(torch, log):
         with torch.enable_grad():
             log(inside.requires_grad, (d * w).requires_grad, (d * 2).requires_grad)
     return inside, results[0], results[0].requires_grad
+
+
+def test_a_dual_that_is_written_with_itself():
+    """PyTorch multiplies the tangent by itself here, which is wrong; undertow's is that of the same step out of place."""
+    forward = undertow.autograd.forward_ad
+    with forward.dual_level():
+        dual = forward.make_dual(undertow.tensor([2.0, 3.0]), undertow.tensor([1.0, 10.0]))
+        dual.mul_(dual)
+        assert forward.unpack_dual(dual).tangent.tolist() == [4.0, 60.0]

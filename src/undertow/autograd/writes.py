@@ -61,6 +61,10 @@ def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any
         kept = KeptInputs(inputs, arrays)
         if rule.inputs[0] in rule.saves:
             kept[0] = SavedInput(_snapshot(target))
+        if special.duals is not None:  # forward mode takes its derivative of the values as they are now
+            for place, given in enumerate(inputs[1:], 1):
+                if isinstance(given, TensorCore) and np.may_share_memory(given._array, target._array):
+                    kept[place] = SavedInput(_snapshot(given))
         kept.freeze(rule, edges)
     try:
         value = quietly(run_forward, rule, arrays, statics, half)
