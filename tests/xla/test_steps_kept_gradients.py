@@ -269,3 +269,24 @@ def test_aliases_in_the_program_of_a_grad_that_the_host_replaces_are_refused() -
 
     with pytest.raises(CompileError, match=r"replace.* runs on the host and sets \.grad"):
         step(torch.ones(2))
+
+
+@pytest.mark.parametrize("alias", ["detached", "numpy"])
+def test_writes_through_a_kept_alias_that_the_program_can_not_know_of_are_refused(alias: str) -> None:
+    p, q, kept = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2)), list[Any]()
+
+    def write(q: Any) -> None:
+        for each in kept:  # of p.grad
+            each[0] = 5.0
+
+    p.register_hook(lambda g: kept.append(ALIASES[alias](g)))
+    q.register_post_accumulate_grad_hook(write)
+
+    @torch.compile
+    def step(x: Any) -> None:
+        (p * x).sum().backward()
+        (q * x).sum().backward()
+
+    with pytest.raises(CompileError, match="through an alias that was kept"):
+        step(torch.ones(2))
+    assert p.grad is None and q.grad is None

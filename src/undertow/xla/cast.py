@@ -87,6 +87,11 @@ class Cast:
             heir.writes, role.memory.is_over = role.writes, True
             self._taken.append(Taken(role, heir, has_aliases))
 
+    def refuse_writes(self) -> None:
+        """Raise if hooks of this call have written to what others have kept."""
+        for role in self.roles:
+            role.memory.refuse_writes()
+
     def over(self) -> list[Any]:
         """Tensors of the trace whose memory was taken over."""
         return [role.kept for role in self.roles if role.memory.is_over]

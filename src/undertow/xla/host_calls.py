@@ -206,7 +206,11 @@ class HostCall:
             for (role, tensor), earlier in zip(shown_gradients, gradients):
                 if _gradient_of(tensor) is not earlier and _gradient_of(tensor) is not None:
                     self._cast.replace(role, tensor, _gradient_of(tensor), self.placed)
-            return args, answer, self._held(players) if self.may_write else []
+            held = self._held(players) if self.may_write else []
+            for look in (*self.computed(), *[each.grad for each in self.own() if each.grad is not None]):
+                if self.may_write:
+                    look.role.memory.note_writes()
+            return args, answer, held
         finally:
             for (holder, key), held in reversed(before):
                 put(holder, key, held)
@@ -377,6 +381,8 @@ class Inside(HostCall):
             for role, tensor, spec in zip(roles, tensors, specs):
                 if type(tensor._array) is np.ndarray and tensor._array.dtype == spec.dtype:
                     role.play(tensor)
+            for look in self.computed():
+                look.role.memory.leave_to(tensors)
             given = [tensor.detach().numpy().astype(spec.dtype) for tensor, spec in zip(tensors, specs)]
             return [*given, *(after if writes else ())]
 

@@ -60,6 +60,14 @@ def nobody() -> None:
     """In the place of a weak reference."""
 
 
+class _Present:
+    """What a memory is in one call."""
+
+    array: Callable[[], Any] = staticmethod(nobody)
+    worn = -1  # the writes up to the value that is in it
+    mark: Any = None  # what tells whether it was written to: on a device, how often it was; else that value
+
+
 class Memory:
     """A memory that a program computes, on the host: in each call another one, which is there while something holds it."""
 
@@ -69,24 +77,62 @@ class Memory:
 
     def begin(self) -> None:
         """Before a call of the program."""
-        self.array: Callable[[], Any] = nobody
-        self._worn = -1  # the writes up to the value that is in it
+        self._present = _Present()
 
-    def hold(self, array: Any, writes: int) -> None:
+    def array(self) -> Any:
+        """Return the array that it is in this call, if something holds that."""
+        return self._present.array()
+
+    def hold(self, array: Any, value: Any, writes: int) -> None:
         """Has it be an array, with the value after so many writes."""
-        self.array, self._worn = WeakMemory(array), writes
+        self._present = _Present()
+        self._present.array = WeakMemory(array)
+        self._note(array, value, writes)
 
     def refresh(self, value: Any, writes: int) -> Any:
         """Puts a value into it, if anything holds it; the array."""
         array = self.array()
-        if array is not None and self._worn != writes:
+        if array is not None and self._present.worn != writes:
+            self.refuse_writes()
             array[...] = value
-            self._worn = writes
+            self._note(array, value, writes)
         return array
+
+    def _note(self, array: Any, value: Any, writes: int) -> None:
+        self._present.worn = writes
+        self._present.mark = array.cell.writes if type(array) is DeviceArray else value
+
+    def note_writes(self) -> None:
+        """A hook has written to it, and the program knows."""
+        array = self.array()
+        if array is not None:
+            self._note(array, np.array(array), self._present.worn)
+
+    def refuse_writes(self) -> None:
+        """Raise if something on the host has written to it of which the program does not know."""
+        array, mark = self.array(), self._present.mark
+        if array is None or mark is None:
+            return
+        if type(array) is DeviceArray:
+            same = array.cell.writes == mark
+        else:
+            same = array.tobytes() == np.asarray(mark).tobytes()
+        if not same:
+            raise CompileError(
+                "undertow.compile: a hook or a statement on the host wrote to a tensor of the step, of shape "
+                f"{list(array.shape)}, through an alias that was kept of it before, and the program does not know of that. "
+                "Write to the tensor where it is given, or keep a clone() and write to that."
+            )
+
+    def leave_to(self, tensors: Sequence[Any]) -> None:
+        """From now on other tensors are the program's: those may write to it if they share it."""
+        array = self.array()
+        if any(array is not None and np.may_share_memory(array, tensor._array) for tensor in tensors):
+            self._present.mark = None
 
     def take(self, other: Memory) -> None:
         """Has it be the same as another one, as long as something holds that."""
-        self.array, self._worn = other.array, other._worn
+        self._present = other._present
 
 
 def parts_of(array: DeviceArray) -> tuple[DeviceArray, tuple[Part, ...]]:
@@ -116,7 +162,9 @@ class Taken:
         """Find out what hooks of this call have kept: `calls` and `props` may hold the tensor, too."""
         if not _is_held(self._shown.present, calls, props):
             self._gradient.memory.take(self._shown.memory)
-        elif self._has_aliases:
+            return
+        self._shown.memory.begin()  # from now on it is not the program's
+        if self._has_aliases:
             raise CompileError(
                 "undertow.compile: a hook on the host keeps the gradient that it is given, so that .grad is a copy of "
                 "it, and a hook in the program keeps an alias of that gradient, which was to be one of .grad. Let both "

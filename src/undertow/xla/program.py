@@ -280,6 +280,8 @@ class Program(Assembled):
             for later in self.turns:
                 later.run()
             self.handed.refuse_changes(self.cast.changed_props())
+        if self.cast.roles:
+            self.cast.refuse_writes()
         self._put_written(results, arguments)
         for lender in self.lenders:
             lender.put(results[lent : lent + lender.n_arrays])

@@ -98,7 +98,7 @@ class Role:
     def play(self, tensor: Any) -> None:
         """Has a tensor play it that a hook of this call has made."""
         self._player = ref(tensor)
-        self.memory.hold(tensor._array, 0)
+        self.memory.hold(tensor._array, np.array(tensor._array), 0)
 
     def player(self) -> Any:
         """Return the tensor that plays it in this call, if that is held still, or an alias of it: a view, a NumPy array."""
@@ -124,7 +124,7 @@ class Role:
             if self._parts and not np.may_share_memory(part_of(memory, self._parts), memory):
                 self._is_apart, self._parts, self._base, self.memory = True, (), None, Memory()
                 return self.dress(look, values, device)
-            self.memory.hold(memory, look.writes)
+            self.memory.hold(memory, value, look.writes)
         player = self.player()
         self._show(player, look)
         return player
