@@ -220,6 +220,69 @@ def a_statement_of_the_step_after_a_hook() -> Case:
     return Case(step, model, args=lambda turn: (torch.full((2, 3), 0.5 + turn),), look=look)
 
 
+def noted(around: Any, hook: Any) -> Case:
+    """A step that sets attributes of an object around those that a hook on the host sets."""
+    model, notes = nn.Linear(3, 2), Notes()
+    model.weight.register_hook(lambda gradient: hook(notes, gradient))
+
+    def step(x: Any) -> None:
+        model.zero_grad()
+        loss = model(x).pow(2).mean()
+        around(notes, loss)
+
+    look = lambda: [[*vars(notes)], {**vars(notes)}]
+    return Case(step, model, args=lambda turn: (torch.full((2, 3), 0.5 + turn),), look=look)
+
+
+def before(notes: Any, loss: Any) -> None:
+    notes.loss = loss.detach()
+    loss.backward()
+
+
+def after(notes: Any, loss: Any) -> None:
+    loss.backward()
+    notes.loss = loss.detach()
+
+
+def around(notes: Any, loss: Any) -> None:
+    notes.loss = loss.detach()
+    loss.backward()
+    notes.done = True
+
+
+def for_a_while(notes: Any, loss: Any) -> None:
+    notes.loss = loss.detach()
+    loss.backward()
+    del notes.loss
+
+
+def measures(notes: Any, gradient: Any) -> None:
+    notes.norm = gradient.norm().item()
+
+
+@pytest.mark.parametrize("where", [before, after, around, for_a_while])
+def test_attributes_that_the_step_and_a_hook_add(where: Any) -> None:
+    agree(lambda: noted(where, measures))
+
+
+def test_attributes_that_are_added_before_a_hook_raises() -> None:
+    """The step runs again as it is written, without what the hook has done."""
+
+    def order(compiled: bool) -> list[str]:
+        def raises(notes: Any, gradient: Any) -> None:
+            notes.norm = gradient.norm().item()
+            notes_of.append(notes)
+            raise ValueError("stop")
+
+        notes_of: list[Any] = []
+        case = noted(before, raises)
+        with pytest.raises(ValueError, match="stop"):
+            (torch.compile(case.step) if compiled else case.step)(torch.ones(2, 3))
+        return [*vars(notes_of[0])]
+
+    assert order(True) == order(False)
+
+
 def test_entries_of_their_own_leave_a_hook_in_the_program() -> None:
     """Hooks that change different entries, which are there already, need not wait for each other."""
     notes: dict[str, Any] = {"norm": 0.0, "last": None}

@@ -71,6 +71,8 @@ class Hosting:
         self.returned: Returned | None = None  # the statement that gives the step's result
         self.traced: list[tuple[Any, Effects]] = []
         self.hosted: list[tuple[Any, Effects]] = []
+        self.early: list[tuple[Any, Any]] = []  # entries that the step adds before calls on the host add others
+        self._added_to: set[Place] = set()  # the mappings to which those add
         self.stores: Stores = []  # where traced hooks store something, and what was there
         self.entry: Snapshot | None = None  # what the step's Python state was before the trace
         self.stand_ins: dict[Place, Any] = {}  # what the trace finds in places that are inputs of the program
@@ -105,13 +107,24 @@ class Hosting:
             return []
         read, changed = Places(effects.places), Places(map(_place, effects.effects))  # see `refuse_shared`
         looks_anywhere = any(effect.field == "unknown" for effect in effects.effects)
+        changes = [*self.entry.changes()]
+        self._note_early(effects, changes)
         return [
             (change.holder, change.key)
-            for change in self.entry.changes()
+            for change in changes
             if not self._is_stand_in(change)
             and not changed.meet(change.holder, change.key)
             and (looks_anywhere or read.meet(change.holder, change.key) or not tensors_in(change.now))
         ]
+
+    def _note_early(self, effects: Effects, changes: list[Change]) -> None:
+        """Note the entries that the step has added to mappings to which a call on the host adds others, after them."""
+        adding = [holder_of(effect.target, effect.attribute) for effect in effects.effects if self._adds_entry(effect)]
+        holders = {place_at(holder, None): holder for holder in adding if isinstance(holder, dict)}
+        for here in holders.keys() - self._added_to:
+            self._added_to.add(here)
+            added = [each for each in changes if each.holder is holders[here] and each.before is ABSENT]
+            self.early += [(each.holder, each.key) for each in added]
 
     def _is_stand_in(self, change: Change) -> bool:
         """Whether the step has changed nothing: the trace finds something in the place that stands for what is there."""
@@ -156,7 +169,7 @@ class Hosting:
 
     def _adds_entry(self, effect: Effect) -> bool:
         """Whether a mapping gets a key that it did not have before the step."""
-        holder = holder_of(effect.target, effect.attribute)
+        holder = None if effect.target is None else holder_of(effect.target, effect.attribute)
         if holder is None or isinstance(holder, Slots):
             return False
         was = next((held for each, held in self.stores if place_at(each, None) == place_at(holder, None)), holder)

@@ -30,7 +30,7 @@ from undertow.xla.host_calls import HostCall, Inside
 from undertow.xla.kept_memory import part_of, parts_of
 from undertow.xla.lending import ALONE, a_copy
 from undertow.xla.numbers import Figure
-from undertow.xla.places import ABSENT, change, put
+from undertow.xla.places import ABSENT, change, put, put_back
 from undertow.xla.plan import Plan
 from undertow.xla.replay import Interrupted, Replay
 from undertow.xla.results import Rebuilt
@@ -144,6 +144,8 @@ class Program(Assembled):
         try:
             return Replay(self.host_calls, self.code).run(function, args, kwargs)
         finally:
+            for holder, order in self.orders:
+                put_back(holder, {key: holder[key] for key in order if key in holder} | holder)
             self._begin_host_calls()
 
     def _begin_host_calls(self) -> None:
@@ -155,10 +157,16 @@ class Program(Assembled):
         if not self.host_calls:
             return self._call(arguments)
         self.stream_states = [(stream, stream.get_state()) for stream in self.streams]
+        added = [(holder, key) for holder, key in self.early if key not in holder]
         try:
+            for holder, key in added:  # the order of entries is that in which eager code adds them
+                holder[key] = None
             return self._call(arguments)
         except Exception as error:
             self._end()
+            self.orders = [(holder, [*holder]) for holder, _ in added]
+            for holder, key in added:
+                del holder[key]
             calls = self.host_calls
             if isinstance(error, CompileError) or not any(call.error is error for call in calls) or any(map(_wrote, calls)):
                 self._begin_host_calls()

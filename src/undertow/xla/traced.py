@@ -359,6 +359,8 @@ class Traced:
     def _find_exit(self, state: Reached, firing: Firing, trace: Trace) -> None:
         """Finds out what the step left where, and refuses what a program can't leave there."""
         self.exit = self._settle(firing.stores)
+        places = {place_at(holder, key) for holder, key, _ in self.exit if not isinstance(key, slice)}
+        self.early = [place for place in firing.early if place_at(*place) in places]
         self.handed.refuse_to_leave([*self.left_behind(), *[entry[1] for entry in self.exit]], self.known)
         self.counters.check(self.exit, self.result, self.known)
         firing.refuse_shared(self.exit)
