@@ -254,6 +254,8 @@ class Trace:
     def known(self, array: Any) -> Any:
         """A value that is the same in every call, so that Python may look at it."""
         with self.computing_now():
+            if isinstance(array, (np.ndarray, np.generic)):
+                return jax.device_put(array)  # `asarray` is a program for each shape, which takes XLA 50 ms
             return jax.numpy.asarray(array)
 
     def computing_now(self) -> Any:
@@ -375,7 +377,7 @@ class Trace:
     def stand_in(self, array: Any) -> Any:
         """A JAX array that stands for an input; the traced program mentions it as a constant, by which it is found."""
         with jax.ensure_compile_time_eval():
-            value = jax.numpy.array(array)
+            value = jax.device_put(array.copy()) if isinstance(array, np.ndarray) else jax.numpy.array(array)
         self.arrays.append(value)
         return value
 
@@ -558,6 +560,7 @@ class Trace:
 
     def living(self) -> list[Cell]:
         """The memories made during the trace that somebody still holds."""
+        self._young.collect()
         return list(self._made)
 
     def undo(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, NamedTuple
@@ -301,7 +300,6 @@ class Traced:
                 firing.refuse_other_turns(self.body.rest)
             self._take_back(as_inputs, given, numbers, trace)
             self._find_exit(state, firing, trace)
-            gc.collect()
             outputs.extend([cell for cell, _, _ in trace.cells.values() if cell.writes])
             outputs.extend(trace.living())
             trace.numpy_memory.refuse_later_writes()
