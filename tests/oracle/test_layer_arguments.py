@@ -63,12 +63,15 @@ RAISING = [
     "F.gumbel_softmax(r(2, 4).long())",
     "F.bilinear(r(2, 4), r(2, 3), r(4, 3))",
     "F.bilinear(r(2, 4), r(2, 3), r(4, 4, 3, 3))",
+    "torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(2, 2), dim=5)",
 ]
 RETURNING = [
     "F.multi_margin_loss(r(1, 4), torch.tensor(1))",
     "F.multi_margin_loss(r(1, 4), torch.tensor(1), reduction='none')",
     "F.soft_margin_loss(r(2), r(2) > 0)",
     "F.binary_cross_entropy_with_logits(r(2).double(), r(2))",
+    "F.cross_entropy(r(2, 3), torch.tensor([0, 1]), label_smoothing=-0.1)",
+    "F.cross_entropy(r(2, 3), r(2, 3), label_smoothing=-0.1)",
 ]
 
 

@@ -117,7 +117,7 @@ def cross_entropy(
         return _probability_loss(input, target, weight, how, label_smoothing)
     wrap_dim(1 if input._array.ndim != 1 else 0, input._array.ndim)
     scores = _class_scores(input)
-    if label_smoothing == 0:
+    if label_smoothing <= 0:
         return _nll(scores, target, weight, how, ignore_index)
     return _smoothed_loss(scores, target, weight, how, ignore_index, label_smoothing)
 
@@ -141,7 +141,7 @@ def _probability_loss(input: Any, target: Any, weight: Any, how: int, smoothing:
     ndim = input._array.ndim
     axis = 1 if ndim > 1 else 0
     classes = input._array.shape[axis]
-    if smoothing:
+    if smoothing > 0:
         _check_smoothing(smoothing)
         target = target * (1 - smoothing) + smoothing / max(1, classes)
     if weight is not None and weight._array.shape != (classes,):

@@ -190,7 +190,7 @@ def _largest(tensor: Any) -> float:
 
 def _choose_direction(state: State, group: dict[str, Any], grad: Any) -> float:
     """Puts the new direction into the state and returns how far to go along it at first."""
-    lr = float(group["lr"])
+    lr = group["lr"].item() if isinstance(group["lr"], TensorCore) else group["lr"]
     if state["n_iter"] == 1:
         state.update(d=-grad, old_dirs=[], old_stps=[], ro=[], H_diag=1)
         rate = min(1.0, 1.0 / _sum_of_sizes(grad)) * lr

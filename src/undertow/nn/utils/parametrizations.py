@@ -13,6 +13,7 @@ from undertow.nn import functional as F
 from undertow.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from undertow.nn.modules.module import Module
 from undertow.nn.utils import parametrize
+from undertow.ops.arguments import wrap_dim
 from undertow.ops.decompositions import linalg_matrix_exp as matrix_exp
 from undertow.ops.factor import linalg_solve as solve
 from undertow.ops.join import cat
@@ -30,6 +31,7 @@ def norm_except_dim(v: Any, dim: int) -> Any:
     """The norm of each slice of a tensor along a dimension, in a shape that multiplies with it; -1: of all."""
     if dim == -1:
         return vector_norm(v)
+    dim = wrap_dim(dim, v.dim())
     others = tuple([axis for axis in range(v.dim()) if axis != dim])
     return vector_norm(v, dim=others, keepdim=True) if others else v.abs()
 
