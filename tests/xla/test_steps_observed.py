@@ -239,3 +239,64 @@ def test_statements_inside_a_try(capsys: Any) -> None:
     assert capsys.readouterr().out == "turn 0\nturn 1\nturn 2\n"
     with pytest.raises(CompileError, match=r"noted.append.*raised ZeroDivisionError.*inside a `try`"):
         step(torch.ones(2), 3)
+
+
+MADE: dict[str, Any] = {
+    "computed": lambda model, x: model(x),
+    "written to": lambda model, x: model(x).mul_(2),
+    "a parameter": lambda model, x: nn.Parameter(model(x).detach()),
+    "one of several results": lambda model, x: model(x).split(1)[1],
+    "detached and written to": lambda model, x: model(x).detach().add_(1).mul_(2),
+    "a view": lambda model, x: model(x).t(),
+    "made in inference mode": lambda model, x: torch.inference_mode()(model)(x),
+}
+
+
+def facts(tensor: Any) -> list[Any]:
+    """What can be seen of a tensor besides its value; the node comes last: that of a result is one for the program."""
+    found = [type(tensor).__name__, tensor.is_inference(), tensor.is_leaf, tensor.requires_grad, tensor.stride()]
+    found += [tensor.retains_grad, None if tensor.is_inference() else tensor._version]
+    return [*found, type(tensor.grad_fn).__name__, tensor.output_nr]
+
+
+@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("where", ["hook", "statement", "result"])
+def test_what_is_seen_of_tensors_besides_values(name: str, where: str) -> None:
+    def build() -> Case:
+        model, seen_there = nn.Linear(3, 3), list[Any]()
+        identity = nn.Identity()
+        if where == "hook":
+            identity.register_forward_hook(lambda module, args, out: seen_there.append(facts(out)))
+
+        def step(x: Any) -> Any:
+            made = identity(MADE[name](model, x))
+            if where == "statement":
+                seen_there.append((facts(made), made.sum().item()))
+            return made if where == "result" else None
+
+        return Case(step, model, args=lambda turn: (torch.full((2, 3), 0.5 + turn),), look=lambda: seen_there)
+
+    agree(build)
+    if where == "result":
+        case = build()
+        x = torch.ones(2, 3)
+        assert facts(torch.compile(case.step)(x))[:-2] == facts(case.step(x))[:-2]
+
+
+def test_aliases_that_a_step_leaves_count_writes_together() -> None:
+    left: dict[str, Any] = {}
+
+    def step(x: Any) -> None:
+        left["whole"] = (x * 2).add_(1)
+        left["alias"] = left["whole"].detach()
+
+    torch.compile(step)(torch.ones(3))
+    left["whole"].add_(1)
+    assert left["alias"]._version == left["whole"]._version == 2
+
+
+def test_the_graph_of_a_tensor_on_the_host_is_refused() -> None:
+    layer = nn.Linear(3, 2)
+    layer.register_forward_hook(lambda module, args, out: print(out.grad_fn.next_functions))
+    with pytest.raises(CompileError, match="programs have no graph"):
+        torch.compile(lambda x: layer(x).sum().backward())(torch.ones(2, 3))

@@ -190,7 +190,8 @@ class Cast:
             whole = capture(parts_of(tensor._array)[0])
         look = Look(role, place, whole, role.writes)
         look.requires_grad = tensor._requires_grad
-        look.node_name = "" if tensor._edge is None else type(tensor._edge[0]).__name__
+        if tensor._edge is not None:
+            look.node_name, look.output_nr = type(tensor._edge[0]).__name__, tensor._edge[1]
         look.retains = role.retains = tensor._meta is not None and tensor._meta.retains
         role.grad = None if tensor._meta is None else tensor._meta.grad
         if role.grad is not None:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from undertow._core import InferenceStorage, TensorCore, wrap
+from undertow._core import InferenceStorage, Storage, TensorCore, wrap
 from undertow._tensor import Tensor
 from undertow.generators import alive
 from undertow.xla.arguments import view_again
@@ -362,7 +362,7 @@ class Program(Assembled):
             and result._array._parent is None
             and id(result._array.cell) not in self.known_cells | self.argument_cells.keys()
             and id(result) not in self.adopted
-            and type(result._storage) is not InferenceStorage
+            and (result._storage is None or result._storage.version == 0)
             and (result._meta is None or (result._meta.grad is None and not result._meta.retains))
             and not (self.exit or self.given.changes or self.way_back or self.cast.roles)
         )
@@ -384,6 +384,9 @@ class Program(Assembled):
                     tensor._view, tensor._storage = value._view, value._storage
                 elif type(value._storage) is InferenceStorage:
                     tensor._storage = InferenceStorage()
+                elif value._storage is not None and tensor._storage is None:  # which aliases have in common
+                    tensor._storage = renewed.setdefault(id(value._storage), Storage())
+                    tensor._storage.version = value._storage.version
             renewed[id(value)] = tensor
             if type(tensor) is not type(value):
                 tensor.__class__ = type(value)

@@ -9,12 +9,13 @@ from weakref import ref
 
 import numpy as np
 
-from undertow._core import wrap
+from undertow._core import InferenceStorage, wrap
 from undertow.autograd.node import Node
 from undertow.devices import cpu
 from undertow.devices import device as Device
 from undertow.modes import local
 from undertow.xla.arguments import view_again
+from undertow.xla.errors import CompileError
 from undertow.xla.kept_memory import Memory, Part, nobody, part_of
 from undertow.xp.device_array import DeviceArray
 
@@ -25,15 +26,22 @@ class Look:
     Without a value it is what its memory holds outside of the program, to which the step has not written by then.
     """
 
-    __slots__ = ("role", "place", "whole", "writes", "requires_grad", "retains", "node_name", "grad")
+    __slots__ = (
+        "role", "place", "whole", "writes", "requires_grad", "retains", "node_name", "output_nr", "grad", "kind",
+        "inference", "version",
+    )  # fmt: skip
 
     def __init__(self, role: Role, place: int | None, whole: int | None, writes: int) -> None:
         self.role, self.place = role, place
         self.whole = whole  # the same of all its memory, of which it may be a view
         self.writes = writes  # to its memory so far
         self.requires_grad = self.retains = False
-        self.node_name = ""  # of where it was computed
+        self.node_name, self.output_nr = "", 0  # of where it was computed
         self.grad: Look | None = None
+        tensor = role.kept
+        self.kind: type = type(tensor)
+        self.inference = type(tensor._storage) is InferenceStorage
+        self.version = 0 if tensor._storage is None else tensor._storage.version
 
     def dress(self, values: list[Any], device: Device | None) -> Any:
         """The tensor that plays the role, as it was at the turn. Without a device: on the CPU, while a program runs."""
@@ -131,7 +139,13 @@ class Role:
 
     def _show(self, player: Any, look: Look) -> None:
         player._requires_grad = look.requires_grad
-        player._edge = (gone(look.node_name)(), 0) if look.node_name else None
+        player._edge = (gone(look.node_name)(look.output_nr + 1), look.output_nr) if look.node_name else None
+        if type(player) is not look.kind:
+            player.__class__ = look.kind
+        if look.inference and type(player._storage) is not InferenceStorage:
+            player._storage = InferenceStorage()
+        elif not look.inference and (look.version or player._storage is not None):
+            player._get_storage().version = look.version
 
     def refresh(self, look: Look, values: list[Any]) -> Any:
         """Puts the value of a turn into the memory, if anybody holds it; the memory."""
@@ -258,12 +272,20 @@ class Gone(Node):
 
     __slots__ = ("_n_outputs",)
 
-    def __init__(self) -> None:
+    def __init__(self, n_outputs: int) -> None:
         self._edges = ()
         self._order = next(local.modes.sequence)
         self._extras = None
         self._tensor_hooks = None
-        self._n_outputs = 1
+        self._n_outputs = n_outputs
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """Refuse: what it was computed from is in the program."""
+        raise CompileError(
+            "undertow.compile: a hook or a statement on the host asks for the next_functions of a tensor that the program "
+            "has computed, and programs have no graph. Ask in a hook or a statement that does nothing else."
+        )
 
     def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         raise RuntimeError(
