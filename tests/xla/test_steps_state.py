@@ -387,9 +387,39 @@ def _handles_what_a_hook_raises() -> tuple[Any, Callable[[], Any]]:
     return step, lambda: [model, list(log)]
 
 
+def _raises_after_writes_on_the_host() -> tuple[Any, Callable[[], Any]]:
+    first, second, log = nn.Linear(3, 3), nn.Linear(3, 2), list[Any]()
+
+    def write(gradient: Any) -> None:
+        log.append(gradient.sum().item())
+        gradient.add_(0.25)
+
+    def write_outside(parameter: Any) -> None:
+        log.append("outside")
+        parameter.grad.mul_(0.5)
+        first.bias.data.add_(1.0)
+
+    def check(gradient: Any) -> None:
+        log.append("checked")
+        if len(log) > 6:
+            raise KeyError("here")
+
+    second.bias.register_post_accumulate_grad_hook(write_outside)
+    first.weight.register_hook(check)
+
+    def step(x: Any) -> Any:
+        hidden = first(x)
+        hidden.register_hook(write)
+        second(hidden).pow(2).sum().backward()
+        return x.sum()
+
+    return step, lambda: [first, second, list(log)]
+
+
 RAISING = [
     _raises_in_the_step, _raises_in_a_traced_hook, _raises_for_an_index, _raises_in_a_hook_on_the_host,
     _raises_while_the_program_waits, _raises_in_a_statement, _handles_what_a_hook_raises,
+    _raises_after_writes_on_the_host,
 ]  # fmt: skip
 
 

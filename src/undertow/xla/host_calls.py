@@ -28,7 +28,7 @@ from undertow.xla.numbers import Figure
 from undertow.xla.places import held_at, put
 from undertow.xla.props import Prop, Turn
 from undertow.xla.registrations import where_defined
-from undertow.xla.roles import Alias, Look, Role
+from undertow.xla.roles import Alias, Itself, Look, Role
 from undertow.xla.sparse_parts import Parts, apart, is_sparse, parts_of_sparse
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch
@@ -94,6 +94,8 @@ class HostCall:
     done = False  # whether it was made in the present call of the program
     answer: Any = None  # what it gave then
     error: BaseException | None = None  # what it raised
+    written: Sequence[Any] = ()  # what the tensors that it was given held afterwards, if it may write
+    written_outside: Sequence[tuple[Any, Any, Any]] = ()  # the same of others: how to find one, its values, its gradient's
 
     def __init__(
         self, hook: Any, args: Any, kwargs: Any, found: list[Any], placed: Placed | None = None,
@@ -159,6 +161,7 @@ class HostCall:
     def begin(self) -> None:
         """Before a call of the program: it was not made yet."""
         self.done, self.answer, self.error = False, None, None
+        self.written = self.written_outside = ()
 
     def own(self) -> list[Look]:
         """The tensors from outside that it sees."""
@@ -207,6 +210,8 @@ class HostCall:
                 if _gradient_of(tensor) is not earlier and _gradient_of(tensor) is not None:
                     self._cast.replace(role, tensor, _gradient_of(tensor), self.placed)
             held = self._held(players) if self.may_write else []
+            if self.may_write:
+                self._note_writes(players, (args, kwargs))
             for look in (*self.computed(), *[each.grad for each in self.own() if each.grad is not None]):
                 if self.may_write:
                     look.role.memory.note_writes()
@@ -216,6 +221,25 @@ class HostCall:
                 put(holder, key, held)
             for look in (*self.updates, *self.looks.values()):
                 look.undress()
+
+    def _note_writes(self, players: dict[Role, Any], given: Any) -> None:
+        self.written = [np.array(each._array) for each in _tensors_in(given)]
+        outside = [(look.role.find, players[look.role]) for look in self.own() if isinstance(look.role, Itself)]
+        self.written_outside = [
+            (find, np.array(tensor._array), None if _gradient_of(tensor) is None else np.array(_gradient_of(tensor)._array))
+            for find, tensor in outside
+        ]
+
+    def repeat_writes(self, args: Any, kwargs: Any) -> None:
+        """Write what the hook wrote when it was called, into the tensors of a step that runs once more."""
+        pairs = [*zip(_tensors_in((args, kwargs)), self.written)]
+        for find, value, gradient in self.written_outside:
+            pairs += [(find(), value), (_gradient_of(find()), gradient)]
+        with set_grad_enabled(False):
+            for tensor, value in pairs:
+                if tensor is not None and value is not None:
+                    if not np.array_equal(tensor.detach().cpu().numpy(), value, equal_nan=value.dtype.kind in "fc"):
+                        tensor.copy_(wrap(value))
 
     def before_hook(self, players: dict[Role, Any]) -> None:
         """The tensors are about to be shown."""
@@ -504,6 +528,10 @@ def uncompiled() -> Iterator[None]:
         yield
     finally:
         Inside.threads.discard(thread)
+
+
+def _tensors_in(given: Any) -> list[Any]:
+    return [each for each in leaves(given) if isinstance(each, TensorCore)]
 
 
 def _gradient_of(tensor: Any) -> Any:

@@ -26,7 +26,8 @@ from undertow.xla.arriving import still_hold
 from undertow.xla.assembling import Assembled
 from undertow.xla.decisions import Answer, Mispredicted
 from undertow.xla.errors import CompileError
-from undertow.xla.host_calls import HostCall, Inside
+from undertow.xla.host_calls import HostCall
+from undertow.xla.host_statements import Statement
 from undertow.xla.kept_memory import part_of, parts_of
 from undertow.xla.lending import ALONE, a_copy
 from undertow.xla.numbers import Figure
@@ -419,8 +420,8 @@ class Program(Assembled):
 
 
 def _wrote(call: HostCall) -> bool:
-    """Whether a call on the host may have written into tensors of the program, which a replay would have to do, too."""
-    return call.done and call.may_write and isinstance(call, Inside)
+    """Whether a statement on the host may have written into tensors of the program: a replay does not know which."""
+    return call.done and call.may_write and isinstance(call.hook, Statement)
 
 
 def _part_of(whole: Any, traced: DeviceArray) -> Any:

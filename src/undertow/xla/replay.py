@@ -46,7 +46,10 @@ class Replay:
         if is_own(hook) or threading.get_ident() != self._thread:
             return hook(*args, **kwargs)
         done = self._next()
-        return hook(*args, **kwargs) if done is None else done.answer
+        if done is None:
+            return hook(*args, **kwargs)
+        done.repeat_writes(args, kwargs)
+        return done.answer
 
     def meets(self, mark: Mark) -> bool:
         """Whether a marked statement is to run now."""
