@@ -25,11 +25,13 @@ from undertow.xla.cures import OTHERWISE, cure_of, is_elsewhere
 from undertow.xla.effects import (
     TOO_LARGE,
     Called,
+    Coverage,
     Effect,
     Effects,
     Exactly,
     Frame,
     Kind,
+    Limits,
     Notes,
     Part,
     Parts,
@@ -54,6 +56,8 @@ from undertow.xp.device_memory import NeedsValue
 
 Moved = dict[int, tuple[Statements, ast.stmt, str]]  # statements by their ids, with whose they are and why they go
 
+FEW_STEPS = 30_000  # of the reader; if it takes more to read a step, only code that runs is read
+_MOST_READINGS = 24
 _MOST_ROUNDS = 12
 _MOST_TIMES = 4  # that hooks of one definition are taken in, each of which takes another trace
 _OF_ANY_MODULE = frozenset(vars(Module()))
@@ -62,19 +66,19 @@ _OF_ANY_MODULE = frozenset(vars(Module()))
 class Body:
     """The statements of a step's own code, and of what it calls, that are not simply traced."""
 
-    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], coverage: Coverage | None = None
+    ) -> None:
         self.function = function
+        self.coverage = coverage  # what ran in traces, if there is more code than can be read
+        self._on_host: frozenset[int] = frozenset()  # ids of statements that are read as code on the host
+        self._times_read, self._reads_all = 0, False
         given = [kind_of(arg) for arg in args], {name: kind_of(arg) for name, arg in kwargs.items()}
         self._calls: dict[Any, Called] = {None: (function, *given)}  # that are read: the step, and hooks in parts
         self._readings: dict[Any, Reading] = {}  # of those
         self._rounds: dict[str, int] = {}  # how often hooks of a definition were taken in
         self._in_one_piece: set[str] = set()  # hooks that are not taken apart, by where they are defined
-        state = Reached()
-        state.walk((function, args, kwargs), "step")
-        places = (*state.maps, *state.lists, *state.cells, *state.arrays)
-        self._watched = {id(holder.owner if isinstance(holder, (OfClass, Slots)) else holder) for holder, _ in places}
-        self._watched |= {id(group) for optimizer in state.optimizers for group in optimizer.param_groups}
-        self._watched_names = {(id(names), name) for names, name in state.globals}
+        self._watch((function, args, kwargs))
         self._kept: set[int] = set()  # ids of statements that are not moved
         self._fed: set[int] = set()  # nor are these: others read what they change
         self._wanted: list[tuple[Statements, ast.stmt]] = []  # those that asked for values
@@ -87,14 +91,48 @@ class Body:
         self.whole = self._read()
         self._plan()
 
+    def _watch(self, root: Any) -> None:
+        """Finds out which places are looked at from call to call."""
+        self._root, state = root, Reached()
+        state.walk(root, "step")
+        self.names_in_packages(state)
+        places = (*state.maps, *state.lists, *state.cells, *state.arrays)
+        self._watched = {id(holder.owner if isinstance(holder, (OfClass, Slots)) else holder) for holder, _ in places}
+        self._watched |= {id(group) for optimizer in state.optimizers for group in optimizer.param_groups}
+        self._watched_names = {(id(names), name) for names, name in state.globals}
+
+    def names_in_packages(self, state: Reached) -> None:
+        """Adds what code of packages that ran in traces looks up."""
+        for code, namespace in self.coverage.packages.values() if self.coverage is not None else ():
+            state.look_up_for(code, namespace)
+
     def _read(self) -> Reading:
         """What the step and the hooks in parts do; each is read once, until its code is taken apart."""
         self._variables_of, self._groups = {}, {}
         known = self._readings
         self._readings = {  # a hook on the host is not watched as the step is, and may come to other code in a later call
-            key: known[key] if key in known else read(*call, decides=key is None) for key, call in self._calls.items()
+            key: known[key] if key in known else self._read_step(call) if key is None else read(*call)
+            for key, call in self._calls.items()
         }
         return together(list(self._readings.values()))
+
+    def _read_step(self, call: Called) -> Reading:
+        """Reads all that the step can reach; if that is too much, what ran in traces, of which there are none yet."""
+        if self.coverage is None:
+            found = read(*call, decides=True, limits=Limits(None if self._reads_all else FEW_STEPS))
+            if self._reads_all or _is_complete(found):
+                return found
+            self.coverage = Coverage()
+        return read(*call, decides=True, limits=Limits(None, self.coverage, self._on_host))
+
+    def read_more(self) -> None:
+        """Reads the step again, after more of it has run. If that has happened too often, all that it can reach."""
+        self._times_read += 1
+        if self._times_read > _MOST_READINGS:
+            self.coverage, self._reads_all = None, True
+        self._watch(self._root)
+        self._readings.pop(None, None)
+        self._read_again()
 
     def _statements(self, frame: Any) -> Statements | None:
         """The statements of a function that was gone through, if they can be moved."""
@@ -137,6 +175,11 @@ class Body:
             self._fed.update(fed)
         else:
             moved, rest = {}, self.whole.whole
+        if self.coverage is not None and not moved.keys() <= self._on_host:  # these come to other code than traces do
+            self._on_host |= moved.keys()
+            self._readings.pop(None, None)
+            self._read_again()
+            return
         self.rest, self._moved_ids, self._reached = rest.effects, set(moved), rest.reached
         marks = [
             Mark(each, statement, why) for known, statement, why in moved.values() for each in self._of_the_same_code(known)
@@ -174,10 +217,6 @@ class Body:
         places = rest.effects.places
         return rest, [key for key in moved if any(effect.feeds(places) for effect in self.whole.effects_of(key))]
 
-    def _is_complete(self) -> bool:
-        """Whether all of the code was read. Otherwise nothing is known of what a statement does, or others read of it."""
-        return not any(effect.what == TOO_LARGE for effect in self.whole.effects.effects)
-
     def _ends(self) -> Moved:
         """The step's `return` statements, if they may run on the host."""
         function = getattr(self.function, "__func__", self.function)
@@ -192,7 +231,7 @@ class Body:
     def _moved(self) -> Moved:
         moved: Moved = {}
         first = [frame for top in self.whole.tops for frame in top.calls]
-        is_complete = self._is_complete()
+        is_complete = _is_complete(self.whole)
         for key, effect in self.whole.whole.keyed.items():
             if self._deserves(effect) and (is_complete or effect.field == "output"):
                 self._move_in(first, key, effect, moved, set())
@@ -293,6 +332,8 @@ class Body:
             return False
         if effect.field == "unknown" and not effect.what.startswith("calls `") and trust.is_installed(effect.file):
             return False  # the reader lost track of a value in a package, which says little
+        if self.coverage is not None and effect.attribute is not None and trust.is_installed(effect.file):
+            return not self._is_watched(effect)  # what it is there for is seldom to be seen from outside
         return effect.kind != "store" or not self._is_watched(effect)
 
     def _is_watched(self, effect: Effect) -> bool:
@@ -456,7 +497,7 @@ class Body:
 
     def move_what_asked(self, error: NeedsValue) -> bool:
         """Moves the statement that asked for a value; False if it can't be."""
-        if not self._is_complete():
+        if not _is_complete(self.whole):
             return False
         way, trace = [], error.__traceback__
         while trace is not None:
@@ -499,6 +540,11 @@ class Body:
         self._readings = {key: reading.renewed(statements.node) for key, reading in self._readings.items()}
         self.whole = self._read()
         return True
+
+
+def _is_complete(reading: Reading) -> bool:
+    """Whether all of the code was read. Otherwise nothing is known of what a statement does, or others read of it."""
+    return not any(effect.what == TOO_LARGE for effect in reading.effects.effects)
 
 
 def _key(call: Called) -> Any:

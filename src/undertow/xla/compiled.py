@@ -23,6 +23,7 @@ from undertow.xla.cache import keep_on_disk
 from undertow.xla.causes import argument_names, difference, looks_of
 from undertow.xla.counters import in_places
 from undertow.xla.decisions import Answer, Hints, Mispredicted
+from undertow.xla.effects import Coverage
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.errors import CompileError, CompileWarning, line_of
 from undertow.xla.host_calls import Inside
@@ -76,6 +77,7 @@ class Compiled:
         self._was_called = False
         self._kinds = Kinds()
         self.turn = next(_turns)  # among all that were made
+        self.coverage: Coverage | None = None  # what ran in its traces, if it is too large to be read
         everything.add(self)
         keep_on_disk()
 
@@ -223,7 +225,8 @@ class Compiled:
         numbers: list[Any],
         decided: tuple[tuple[Answer, ...], Hints],
     ) -> Program:
-        body = Body(self.function, args, kwargs)
+        body = Body(self.function, args, kwargs, self.coverage)
+        self.coverage = body.coverage
         args, kwargs = self._kinds.apart((args, kwargs))
         if isinstance(numbers, Numbers):
             given = argument_names(self.function, args, kwargs)
@@ -357,6 +360,7 @@ def reset() -> None:
     """Forgets every compiled program."""
     for compiled in list(everything):
         compiled.programs.clear()
+        compiled.coverage = None
         compiled._looks.clear()
         compiled._numbers.clear()
         compiled.causes.clear()

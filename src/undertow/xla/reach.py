@@ -51,7 +51,7 @@ from undertow.xla.places import (
 )
 
 _WITH_STATE = ("optim", "amp", "distributions")  # parts of undertow whose objects are looked through as the user's are
-_FOREIGN = ("jax", "jaxlib", "torch")  # packages whose objects and code are taken as they are
+FOREIGN = ("jax", "jaxlib", "torch")  # packages whose objects and code are taken as they are
 _OPEN = (types.SimpleNamespace, argparse.Namespace)  # the standard library's, filled by the user
 _CACHED = type(functools.lru_cache(len))
 _LOOKS_AT_SCHEDULERS = {"last_epoch", "get_last_lr", "_last_lr", "_step_count", "state_dict", "T_cur"}
@@ -89,7 +89,7 @@ class Reached:
 
     def __init__(
         self, replaced: Collection[Place] = (), names_left: Mapping[types.CodeType, set[str]] | None = None,
-        computed_with: Container[int] = (), already: Reached | None = None,
+        computed_with: Container[int] = (), already: Reached | None = None, follows_on: bool = False,
     ) -> None:  # fmt: skip
         self.replaced = replaced  # places in which each step leaves another tensor
         self._computed_with = computed_with  # ids of arrays whose numbers some code is known to read
@@ -112,7 +112,7 @@ class Reached:
         self.classes: list[type] = []
         self.other_classes: list[type] = []  # of undertow and of others, which may be patched
         self.objects: list[Any] = []
-        self.seen: set[int] = set()  # ids of all that was found
+        self.seen: set[int] = already.seen if already and follows_on else set()  # ids of all that was found
         self._kept: list[Any] = []  # so that no id is used again
         self._named: set[tuple[int | str, str]] = set() if already is None else set(already._named)  # no more to be found
         self.mentioned: set[str] = set()  # names in code, of attributes too
@@ -417,6 +417,19 @@ class Reached:
             if name in sys.modules:
                 self._look_up_in(sys.modules[name], names, met)
 
+    def look_up_for(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
+        """Follows the names that code of a package looks up, where they are."""
+        names = names_of(code)
+        met: set[int] = set()
+        for used in sorted(names.globals & namespace.keys()):
+            self._look_up_one(namespace, used, names.all, met)
+        for used in names.globals - namespace.keys():
+            self._name(namespace, used)
+        for each in names.imports:
+            self._look_at_import(each, namespace, names.all)
+        while self._waiting:
+            self._look(*self._waiting.popleft())
+
     def name(self, namespace: dict[str, Any], key: str) -> None:
         """Follows a name that code looks up by other means than by writing it down."""
         if namespace is sys.modules:
@@ -479,7 +492,7 @@ def _is_followed(code: types.FunctionType | type) -> bool:
 def is_foreign(code: types.FunctionType | type) -> bool:
     """Whether code is JAX's or PyTorch's, wherever it is kept: a trace changes what JAX remembers, for good."""
     name = code.__globals__.get("__name__") if isinstance(code, types.FunctionType) else module_name(code)
-    return isinstance(name, str) and name.partition(".")[0] in _FOREIGN
+    return isinstance(name, str) and name.partition(".")[0] in FOREIGN
 
 
 def _parts(root: Any) -> Iterator[Any]:

@@ -27,6 +27,7 @@ from undertow.xla.options import Options
 from undertow.xla.places import ABSENT, Place, Stores, changes_in, held_at, place_at
 from undertow.xla.plan import Again, Plan
 from undertow.xla.reach import Reached
+from undertow.xla.recording import recording
 from undertow.xla.records import ChangedRecord, records_together
 from undertow.xla.registrations import Registrations
 from undertow.xla.renewed import look_of
@@ -139,10 +140,12 @@ class Traced:
                 state.walk(leaf, "an argument")
         for root, name in plan.roots:
             state.walk(root, name)
-        for namespace, name in body.whole.effects.names if body is not None else ():
-            state.name(namespace, name)
-        for owner, attribute in body.places_in_packages() if body is not None else ():
-            state.look_at_place(owner, attribute)
+        if body is not None:
+            body.names_in_packages(state)
+            for namespace, name in body.whole.effects.names:
+                state.name(namespace, name)
+            for owner, attribute in body.places_in_packages():
+                state.look_at_place(owner, attribute)
         return state
 
     def _find_inputs(self, call: Call, state: Reached) -> Call:
@@ -290,7 +293,7 @@ class Traced:
             firing.stand_ins = self.counters.shown() | self.given.renewed.stand_ins()
             args, kwargs = records_together(together(from_places((call.args, call.kwargs), self.plan.numbers)))
             self.handed = Handed((args, [*kwargs.values()]), self.plan.kinds)
-            self.result = self._run(call.function, args, kwargs, firing)
+            self.result = self._run(call.function, args, kwargs, firing, state)
             if trace.stopped:  # and the step's own code handled it
                 raise trace.stopped[0]
             self.handed.refuse_changes(effect.target for _, effects in firing.hosted for effect in effects.effects)
@@ -314,17 +317,18 @@ class Traced:
         trace.inputs = dict(zip(map(id, closed.jaxpr.invars), ["numbers", *known])) | trace.inputs
         return closed, outputs
 
-    def _run(self, function: Callable[..., Any], args: Any, kwargs: Any, firing: Firing) -> Any:
-        recording = local.modes.grad_enabled
+    def _run(self, function: Callable[..., Any], args: Any, kwargs: Any, firing: Firing, state: Reached) -> Any:
+        records = local.modes.grad_enabled
         try:
-            result = function(*args, **kwargs)
+            with recording(self.body, state):
+                result = function(*args, **kwargs)
         except Exception as error:
             if self.body is not None and not isinstance(error, Stops):
                 firing.refuse_other_turns(self.body.rest)  # which may be why: a list is empty that a hook was to fill
             raise
-        if local.modes.grad_enabled is not recording:
+        if local.modes.grad_enabled is not records:
             raise CompileError(
-                f"undertow.compile: the step leaves gradients switched {'off' if recording else 'on'} for who called it, "
+                f"undertow.compile: the step leaves gradients switched {'off' if records else 'on'} for who called it, "
                 "and a program can't. Use `with torch.no_grad():` inside, or switch outside of the step."
             )
         return firing.result_for(result)

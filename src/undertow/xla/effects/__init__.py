@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from undertow._tensor import Tensor
 from undertow.nn import Module
+from undertow.xla.effects.coverage import Coverage
 from undertow.xla.effects.findings import Effect, Effects, Place, Read
 from undertow.xla.effects.graph import Frame, Notes, Part, Reading, together
 from undertow.xla.effects.interpreter import Interpreter
@@ -38,8 +39,8 @@ from undertow.xla.effects.values import (
 )  # fmt: skip
 
 __all__ = [
-    "Called", "Effect", "Effects", "Exactly", "Frame", "Kind", "Notes", "Part", "Parts", "Place", "Read", "Reading",
-    "analyse", "analyse_module", "kind_of", "read", "together",
+    "Called", "Coverage", "Effect", "Effects", "Exactly", "Frame", "Kind", "Limits", "Notes", "Part", "Parts", "Place",
+    "Read", "Reading", "analyse", "analyse_module", "kind_of", "read", "together",
 ]  # fmt: skip
 
 
@@ -55,6 +56,15 @@ class Parts:
     """An argument that is a tuple of several kinds of things."""
 
     kinds: tuple[Kind, ...]
+
+
+@dataclass
+class Limits:
+    """How far a reading goes."""
+
+    most_steps: int | None = None
+    coverage: Coverage | None = None  # what ran in traces, if the rest of packages is left out
+    hosted: frozenset[int] = frozenset()  # ids of statements for which nothing is
 
 
 Kind = Literal["tensor", "tensors", "module", "optimizer", "plain", "none", "other"] | Exactly | Parts
@@ -75,7 +85,7 @@ def analyse(
 
 def read(
     function: Callable[..., Any], arguments: Sequence[Kind] = (), keywords: dict[str, Kind] | None = None,
-    decides: bool = False,
+    decides: bool = False, limits: Limits | None = None,
 ) -> Reading:  # fmt: skip
     """The same with all that is known; where it decides, without code that a call with these values does not come to."""
     name = getattr(function, "__name__", type(function).__name__)
@@ -85,6 +95,9 @@ def read(
     )
     interpreter = Interpreter()
     interpreter.may_decide = decides
+    if limits is not None:
+        interpreter.coverage, interpreter.hosted = limits.coverage, limits.hosted
+        interpreter.most_steps = min(interpreter.most_steps, limits.most_steps or interpreter.most_steps)
 
     def finished() -> Reading:
         result = EMPTY

@@ -107,7 +107,7 @@ class Calls(OwnCalls):
 
     def _call_known(self, atom: Known, arguments: Arguments, node: Any, entering: bool) -> Value:
         value = atom.value
-        if is_plain(value):
+        if is_plain(value) or not callable(value):
             return ONE[PLAIN]  # raises
         if id(value) in _SPECIAL:
             special = getattr(self, f"_call_{_SPECIAL[id(value)]}")

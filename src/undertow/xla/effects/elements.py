@@ -241,6 +241,8 @@ class Elements(Attributes):
                 self.put_into(atom, key | value, key)
             self.change(atom)
         elif isinstance(atom, Known):
+            if is_plain(atom.value):
+                return  # it would raise
             if is_tensor(atom.value):
                 self.here.writes = True
             elif is_namespace(atom.value):

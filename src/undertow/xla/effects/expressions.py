@@ -86,14 +86,14 @@ class Expressions(Calls):
         if owner is not None:
             found = self.variable(owner, name)
             if not found:
-                self.unbound[id(owner), name] = Unbound(name, owner, self.here)
+                self.unbound[id(owner), name, self.here] = Unbound(name, owner, self.frame, self.here)
             return found
         if name == "__class__" or name == "__debug__":
             cell = cell_of(self.function, name)
             return frozenset([Known(cell.cell_contents, name)]) if cell is not None else ONE[PLAIN]
         place, attribute, known = self.outside_name(name)
         if known is None:
-            self.unbound[None, name] = Unbound(name, None, self.here)
+            self.unbound[None, name, self.here] = Unbound(name, None, self.frame, self.here)
             return ONE[OPAQUE]
         if place is _BUILTINS:
             return frozenset([known])
@@ -133,6 +133,8 @@ class Expressions(Calls):
 
     def value(self, node: ast.expr, scope: Scope, entering: bool = False) -> Value:
         self.spend(node)
+        if self.is_dead(node):
+            return EMPTY
         if entering and isinstance(node, ast.Call):
             return self.see_Call(node, scope, entering=True)
         method = getattr(self, "see_" + type(node).__name__, None)
@@ -148,6 +150,8 @@ class Expressions(Calls):
     def tested(self, value: Value, node: ast.expr) -> tuple[bool, bool]:
         self.use(value)
         self.protocols(value, node, names=TRUTH)
+        if self.frame is not None and self.frame.is_cut:
+            return True, True  # what follows is left out by itself, if it did not run
         if not value:
             return False, False  # it is not known yet: when it is, this is gone through again
         if not self.decides or any(isinstance(atom, Known) and self.restored(atom.value, ITEMS) for atom in value):

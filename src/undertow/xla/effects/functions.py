@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from functools import partial
 from types import FunctionType
 from typing import Any
 
 from undertow.xla.effects import trust
+from undertow.xla.effects.coverage import RESULT
 from undertow.xla.effects.elements import Elements
 from undertow.xla.effects.graph import Frame
 from undertow.xla.effects.source import definition
@@ -62,16 +64,23 @@ class Functions(Elements):
 
         A call of one that this code is called by only adds to its arguments.
         """
-        frame = self.frame.within(owner) if self.frame is not None else None
+        is_traced = self._is_traced()
+        in_package = trust.is_installed(function.__code__.co_filename)
+        if is_traced and in_package and not self.was_entered(function, found):
+            return EMPTY
+        if is_traced and in_package:
+            arguments = self._narrowed(function, found, arguments)
+        frame = self.frame.within(owner, is_traced) if self.frame is not None else None
         new = False
         if frame is None:
-            key = self._shared(owner, arguments) or (id(self.frame), id(node), id(owner))
+            key = self._shared(owner, arguments, is_traced) or (id(self.frame), id(node), id(owner), is_traced)
             frame = self.frames.get(key)
             if frame is None:
                 if self.frame is not None and self.frame.depth >= MOST_CALLS_DEEP:
                     return self.unknown("calls too deeply to follow", node)
                 frame = self.frames[key] = Frame(found, function, self.new_scope(found, parent), owner, self.frame)
-                frame.decides = self.may_decide and trust.is_installed(function.__code__.co_filename)
+                frame.decides = self.may_decide and in_package
+                frame.is_traced, frame.is_cut = is_traced, is_traced and in_package
                 self.waiting.append(frame)
                 new = True
         self._bind_arguments(frame, defaults, arguments, node)
@@ -79,9 +88,40 @@ class Functions(Elements):
         if new and self.nested < MOST_NESTED:  # others wait until all that they are given is known
             self.walk(frame)
         frame.readers.add(self.frame)
-        return frame.returns
+        return self.returned(frame)
 
-    def _shared(self, owner: Any, arguments: Arguments) -> Any:
+    def _is_traced(self) -> bool:
+        """Whether what is called here is called in traces only, which are known: not by a statement on the host."""
+        frame = self.frame
+        if self.coverage is None or frame is None:
+            return self.coverage is not None
+        return frame.is_traced and not any(id(each) in self.hosted for each in frame.path)
+
+    def was_entered(self, function: FunctionType, node: Any) -> bool:
+        """Whether a trace came to a function, or to one inside it."""
+        assert self.coverage is not None
+        body = [node.body] if isinstance(node.body, ast.expr) else node.body
+        return not all(self.coverage.is_dead(function.__code__, each) for each in body)
+
+    def _narrowed(self, function: FunctionType, node: Any, given: Arguments) -> Arguments:
+        """Arguments without what they never were in traces."""
+        assert self.coverage is not None
+        narrowed = partial(self.coverage.narrowed, function.__code__.co_filename, node)
+        names = [each.arg for each in node.args.posonlyargs + node.args.args]
+        named = [narrowed(name, value) for name, value in zip(names, given.positional)]
+        keywords = {name: narrowed(name, value) for name, value in given.keywords.items()}
+        maybe = {name: narrowed(name, value) for name, value in given.maybe.items()}
+        positional = [*named, *given.positional[len(names) :]]
+        return Arguments(positional, keywords, given.more, given.more_keywords, maybe)
+
+    def returned(self, frame: Frame) -> Value:
+        """What a function gives, as far as is known."""
+        if not frame.is_cut:
+            return frame.returns
+        assert self.coverage is not None
+        return self.coverage.narrowed(frame.function.__code__.co_filename, frame.node, RESULT, frame.returns)
+
+    def _shared(self, owner: Any, arguments: Arguments, is_traced: bool) -> Any:
         """What the calls of a function from different places go by together, if they are alike: in installed packages only.
 
         Objects that the function makes are one then.
@@ -91,7 +131,7 @@ class Functions(Elements):
         if any(not isinstance(atom, (Simple, Known)) for atom in arguments.all()):
             return None
         keywords = (*arguments.keywords.items(), None, *arguments.maybe.items())
-        return id(owner), tuple(arguments.positional), keywords, arguments.more, arguments.more_keywords
+        return id(owner), tuple(arguments.positional), keywords, arguments.more, arguments.more_keywords, is_traced
 
     def walk(self, frame: Frame) -> None:
         """Goes through a function, until nothing that it says of itself changes what it has seen."""
@@ -138,6 +178,9 @@ class Functions(Elements):
             values[name] = value if value or given else ONE[OPAQUE]
         known = {*named, *keyword_names}
         left = [pair for pair in (*arguments.keywords.items(), *arguments.maybe.items()) if pair[0] not in known]
+        if frame.is_cut and self.coverage is not None:
+            filename = frame.function.__code__.co_filename
+            values = {name: self.coverage.narrowed(filename, frame.node, name, value) for name, value in values.items()}
         scope = frame.scope
         before, self.frame = self.frame, frame
         if parameters.vararg is not None:

@@ -39,8 +39,8 @@ class Frame:
     """One function that was gone through, as called from one place."""
 
     __slots__ = (
-        "active", "caller", "decides", "depth", "dirty", "function", "is_pure", "node", "notes", "owner", "path", "readers",
-        "returns", "scope",
+        "active", "caller", "decides", "depth", "dirty", "function", "is_cut", "is_pure", "is_traced", "node", "notes",
+        "owner", "path", "readers", "returns", "scope",
     )  # fmt: skip
 
     def __init__(self, node: Any, function: FunctionType, scope: Scope, owner: Any, caller: Frame | None) -> None:
@@ -54,6 +54,8 @@ class Frame:
         self.readers: set[Frame | None] = set()  # those that have used what it returns
         self.active = False
         self.decides = False  # whether code behind tests that fail is left out; see `decisions`
+        self.is_traced = False  # whether it is called in traces only, as far as is known
+        self.is_cut = False  # whether code that did not run there is left out; see `coverage`
         self.dirty = True  # whether something that it read has grown since it was gone through
         self.path: list[Any] = []  # the statement that is being gone through, inside those around it
         self.notes: dict[tuple[Any, ...], Notes] = {}
@@ -66,10 +68,10 @@ class Frame:
             found = self.notes[path] = Notes(path)
         return found
 
-    def within(self, owner: Any) -> Frame | None:
+    def within(self, owner: Any, is_traced: bool | None = None) -> Frame | None:
         """The frame of a function that this one was called by, directly or not, or is."""
         frame: Frame | None = self
-        while frame is not None and frame.owner is not owner:
+        while frame is not None and (frame.owner is not owner or frame.is_traced is (not is_traced)):
             frame = frame.caller
         return frame
 

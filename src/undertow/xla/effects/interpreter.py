@@ -12,6 +12,7 @@ import sys
 from typing import Any
 
 from undertow.xla.effects.expressions import Expressions
+from undertow.xla.effects.graph import Frame, Notes
 from undertow.xla.effects.protocols import TEXT
 from undertow.xla.effects.values import (
     EMPTY,
@@ -50,14 +51,21 @@ class Interpreter(Expressions):
     def _give_up_names(self) -> bool:
         """Whether there are names that never got a value: those may be anything from now on."""
         unbound, self.unbound = self.unbound, {}
-        for name, scope, notes in unbound.values():
-            if scope is None or not scope.values.get(name):
-                self.here = notes
-                self.effect("call", f"uses `{name}`, of which nothing is known", None, field="unknown")
-                self.here = self.top
+        for name, scope, frame, notes in unbound.values():
+            if (scope is None or not scope.values.get(name)) and self._came_to(frame, notes):
+                self.frame, self.here = frame, notes
+                where = notes.path[-1] if notes.path else None
+                self.effect("call", f"uses `{name}`, of which nothing is known", where, field="unknown")
+                self.frame, self.here = None, self.top
                 if scope is not None:
                     self.set_variable(scope, name, ONE[OPAQUE])
         return bool(self.waiting)
+
+    def _came_to(self, frame: Frame | None, notes: Notes) -> bool:
+        """Whether a statement runs: in traces, if it is known which."""
+        if frame is None or not frame.is_traced or not notes.path:
+            return True
+        return not self._ran_not(frame, notes.path[-1])
 
     def body(self, node: Any, scope: Scope) -> None:
         """Goes through a function once, its parameters being bound."""
@@ -72,6 +80,9 @@ class Interpreter(Expressions):
         """Whether control may reach the end of the statements."""
         goes_on = True
         for statement in statements:
+            if self.is_dead(statement):
+                goes_on = False
+                continue
             method = getattr(self, "do_" + type(statement).__name__, None)
             if method is None:
                 self.effect("call", f"uses {type(statement).__name__}, which is not analysed", statement, field="unknown")

@@ -16,6 +16,7 @@ from undertow._tensor import Tensor
 from undertow.nn import Module
 from undertow.optim import Optimizer
 from undertow.xla.effects import trust
+from undertow.xla.effects.coverage import Coverage
 from undertow.xla.effects.findings import Effect, Place, Read, snapshot
 from undertow.xla.effects.graph import Frame, Notes
 from undertow.xla.effects.objects import MISSING, in_class, instance_dict
@@ -44,10 +45,11 @@ CONTAINERS = (list, dict, set, tuple, frozenset, np.ndarray)
 
 
 class Unbound(NamedTuple):
-    """A name that was read before it had a value: its scope, if the code binds it, and the notes of the statement."""
+    """A name that was read before it had a value: its scope, if the code binds it, and which statement read it."""
 
     name: str
     scope: Scope | None
+    frame: Frame | None
     notes: Notes
 
 
@@ -68,10 +70,12 @@ class State(ABC):
         self.scopes: dict[Any, Scope] = {}
         self.atoms: dict[Any, Atom] = {}
         self.may_decide = False  # whether code in packages behind tests that fail is left out; see `decisions`
+        self.coverage: Coverage | None = None  # what ran in traces, if the rest of packages is left out
+        self.hosted: frozenset[int] = frozenset()  # ids of statements for which nothing is: they run on the host
         self.kept: list[Any] = []  # objects that are known by their ids
         self.evaluated: dict[Any, tuple[Value, list[Any]]] = {}  # what functions gave that only look, and of what
         self.outside: dict[Any, Fresh] = {}  # what the code puts into objects from outside, by place
-        self.steps = 0
+        self.steps, self.most_steps = 0, MOST_STEPS
         self.node: Any = None
         self.unbound: dict[Any, Unbound] = {}  # names that were read before they had a value
         self.order: dict[Any, int] = {}  # in which effects were found
@@ -87,6 +91,14 @@ class State(ABC):
     def decides(self) -> bool:
         return self.frame is not None and self.frame.decides
 
+    def is_dead(self, node: Any) -> bool:
+        """Whether a part of a package's code did not run in any trace."""
+        frame = self.frame
+        return frame is not None and frame.is_cut and self._ran_not(frame, node)
+
+    def _ran_not(self, frame: Frame, node: Any) -> bool:
+        return self.coverage is not None and self.coverage.is_dead(frame.function.__code__, node)
+
     def present(self) -> Frame | None:
         return self.frame
 
@@ -100,7 +112,7 @@ class State(ABC):
     def spend(self, node: Any) -> None:
         self.node = node
         self.steps += 1
-        if self.steps > MOST_STEPS:
+        if self.steps > self.most_steps:
             raise TooLarge
 
     # --- what the layers above add, and all of them call

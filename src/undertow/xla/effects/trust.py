@@ -205,6 +205,11 @@ def _folder(filename: str) -> str:
     return "user"
 
 
+def whose_file(filename: str) -> str:
+    """Whose code a file is."""
+    return _folder(filename)
+
+
 _homes: weakref.WeakKeyDictionary[type, str] = weakref.WeakKeyDictionary()
 
 

@@ -1,0 +1,185 @@
+"""Which code runs in a trace, noted while it does, where reading all that the step can reach would take too long.
+
+The reader leaves out what never ran in a package (`effects.coverage`). So a trace in which something runs for the first
+time has not been read: it is thrown away, all that it changed is put back, and the step is read and traced again. The
+program is made of a trace in which every instruction had been read before. Until then nothing may happen that can't be
+put back: a function in C that may act on the world outside is not called from code that was not read. And before
+code of a package runs for the first time, all is remembered that its names lead to: a trace puts that back, too, and from
+then on it belongs to what the step depends on.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from _lsprof import Profiler
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
+from types import CodeType, FrameType, ModuleType
+from typing import Any
+
+from undertow.xla.body import Body
+from undertow.xla.effects import Coverage, trust
+from undertow.xla.effects.coverage import RESULT, kind_of, spans_of
+from undertow.xla.plan import Again
+from undertow.xla.reach import FOREIGN, Reached
+from undertow.xla.results import forget_cached
+from undertow.xla.snapshot import Snapshot
+from undertow.xp.device_memory import Watch
+
+_GIVES_IN_PARTS = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
+_ACTING = {id(getattr(builtins, name)) for name in ("print", "input", "open", "exec", "eval", "compile", "breakpoint")}
+_HARMLESS = {"builtins", "math", "cmath", "_operator", "_functools", "itertools", "_abc", "_collections", "_weakref"}
+_PLAIN = (str, bytes, int, float, complex, tuple, list, dict, set, frozenset, type, deque, OrderedDict, bytearray)
+
+
+class NotRead(BaseException):
+    """Ends a trace before code acts on the world outside that was not read. No `except Exception` handles it."""
+
+
+def recording(body: Body | None, state: Reached) -> AbstractContextManager[None]:
+    """A block for a run of the step, in which what runs is noted if no more than that is read."""
+    if body is None or body.coverage is None:
+        return nullcontext()
+    return Recording(body.coverage, state, body.read_more)
+
+
+class Recording:
+    """A block in which is noted what runs. At its end the trace is made again if there was anything new."""
+
+    def __init__(self, coverage: Coverage, state: Reached, read_again: Callable[[], None]) -> None:
+        self._coverage, self._read_again = coverage, read_again
+        self._state = state
+        self._snapshots: list[Snapshot] = []
+        self._empty = _empty_among(state)  # functions that keep what they give, and have nothing yet
+        self._kinds: dict[str, bool] = {}  # files whose code is noted, and others
+        self._ran: dict[int, tuple[CodeType, set[int]]] = {}
+        self._noted: set[Any] = set()  # kinds of arguments and results
+        self._grew = False
+        self._acted: set[CodeType] = set()  # code that was read, and did what can't be undone
+        self._tracing: dict[int, Any] = {}  # functions that note what runs, by the id of the code
+        self._met: dict[Any, tuple[CodeType, dict[str, Any]]] = {}  # code of packages, with its globals
+
+    def __enter__(self) -> None:
+        self._before = sys.gettrace(), sys.getprofile()
+        if isinstance(self._before[1], Profiler):
+            self._before[1].disable()
+        sys.setprofile(self._profile)
+        sys.settrace(self._enter)
+
+    def __exit__(self, kind: Any, error: BaseException | None, *rest: Any) -> None:
+        trace, profile = self._before
+        sys.settrace(trace)
+        sys.setprofile(None if isinstance(profile, Profiler) else profile)
+        if isinstance(profile, Profiler):
+            profile.enable()
+        grew = self._grew
+        for code, offsets in self._ran.values():
+            spans = spans_of(code)
+            grew |= self._coverage.add(code.co_filename, {spans[offset // 2] for offset in offsets})
+        grew |= not self._met.keys() <= self._coverage.packages.keys()
+        self._coverage.packages.update(self._met)
+        if grew:
+            for snapshot in reversed(self._snapshots):
+                forget_cached(snapshot.state.caches, Watch.trace.is_made)
+                snapshot.restore()
+            for cache in self._empty:
+                if getattr(cache.__wrapped__, "__code__", None) not in self._acted:
+                    cache.cache_clear()  # what it did when it was filled has been undone
+            if error is None or isinstance(error, (Exception, NotRead)):
+                self._read_again()
+                raise Again from None
+
+    # --- what runs
+
+    def _enter(self, frame: FrameType, event: str, arg: Any) -> Any:
+        code = frame.f_code
+        noted = self._kinds.get(code.co_filename)
+        if noted is None:
+            noted = self._kinds[code.co_filename] = self._is_noted(frame)
+        if not noted:
+            return None
+        if id(code) not in self._tracing:
+            self._meet(code, frame)
+        if trust.is_installed(code.co_filename) and event == "call" and not frame.f_lasti > 0:
+            self._note_arguments(code, frame)
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return self._tracing[id(code)]
+
+    def _is_noted(self, frame: FrameType) -> bool:
+        """Whether code is the user's, or of a package that undertow itself does not work with."""
+        root = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        return trust.whose_file(frame.f_code.co_filename) == "user" and root not in FOREIGN
+
+    def _meet(self, code: CodeType, frame: FrameType) -> None:
+        ran: set[int] = set()
+        self._ran[id(code)] = code, ran
+        key = code.co_filename, code.co_firstlineno, code.co_qualname, id(frame.f_globals)
+        if trust.is_installed(code.co_filename) and key not in self._coverage.packages and key not in self._met:
+            self._met[key] = code, frame.f_globals
+            found = Reached(already=self._state, follows_on=True)
+            found.look_up_for(code, frame.f_globals)
+            self._snapshots.append(Snapshot(found))
+            self._empty += _empty_among(found)
+            self._state = found
+
+        returns = trust.is_installed(code.co_filename) and not code.co_flags & _GIVES_IN_PARTS
+
+        def tracing(frame: FrameType, event: str, arg: Any) -> Any:
+            ran.add(frame.f_lasti)
+            if event == "return" and returns:
+                self._note_kind(code, RESULT, arg)
+            return tracing
+
+        self._tracing[id(code)] = tracing
+
+    def _note_arguments(self, code: CodeType, frame: FrameType) -> None:
+        """Notes what kind of things a function is given."""
+        given = frame.f_locals
+        for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+            self._note_kind(code, name, given.get(name, self))
+
+    def _note_kind(self, code: CodeType, name: str, value: Any) -> None:
+        key = id(code), name, type(value)
+        if key not in self._noted:
+            self._noted.add(key)
+            self._grew |= self._coverage.note_kind(code, name, kind_of(value))
+
+    # --- what must not
+
+    def _profile(self, frame: FrameType, event: str, function: Any) -> None:
+        if event == "c_call" and not _is_harmless(function):
+            if self._is_unread(frame):
+                raise NotRead
+            around: FrameType | None = frame
+            while around is not None and around.f_code not in self._acted:
+                self._acted.add(around.f_code)
+                around = around.f_back
+
+    def _is_unread(self, frame: FrameType) -> bool:
+        """Whether code of the user's, or of a package, calls for the first time what a frame is about to do."""
+        around: FrameType | None = frame
+        while around is not None:
+            name = around.f_code.co_filename
+            if self._kinds.get(name):
+                return not self._coverage.ran(name, spans_of(around.f_code)[around.f_lasti // 2])
+            if "importlib" in name or trust.whose_file(name) != "standard":
+                return False
+            around = around.f_back
+        return False
+
+
+def _empty_among(state: Reached) -> list[Any]:
+    return [cache for cache, _ in state.caches if not cache.cache_info().currsize]
+
+
+def _is_harmless(function: Any) -> bool:
+    """Whether a function in C computes, or changes only what a trace puts back."""
+    owner, name = getattr(function, "__self__", None), getattr(function, "__name__", "")
+    if name.startswith("__") and name != "__import__":
+        return True
+    if owner is None or isinstance(owner, ModuleType):
+        return getattr(function, "__module__", None) in _HARMLESS and id(function) not in _ACTING
+    return isinstance(owner, _PLAIN)
