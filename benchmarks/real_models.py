@@ -1,12 +1,12 @@
 """Compile whole training steps of tiny real models: does each compile, how long does it take, does it train alike?
 
-    python -m benchmarks.real_models [--only REGEX] [--json OUT]
+    python -m benchmarks.real_models [--only REGEX] [--double] [--json OUT]
 
 The models come from transformers, timm and x-transformers, with two layers of width 32 and random weights. Each is
 trained for five steps on PyTorch, on undertow, and on undertow compiled, every time in a process of its own and from one
 seed; rows of packages that are not installed are left out, and say so. A hook on a parameter logs the norm of its
 gradient, another one clips. Times are the processor's: the first two calls, which are those that compile; of that, reading
-source, tracing, and XLA.
+source, tracing, and XLA. With --double everything is computed in float64: what then is left of a difference is no rounding.
 """
 
 from __future__ import annotations
@@ -185,10 +185,12 @@ def loss_of(torch: Any, model: Any, batch: dict[str, Any]) -> Any:
     return result if isinstance(result, torch.Tensor) else result.loss
 
 
-def run(name: str, engine: str) -> dict[str, Any]:
+def run(name: str, engine: str, double: bool = False) -> dict[str, Any]:
     """Train one model for a few steps, and say what came out."""
     import torch
 
+    if double:
+        torch.set_default_dtype(torch.float64)
     tables = Tables()
     if engine == "undertow.compile":
         _watch_the_compiler(tables)
@@ -223,9 +225,11 @@ def run(name: str, engine: str) -> dict[str, Any]:
         with tables.under("tracing"):
             losses.append(called(batches[number]).item())
         seconds.append(time.process_time() - begin)
-    if engine == "undertow.compile" and not torch.compile.explain(called).data[0]["programs"]:
+    programs = torch.compile.explain(called).data[0]["programs"] if engine == "undertow.compile" else []
+    ran = [each for each in programs if each["compile_seconds"] is not None]
+    if engine == "undertow.compile" and not ran:
         raise SystemExit(f"ran as it is written: {called.refused}")
-    return {"losses": losses, "norms": norms, "seconds": seconds, "parts": tables.seconds}
+    return {"losses": losses, "norms": norms, "seconds": seconds, "parts": tables.seconds, "programs": len(ran)}
 
 
 def _watch_the_compiler(tables: Tables) -> None:
@@ -243,9 +247,10 @@ def _watch_the_compiler(tables: Tables) -> None:
 # --- all of them
 
 
-def measured(name: str, engine: str, limit: float) -> dict[str, Any]:
+def measured(name: str, engine: str, limit: float, double: bool = False) -> dict[str, Any]:
     """The same in a process of its own; what went wrong, if it does."""
     own = [sys.executable, "-m", "benchmarks.real_models", "--one", name, "--engine", engine]
+    own += ["--double"] if double else []
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "UNDERTOW_CACHE": "off", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
         out = os.path.join(folder, "out.json")
@@ -271,6 +276,7 @@ def difference(first: dict[str, Any], second: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="models whose names match")
+    parser.add_argument("--double", action="store_true", help="compute in float64")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for one run")
     parser.add_argument("--json", help="where results go")
     parser.add_argument("--one", help=argparse.SUPPRESS)
@@ -281,14 +287,14 @@ def main() -> None:
             import undertow
 
             with undertow.pretend_torch():
-                result = run(options.one, options.engine)
+                result = run(options.one, options.engine, options.double)
         else:
-            result = run(options.one, options.engine)
+            result = run(options.one, options.engine, options.double)
         with open(options.json, "w") as file:
             json.dump(result, file)
         return
-    print("| model | compile, CPU s | reading | tracing | XLA | one step, ms | from eager | from PyTorch |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("| model | compile, CPU s | reading | tracing | XLA | programs | one step, ms | from eager | from PyTorch |")
+    print("|---|---|---|---|---|---|---|---|---|")
     results = {}
     for name, (package, _) in MODELS.items():
         if not re.search(options.only, name):
@@ -296,15 +302,16 @@ def main() -> None:
         if find_spec(package) is None:
             print(f"| {name} | {package} is not installed |", flush=True)
             continue
-        compiled = measured(name, "undertow.compile", options.limit)
-        eager = measured(name, "undertow", options.limit)
-        torch = measured(name, "torch", options.limit) if find_spec("torch") else {"failed": "not installed"}
+        more = options.limit, options.double
+        compiled, eager = measured(name, "undertow.compile", *more), measured(name, "undertow", *more)
+        torch = measured(name, "torch", *more) if find_spec("torch") else {"failed": "not installed"}
         results[name] = {"undertow.compile": compiled, "undertow": eager, "torch": torch}
         if "failed" in compiled:
             print(f"| {name} | {compiled['failed'][:300]} |", flush=True)
             continue
         parts, seconds = compiled["parts"], compiled["seconds"]
         cells = [name, f"{sum(seconds[:2]):.1f}", *(f"{parts.get(part, 0):.1f}" for part in ("reading", "tracing", "XLA"))]
+        cells.append(str(compiled["programs"]))
         cells += [f"{1000 * min(seconds[2:]):.1f}", difference(compiled, eager), difference(compiled, torch)]
         print("| " + " | ".join(cells) + " |", flush=True)
     if options.json:
