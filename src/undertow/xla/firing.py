@@ -183,6 +183,8 @@ class Firing(Hosting):
             raise
         self.reads += [read for read in (*effects.reads, *effects.holds) if not isinstance(read.value, Figure)]
         self.traced.append((hook, effects))
+        if effects.effects:
+            self.seen_by_keepers.update(array.cell for array in _arrays_of((args, kwargs, answer)))
         self._place(hook, "in the program", why)
         return answer
 
@@ -394,8 +396,12 @@ def _arrays(given: Any, effects: Effects) -> list[DeviceArray]:
     """The memories that a hook may write into before it turns out that it can't be traced."""
     if not effects.writes:
         return []
-    tensors = [each for each in leaves(given) if isinstance(each, TensorCore)]
-    tensors += [tensor for read in effects.holds for tensor in tensors_of(read.get())]
+    return _arrays_of([given, *[tensor for read in effects.holds for tensor in tensors_of(read.get())]])
+
+
+def _arrays_of(tree: Any) -> list[DeviceArray]:
+    """Those of tensors and of their gradients."""
+    tensors = [each for each in leaves(tree) if isinstance(each, TensorCore) and each._is_strided]
     tensors += [each._meta.grad for each in tensors if each._meta is not None and each._meta.grad is not None]
     return [tensor._array for tensor in tensors if type(tensor._array) is DeviceArray]
 

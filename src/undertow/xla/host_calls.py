@@ -23,7 +23,6 @@ from undertow.optim.optimizer import Optimizer
 from undertow.sparse.coo import make
 from undertow.tree import leaves, map_leaves
 from undertow.xla.errors import CompileError
-from undertow.xla.kept_memory import has_aliases
 from undertow.xla.numbers import Figure
 from undertow.xla.places import held_at, put
 from undertow.xla.props import Prop, Turn
@@ -129,14 +128,16 @@ class HostCall:
         return len(self.captured) - 1
 
     def _look(self, role: Role) -> Look:
-        return self._cast.look(role, self._capture, self.captures_all)
+        look = self._cast.look(role, self._capture, self.captures_all)
+        for each in (role, None if look.grad is None else look.grad.role):
+            if isinstance(each, Alias):
+                self._seen(each.owner.kept)  # before it, so that the memory holds what it held at the turn
+        return look
 
     def _seen(self, tensor: Any, by_name: bool = False) -> Look:
         settle((tensor,))
         role = self._cast.role_of(tensor, by_name)
         if role not in self.looks:
-            if isinstance(role, Alias):
-                self._seen(role.owner.kept)  # first, so that the memory holds what it held at the turn
             self.looks[role] = self._look(role)
         return self.looks[role]
 
@@ -389,8 +390,9 @@ class Inside(HostCall):
         self.may_write = writes
         if writes:
             for look in self.own():
-                if look.grad is not None and Watch.trace.firing.keeps():
-                    look.grad.role.has_aliases = has_aliases(look.grad.role.kept, self._cast.over())
+                if look.grad is not None:
+                    role = look.grad.role
+                    role.has_aliases = Watch.trace.firing.keeps_alias(role.kept, self._cast.over())
                 targets += [each.role.kept._array for each in (look, look.grad) if each is not None]
             targets += [] if elsewhere else [look.role.kept._array for look in self.computed()]
         roles: list[Role] = []

@@ -7,9 +7,10 @@ the step changes after its turn, and the step may not read what it changes.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from types import CellType
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from undertow._core import TensorCore
 from undertow.nn.modules.module import Module
@@ -43,7 +44,7 @@ from undertow.xla.registrations import Registrations, where_defined
 from undertow.xla.results import tensors_in
 from undertow.xla.snapshot import Snapshot
 from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Watch
+from undertow.xp.device_memory import Cell, Watch
 from undertow.xp.jax_tracing import is_traced
 
 _Call = TypeVar("_Call", bound=HostCall)
@@ -75,6 +76,7 @@ class Hosting:
         self._added_to: set[Place] = set()  # the mappings to which those add
         self.stores: Stores = []  # where traced hooks store something, and what was there
         self.entry: Snapshot | None = None  # what the step's Python state was before the trace
+        self.seen_by_keepers: WeakSet[Cell] = WeakSet()  # memories that hooks in the program saw which keep something
         self.stand_ins: dict[Place, Any] = {}  # what the trace finds in places that are inputs of the program
 
     def _find_state(self, effects: Effects) -> None:
@@ -191,11 +193,11 @@ class Hosting:
         """A leaf's gradient takes over the memory of a tensor that hooks may have seen."""
         if self.cast.is_stale(shown):
             self._show_changes()  # they may keep it as it is now
-        self.cast.take(shown, gradient, self.keeps() and has_aliases(gradient, [shown]))
+        self.cast.take(shown, gradient, self.keeps_alias(gradient, [shown]))
 
-    def keeps(self) -> bool:
-        """Whether hooks in the program keep something."""
-        return any(effects.effects for _, effects in self.traced)
+    def keeps_alias(self, tensor: Any, known: Sequence[Any]) -> bool:
+        """Whether a hook in the program keeps another tensor over the memory of one, which it has seen, than the known."""
+        return tensor._array.cell in self.seen_by_keepers and has_aliases(tensor, known)
 
     def _noted(self, effects: Effects, call: _Call, number: int) -> _Call:
         """Notes a call on the host: those that read what it keeps are to see its tensors as they are at their turn."""

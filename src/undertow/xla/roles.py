@@ -186,10 +186,6 @@ class Itself(Role):
     def refresh(self, look: Look, values: list[Any]) -> Any:
         return None
 
-    def dressed(self) -> Any:
-        """Return the tensor for the time of a hook, None if the hook is not shown it."""
-        return None if self._before is None else self._before[0]
-
     def dress(self, look: Look, values: list[Any], device: Device | None) -> Any:
         tensor = self.on(None)
         if self._before is not None:
@@ -254,7 +250,7 @@ class Alias(Role):
         return self.present()
 
     def dress(self, look: Look, values: list[Any], device: Device | None) -> Any:
-        player = self.on(self.owner.dressed()._array)
+        player = self.on(self.owner.on(None)._array)
         self._show(player, look)
         return player
 
