@@ -388,32 +388,27 @@ def _handles_what_a_hook_raises() -> tuple[Any, Callable[[], Any]]:
 
 
 def _raises_after_writes_on_the_host() -> tuple[Any, Callable[[], Any]]:
-    first, second, log = nn.Linear(3, 3), nn.Linear(3, 2), list[Any]()
+    first, second, log, calls = nn.Linear(3, 3), nn.Linear(3, 2), list[Any](), dict[str, int]()
 
     def write(gradient: Any) -> None:
-        log.append(gradient.sum().item())
+        log[-2:] = ["written"]
         gradient.add_(0.25)
 
-    def write_outside(parameter: Any) -> None:
-        log.append("outside")
-        parameter.grad.mul_(0.5)
-        first.bias.data.add_(1.0)
-
     def check(gradient: Any) -> None:
-        log.append("checked")
-        if len(log) > 6:
+        calls["n"] = calls.get("n", 0) + 1
+        if calls["n"] == 3:
             raise KeyError("here")
 
-    second.bias.register_post_accumulate_grad_hook(write_outside)
     first.weight.register_hook(check)
 
     def step(x: Any) -> Any:
-        hidden = first(x)
+        log.append("begun")
+        hidden = second(first(x))
         hidden.register_hook(write)
-        second(hidden).pow(2).sum().backward()
+        torch.autograd.backward([hidden.pow(2).mean(), hidden.mean()])
         return x.sum()
 
-    return step, lambda: [first, second, list(log)]
+    return step, lambda: [first, second, list(log), calls]
 
 
 RAISING = [
