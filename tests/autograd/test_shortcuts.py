@@ -9,6 +9,7 @@ must have the shape and dtype of the tensor it belongs to.
 from __future__ import annotations
 
 import re
+import traceback
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -208,3 +209,13 @@ def _checker(sample: Sample, node: Node, wanted: dict[Any, Spec], wrong: list[st
                 wrong.append(f"{sample.name}: {node.name()} sends {found} for {expected}")
 
     return check
+
+
+def test_tracebacks_show_the_lines_of_written_code() -> None:
+    x = undertow.ones(2, requires_grad=True)
+    y = (x * x).sum()
+    y.backward()
+    with pytest.raises(RuntimeError) as caught:
+        y.backward()
+    frames = [frame for frame in traceback.extract_tb(caught.value.__traceback__) if "written out" in frame.filename]
+    assert [frame.line for frame in frames] == ["raise freed(node)"]

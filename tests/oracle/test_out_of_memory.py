@@ -17,6 +17,7 @@ REQUESTS: dict[str, Callable[[Any], Any]] = {
     "zeros": lambda torch: torch.zeros(10**13),
     "beyond any machine": lambda torch: torch.zeros(2**50),
     "randn": lambda torch: torch.randn(MANY, MANY),
+    "randperm": lambda torch: torch.randperm(MANY * MANY * 16),
     "arange": lambda torch: torch.arange(10**13),
     "unary": lambda torch: column(torch).expand(MANY, MANY).exp(),
     "binary": lambda torch: column(torch) + column(torch).t(),

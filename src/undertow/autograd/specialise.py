@@ -98,7 +98,24 @@ def specialised_run(rule: Rule, general: Callable[..., Any], freed: Callable[[An
         lines += [f"    return ({results[0].removesuffix(f' if e_{rule.inputs[0]} is not None else None')},)"]
     else:
         lines += [f"    {_targets('e_', differentiated)} = node._edges", f"    return ({', '.join(results)},)"]
-    exec(compile("\n".join(lines), _HERE, "exec"), scope)
+    return _execute(rule, "back", lines, scope)
+
+
+class _Source:
+    """Where tracebacks and debuggers find the lines of code that was written out."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def get_source(self, name: str) -> str:
+        return self.text
+
+
+def _execute(rule: Rule, way: str, lines: list[str], scope: dict[str, Any]) -> Callable[..., Any]:
+    """Run the code of a rule, forward or back, which defines `run`."""
+    text = "\n".join(lines)
+    scope |= {"__name__": f"{__name__} of {rule.name}", "__loader__": _Source(text)}
+    exec(compile(text, f"{_HERE}: {rule.name}, {way}", "exec"), scope)
     return scope["run"]
 
 
@@ -154,8 +171,7 @@ def specialised_apply(rule: Rule, general: Callable[..., Any], scope: dict[str, 
         f"            return {'result_' if rule.outputs == 1 else 'tuple(shown_)'}",
         f"    {generally}",
     ]
-    exec(compile("\n".join(lines), _HERE, "exec"), scope)
-    return scope["run"]
+    return _execute(rule, "forward", lines, scope)
 
 
 def _computing(rule: Rule, generally: str) -> list[str]:

@@ -219,6 +219,7 @@ class Stream(Engine):
 
     def _large_permutation(self, n: int, dtype: np.dtype[Any]) -> Array:
         """Built from the inside out: each number takes a random earlier one's place. Two outputs per number."""
+        np.empty(n, np.int64)  # says what was asked for if there is no memory for so many
         order = array("q", bytes(8 * n))
         batch = 2**20
         for start in range(0, n, batch):
