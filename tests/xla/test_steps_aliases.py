@@ -169,3 +169,20 @@ def test_made_in_the_program_and_kept_on_the_host() -> None:
         return Case(step, args=ones, between=between, look=lambda: looked_at([*kept, *left.values(), a.grad]))
 
     agree(build, steps=4)
+
+
+def test_kept_views_of_what_needs_gradients_may_be_written_to_through_others() -> None:
+    def build() -> Case:
+        a, kept = nn.Parameter(torch.full((2, 3), 2.0)), list[Any]()
+
+        def step(x: Any) -> None:
+            loss = (a * x).sum()
+            loss.backward()
+            flat = loss.view(-1)
+            kept.append(flat)
+
+        return Case(
+            step, a, args=ones, between=lambda turn: kept[-1].detach().mul_(0.5), look=lambda: [looked_at(kept), kept]
+        )
+
+    agree(build)

@@ -76,7 +76,9 @@ class Role:
 
     def __init__(self, tensor: Any, memory: Memory, parts: tuple[Part, ...], base: Role | None = None) -> None:
         self.tensor: Callable[[], Any] = ref(tensor)
-        self._base, self._steps = base, () if base is None else tensor._view.steps  # of which tensor it is a view
+        self._base = base  # of which it is a view, and by which steps
+        self._steps: Any = () if base is None else tensor._view.steps
+        self._origin: str | None = None if base is None else tensor._view.origin
         self.memory, self._parts = memory, parts  # what it is a view of, by which steps
         self._is_apart = False  # whether those steps copy on the host
         self.kept = tensor  # until the trace is over, for somebody may keep who plays it
@@ -121,6 +123,7 @@ class Role:
                 player = wrap(part_of(memory, self._parts))
             else:
                 player = view_again(self._base.on(memory), self._steps)
+                player._view.origin = self._origin
             self._player = ref(player)
         return player
 
