@@ -237,7 +237,7 @@ def _watch_the_compiler(tables: Tables) -> None:
 
     from undertow.xla import body, firing, program
 
-    for method in ("__init__", "keep", "move_what_asked", "take_in", "leave", "part_of", "compares_types"):
+    for method in ("__init__", "keep", "move_what_asked", "take_in", "leave", "part_of", "compares_types", "read_more"):
         tables.watch(body.Body, method, "reading")
     tables.watch(firing, "analyse", "reading")
     tables.watch(compiler, "backend_compile_and_load", "XLA")

@@ -56,7 +56,7 @@ from undertow.xp.device_memory import NeedsValue
 
 Moved = dict[int, tuple[Statements, ast.stmt, str]]  # statements by their ids, with whose they are and why they go
 
-FEW_STEPS = 30_000  # of the reader; if it takes more to read a step, only code that runs is read
+FEW_STEPS = 12_000  # of the reader; if it takes more to read a step, only code that runs is read
 _MOST_READINGS = 24
 _MOST_ROUNDS = 12
 _MOST_TIMES = 4  # that hooks of one definition are taken in, each of which takes another trace
