@@ -300,3 +300,30 @@ def test_entries_of_their_own_leave_a_hook_in_the_program() -> None:
     step(torch.ones(2, 3))
     placed = torch.compile.explain(step).data[0]["programs"][0]["hooks"]
     assert [each["runs"] for each in placed] == ["in the program", "after the program"], placed
+
+
+def test_what_a_hook_writes_before_it_raises() -> None:
+    """A hook that writes into gradients and raises at its second turn leaves what eager mode leaves."""
+
+    def left(compiled: bool) -> list[Any]:
+        torch.manual_seed(0)
+        model, turns = nn.Linear(3, 2), list[int]()
+
+        def halves(parameter: Any) -> None:
+            turns.append(1)
+            parameter.grad.mul_(0.5)
+            if len(turns) == 2:
+                raise ValueError("stop")
+
+        model.weight.register_post_accumulate_grad_hook(halves)
+
+        def step(x: Any) -> None:
+            model(x).pow(2).mean().backward()
+            model(x).sum().backward()
+
+        with pytest.raises(ValueError, match="stop"):
+            (torch.compile(step) if compiled else step)(torch.ones(2, 3))
+        return [each.grad for each in model.parameters()]
+
+    for compiled, eager in zip(left(True), left(False)):
+        torch.testing.assert_close(compiled, eager)

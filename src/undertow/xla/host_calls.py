@@ -205,7 +205,12 @@ class HostCall:
             gradients = [_gradient_of(tensor) for _, tensor in shown_gradients]
             undrawn = _no_draws(self.placed) if self.draws_follow else nullcontext()
             with set_grad_enabled(self.recording), autocast_as_it_was(self.autocast), self.schedules(), undrawn:
-                answer = self.hook(*args, **kwargs) if self.is_made(values) else None
+                try:
+                    answer = self.hook(*args, **kwargs) if self.is_made(values) else None
+                except Exception:
+                    if self.may_write:  # what it wrote before it raised, a replay writes too
+                        self._note_writes(players, (args, kwargs))
+                    raise
             self._refuse_attributes([players[look.role] for look in self.computed()])
             for (role, tensor), earlier in zip(shown_gradients, gradients):
                 if _gradient_of(tensor) is not earlier and _gradient_of(tensor) is not None:

@@ -45,6 +45,9 @@ class Replay:
     def _fire(self, hook: Any, *args: Any, **kwargs: Any) -> Any:
         if is_own(hook) or threading.get_ident() != self._thread:
             return hook(*args, **kwargs)
+        raising = self._calls.get(self._turn + 1)
+        if raising is not None and raising.error is not None:
+            raising.repeat_writes(args, kwargs)
         done = self._next()
         if done is None:
             return hook(*args, **kwargs)
