@@ -186,3 +186,25 @@ def test_kept_views_of_what_needs_gradients_may_be_written_to_through_others() -
         )
 
     agree(build)
+
+
+def test_what_a_module_with_backward_hooks_gives_is_seen_on_the_host() -> None:
+    """Such a module gives what a function of its own makes of the result, which is a view without steps."""
+
+    def logged(compiled: bool) -> Any:
+        torch.manual_seed(0)
+        model, log = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2)), list[Any]()
+        model[1].register_full_backward_pre_hook(lambda module, gradients: None)
+
+        def step(x: Any) -> Any:
+            y = model(x)
+            if y.norm() > 0.5:
+                log.append(y.sum().item())
+            y.sum().backward()
+            return y.detach()
+
+        called = torch.compile(step) if compiled else step
+        return [called(torch.full((3, 2), 0.1 * number)).tolist() for number in range(4)], log, model[0].bias.grad.tolist()
+
+    for compiled, eager in zip(logged(True), logged(False), strict=True):
+        np.testing.assert_allclose(compiled, eager, rtol=1e-5)

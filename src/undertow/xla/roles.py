@@ -123,7 +123,8 @@ class Role:
                 player = wrap(part_of(memory, self._parts))
             else:
                 player = view_again(self._base.on(memory), self._steps)
-                player._view.origin = self._origin
+                if player._view is not None:  # else its steps are none
+                    player._view.origin = self._origin
             self._player = ref(player)
         return player
 
