@@ -411,10 +411,34 @@ def _raises_after_writes_on_the_host() -> tuple[Any, Callable[[], Any]]:
     return step, lambda: [first, second, list(log), calls]
 
 
+def _raises_after_a_gradient_was_given() -> tuple[Any, Callable[[], Any]]:
+    model, calls = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 2)), {"hook": 0, "leaf": 0}
+
+    def divide(gradient: Any) -> Any:
+        calls["hook"] += 1
+        return gradient / calls["hook"]
+
+    def check(parameter: Any) -> None:
+        calls["leaf"] = calls.get("leaf", 0) + 1
+        if calls["leaf"] == 6:
+            raise ValueError("here")
+
+    model[2].weight.register_hook(divide)
+    model[0].weight.register_post_accumulate_grad_hook(check)
+
+    def step(x: Any) -> Any:
+        model.zero_grad()
+        model(x).pow(2).mean().backward()
+        model(x).sum().backward()
+        return x.sum()
+
+    return step, lambda: [model, calls]
+
+
 RAISING = [
     _raises_in_the_step, _raises_in_a_traced_hook, _raises_for_an_index, _raises_in_a_hook_on_the_host,
     _raises_while_the_program_waits, _raises_in_a_statement, _handles_what_a_hook_raises,
-    _raises_after_writes_on_the_host,
+    _raises_after_writes_on_the_host, _raises_after_a_gradient_was_given,
 ]  # fmt: skip
 
 

@@ -93,6 +93,7 @@ class HostCall:
     done = False  # whether it was made in the present call of the program
     answer: Any = None  # what it gave then
     error: BaseException | None = None  # what it raised
+    answered_with: Sequence[Any] = ()  # the values of tensors in its answer, which become gradients that go on changing
     written: Sequence[Any] = ()  # what the tensors that it was given held afterwards, if it may write
     written_outside: Sequence[tuple[Any, Any, Any]] = ()  # the same of others: how to find one, its values, its gradient's
 
@@ -162,7 +163,7 @@ class HostCall:
     def begin(self) -> None:
         """Before a call of the program: it was not made yet."""
         self.done, self.answer, self.error = False, None, None
-        self.written = self.written_outside = ()
+        self.answered_with = self.written = self.written_outside = ()
 
     def own(self) -> list[Look]:
         """The tensors from outside that it sees."""
@@ -241,11 +242,15 @@ class HostCall:
         pairs = [*zip(_tensors_in((args, kwargs)), self.written)]
         for find, value, gradient in self.written_outside:
             pairs += [(find(), value), (_gradient_of(find()), gradient)]
-        with set_grad_enabled(False):
-            for tensor, value in pairs:
-                if tensor is not None and value is not None:
-                    if not np.array_equal(tensor.detach().cpu().numpy(), value, equal_nan=value.dtype.kind in "fc"):
-                        tensor.copy_(wrap(value))
+        for tensor, value in pairs:
+            if tensor is not None and value is not None:
+                _write_if_other(tensor, value)
+
+    def repeat_answer(self) -> Any:
+        """Return what the hook gave when it was called, with the values that it had then."""
+        for tensor, value in zip(_tensors_in(self.answer), self.answered_with):
+            _write_if_other(tensor.detach(), value)
+        return self.answer
 
     def before_hook(self, players: dict[Role, Any]) -> None:
         """The tensors are about to be shown."""
@@ -472,6 +477,7 @@ class Inside(HostCall):
                     called = self.call(self.values)
                     given = [np.asarray(each) for each in results(*called)] if self.is_made(values) else nothing
                 self.done, self.answer = True, called[1]
+                self.answered_with = [np.array(each._array) for each in _tensors_in(self.answer)]
                 self._cast.answered.append(self)
                 return given
             except BaseException as error:
@@ -535,6 +541,12 @@ def uncompiled() -> Iterator[None]:
         yield
     finally:
         Inside.threads.discard(thread)
+
+
+def _write_if_other(tensor: Any, value: Any) -> None:
+    if not np.array_equal(tensor.detach().cpu().numpy(), value, equal_nan=value.dtype.kind in "fc"):
+        with set_grad_enabled(False):
+            tensor.copy_(wrap(value))
 
 
 def _tensors_in(given: Any) -> list[Any]:

@@ -52,7 +52,7 @@ class Replay:
         if done is None:
             return hook(*args, **kwargs)
         done.repeat_writes(args, kwargs)
-        return done.answer
+        return done.repeat_answer()
 
     def meets(self, mark: Mark) -> bool:
         """Whether a marked statement is to run now."""
