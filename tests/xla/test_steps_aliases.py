@@ -208,3 +208,26 @@ def test_what_a_module_with_backward_hooks_gives_is_seen_on_the_host() -> None:
 
     for compiled, eager in zip(logged(True), logged(False), strict=True):
         np.testing.assert_allclose(compiled, eager, rtol=1e-5)
+
+
+def test_an_alias_keeps_the_memory_that_its_tensor_had() -> None:
+    """`p.data = other` between calls gives the parameter another memory: who holds the old one keeps it."""
+
+    def kept_values(compiled: bool) -> list[Any]:
+        parameter, kept = nn.Parameter(torch.ones(2)), list[Any]()
+        parameter.register_post_accumulate_grad_hook(lambda p: kept.append(p.detach()))
+
+        def step(x: Any) -> None:
+            (parameter * x).sum().backward()
+            with torch.no_grad():
+                parameter.add_(1)
+
+        called, found = torch.compile(step) if compiled else step, []
+        for number in range(4):
+            called(torch.ones(2))
+            if number == 1:
+                parameter.data = parameter.data * 0.5
+            found.append([each.tolist() for each in (*kept, parameter)])
+        return found
+
+    assert kept_values(True) == kept_values(False)

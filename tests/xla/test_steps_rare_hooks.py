@@ -330,3 +330,25 @@ def test_a_function_mode_around_a_step_is_refused() -> None:
     step(torch.ones(1, 2))
     with Seeing(), pytest.raises(CompileError, match="Seeing is on around a compiled step"):
         step(torch.ones(1, 2))
+
+
+def test_what_a_hook_on_the_host_saves_is_not_packed_in_silence() -> None:
+    model, log, packed = nn.Linear(3, 2), list[Any](), {"n": 0}
+
+    def pack(tensor: Any) -> Any:
+        packed["n"] += 1
+        return tensor
+
+    def note(module: Any, args: Any, output: Any) -> None:
+        if output.norm() > 0.5:
+            log.append("large")
+
+    model.register_forward_hook(note)
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        with graph.saved_tensors_hooks(pack, lambda saved: saved):
+            return model(x).sum().detach()
+
+    with pytest.raises(CompileError, match=r"the hook .*note.* inside saved_tensors_hooks"):
+        step(torch.ones(2, 3))

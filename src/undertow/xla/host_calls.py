@@ -22,6 +22,7 @@ from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 from undertow.sparse.coo import make
 from undertow.tree import leaves, map_leaves
+from undertow.xla.effects import trust
 from undertow.xla.errors import CompileError
 from undertow.xla.numbers import Figure
 from undertow.xla.places import held_at, put
@@ -103,6 +104,11 @@ class HostCall:
     ) -> None:  # fmt: skip
         self.hook, self.placed = hook, placed or Placed(hook, "", "")
         self.recording, self.autocast = local.modes.grad_enabled, local.modes.autocast
+        # Hooks of the user's on tensors that are saved, which eager mode would call for what this one computes.
+        self.packs = any(
+            trust.home(pack) != "own" and hook is not pack and hook is not unpack
+            for pack, unpack, _ in local.modes.saved_hooks
+        )
         schedules = Watch.trace.schedules
         self.schedules = nullcontext if schedules is None else partial(schedules.at_turn, len(schedules.made))
         self.captured: list[DeviceArray] = []
@@ -205,7 +211,8 @@ class HostCall:
             shown_gradients = [(look.grad.role, players[look.role]) for look in self.own() if look.grad is not None]
             gradients = [_gradient_of(tensor) for _, tensor in shown_gradients]
             undrawn = _no_draws(self.placed) if self.draws_follow else nullcontext()
-            with set_grad_enabled(self.recording), autocast_as_it_was(self.autocast), self.schedules(), undrawn:
+            unpacked = _no_packing(self.placed) if self.packs else nullcontext()
+            with set_grad_enabled(self.recording), autocast_as_it_was(self.autocast), self.schedules(), undrawn, unpacked:
                 try:
                     answer = self.hook(*args, **kwargs) if self.is_made(values) else None
                 except Exception:
@@ -530,6 +537,23 @@ def _no_draws(placed: Placed) -> Iterator[None]:
     finally:
         for generator, stream in streams:
             generator.stream = stream
+
+
+@contextmanager
+def _no_packing(placed: Placed) -> Iterator[None]:
+    """Refuse operations that save tensors: hooks on those would be called in another order than in eager mode."""
+
+    def refuse(saved: Any) -> Any:
+        raise CompileError(
+            f"undertow.compile: {placed} runs on the host and computes with tensors that require gradients, inside "
+            "saved_tensors_hooks: their hooks can't be called there. Compute under torch.no_grad(), or with detach()."
+        )
+
+    before, local.modes.saved_hooks = local.modes.saved_hooks, [(refuse, refuse, False)]
+    try:
+        yield
+    finally:
+        local.modes.saved_hooks = before
 
 
 @contextmanager

@@ -10,6 +10,7 @@ to after the call, is copied before.
 from __future__ import annotations
 
 import functools
+import gc
 import time
 from collections.abc import Callable, Sequence
 from sys import getrefcount
@@ -258,6 +259,8 @@ class Program(Assembled):
     def _bring(self, tensor: Any, held: DeviceArray, cell: Cell) -> None:
         """A memory that was looked at on the host: back into the program, if nobody else holds it there."""
         array = tensor._array
+        if type(array) is DeviceArray or cell.host is None or not np.may_share_memory(array, cell.host):
+            _leave_to_aliases(held)
         if held._parent is not None:  # a part of the memory, which the host may have now
             if type(array) is DeviceArray or cell.host is None or not np.may_share_memory(array, cell.host):
                 tensor._array = held
@@ -417,6 +420,17 @@ class Program(Assembled):
             kept = self.cast.memory_at(array.cell)
             renewed[id(array.cell)] = whole.like(array.cell.value) if kept is None else kept
         return part_of(renewed[id(array.cell)], parts)
+
+
+def _leave_to_aliases(held: DeviceArray) -> None:
+    """Give tensors that still stand on a memory, whose own tensor has another by now, a memory of their own."""
+    if held.cell.value is None and held.cell.host is None:
+        return  # nothing was there yet
+    aliases = [each for each in gc.get_referrers(held) if isinstance(each, TensorCore) and each._array is held]
+    if aliases:
+        apart = held.copy() if held.cell.host is None else held.on_host().copy()
+        for alias in aliases:
+            alias._array = apart
 
 
 def _wrote(call: HostCall) -> bool:
