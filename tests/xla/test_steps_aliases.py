@@ -231,3 +231,46 @@ def test_an_alias_keeps_the_memory_that_its_tensor_had() -> None:
         return found
 
     assert kept_values(True) == kept_values(False)
+
+
+def _returns_the_second(x: Any, y: Any) -> Any:
+    return x * 1, y
+
+
+def _writes_to_the_first(x: Any, y: Any) -> Any:
+    x.mul_(2)
+    return y, y.sum()
+
+
+def _returns_a_part(x: Any, y: Any) -> Any:
+    return x.sum(), y[0], y.view(1, -1)
+
+
+_KEPT: dict[str, Any] = {}
+
+
+def _keeps_the_second(x: Any, y: Any) -> Any:
+    _KEPT["y"] = y
+    return (x + y).sum()
+
+
+@pytest.mark.parametrize("alias", [lambda x: x.detach(), lambda x: x[:], lambda x: x.view(-1)])
+@pytest.mark.parametrize("step", [_returns_the_second, _writes_to_the_first, _returns_a_part, _keeps_the_second])
+def test_arguments_on_one_memory(step: Any, alias: Any) -> None:
+    """Each is the tensor of its call, whether it is the first one on its memory or not."""
+
+    def found(called: Any) -> list[Any]:
+        values = []
+        for number in range(4):
+            x = torch.full((2,), number + 1.0)
+            y = alias(x)
+            result = called(x, y)
+            parts = result if isinstance(result, tuple) else (result,)
+            values.append([each.tolist() for each in (*parts, x, y, _KEPT.get("y", x))])
+            values.append(any(each is y for each in parts))
+        return values
+
+    try:
+        assert found(torch.compile(step)) == found(step)
+    finally:
+        _KEPT.clear()

@@ -352,3 +352,21 @@ def test_what_a_hook_on_the_host_saves_is_not_packed_in_silence() -> None:
 
     with pytest.raises(CompileError, match=r"the hook .*note.* inside saved_tensors_hooks"):
         step(torch.ones(2, 3))
+
+
+def test_a_hook_that_reads_the_first_state_of_an_optimizer_is_refused() -> None:
+    """Each trace makes that state anew; waiting until all of it is known took for ever."""
+    model, log = nn.Linear(4, 2), list[Any]()
+    optimizer = optim.Adam(model.parameters(), lr=0.01)
+    optimizer.register_step_post_hook(
+        lambda optimizer, args, kwargs: log.append(optimizer.state[model.weight]["exp_avg"].norm().item())
+    )
+
+    @torch.compile
+    def step(x: Any) -> None:
+        model(x).pow(2).mean().backward()
+        optimizer.step()
+
+    with pytest.raises(CompileError, match=r"may add a key to `argument 0\.state`"):
+        step(torch.ones(3, 4))
+    assert not log and not optimizer.state

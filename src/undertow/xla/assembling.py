@@ -135,7 +135,10 @@ class Assembled(Traced):
         """Which tensor of the step's own stands on a memory, by the memory's cell; notes which memories are arguments'."""
         arguments = self.given.own()
         owners: dict[int, tuple[Any, DeviceArray]] = {}
-        self.argument_cells: dict[int, int] = {}
+        self.argument_cells: dict[int, int] = {}  # the first argument on a memory
+        self.argument_places = [
+            (id(held.cell), arguments[id(tensor)]) for tensor, held in trace.adopted if id(tensor) in arguments
+        ]
         for tensor, held in trace.adopted:
             if tensor._view is None:
                 if id(tensor) in arguments:
@@ -204,11 +207,9 @@ class Assembled(Traced):
             for place, cell in enumerate(self.outputs)
             if id(cell) in self.argument_cells
         ]
-        self.passed_on = sorted({  # arguments that are returned or kept, or of which views are
-            self.argument_cells[id(leaf._array.cell)]
-            for leaf in tensors_in(self.left_behind(), self.known)
-            if _on_device(leaf) and id(leaf._array.cell) in self.argument_cells
-        })
+        left = {id(leaf._array.cell) for leaf in tensors_in(self.left_behind(), self.known) if _on_device(leaf)}
+        # Arguments that are returned or kept, or of which views are, and those that share their memory.
+        self.passed_on = sorted({place for key, place in self.argument_places if key in left})
         written = {id(cell) for cell in self.outputs}
         gradients = self.given.gradients()
         standing = Counter([id(held.cell) for _, held in trace.adopted] + [id(each) for each in gradients])

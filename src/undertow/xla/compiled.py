@@ -42,6 +42,7 @@ from undertow.xp.device_memory import Compiling, Stops, Watch
 
 MANY = 8  # recompiles of one step after which a warning says why
 MOST = 16  # programs for arguments of one look; what changes at every call would make ever more
+MOST_TRACES = 200  # for one program; each knows more than the one before
 KEPT = 64  # programs of one step in all: those that were used last
 _CAUSES = 256  # why it was compiled again, the last of them
 
@@ -252,7 +253,7 @@ class Compiled:
             plan.numbers = numbers
             args, kwargs = in_places((args, kwargs))
         args, kwargs = apart((args, kwargs))
-        while True:
+        for _ in range(MOST_TRACES):
             try:
                 with Compiling():
                     program = Program(Call(self.function, args, kwargs), plan)
@@ -265,6 +266,12 @@ class Compiled:
             except CompileError as error:
                 self.refused = str(error)
                 raise
+        else:
+            self.refused = f"{self.name} was traced {MOST_TRACES} times, and each trace met something that was not known"
+            raise CompileError(
+                f"undertow.compile: {self.refused}. Call the step once as it is written before it is compiled, so that "
+                "optimizers have their state; compile(step, fallback='eager') runs it without a program."
+            )
         self.refused = ""
         program.turn, program.used = next(_turns), next(_clock)
         programs.insert(0, program)

@@ -84,7 +84,12 @@ class Hosting:
         if self.known is None:
             return
         held = [(each, read.name) for read in (*effects.holds, *effects.reads) for each in _parts(read.get())]
-        new = [(each, name) for each, name in held if _has_state(each) and id(each) not in self.known]
+        new = [
+            (each, name)
+            for each, name in held
+            if _has_state(each) and id(each) not in self.known
+            and not (isinstance(each, TensorCore) and Watch.trace.is_made(each))  # which the next trace makes anew
+        ]
         if new:
             self.plan.roots += new
             raise Again
