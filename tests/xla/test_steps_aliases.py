@@ -260,7 +260,7 @@ def test_arguments_on_one_memory(step: Any, alias: Any) -> None:
     """Each is the tensor of its call, whether it is the first one on its memory or not."""
 
     def found(called: Any) -> list[Any]:
-        values = []
+        values: list[Any] = []
         for number in range(4):
             x = torch.full((2,), number + 1.0)
             y = alias(x)

@@ -435,10 +435,29 @@ def _raises_after_a_gradient_was_given() -> tuple[Any, Callable[[], Any]]:
     return step, lambda: [model, calls]
 
 
+def _calls_a_hook_after_the_error() -> tuple[Any, Callable[[], Any]]:
+    model, log, calls = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 1)), list[Any](), list[int]()
+
+    def stop(module: Any, args: Any) -> None:
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyError("stop")
+
+    model.register_forward_hook(lambda module, args, output: log.append(output is None), always_call=True)
+    model[1].register_forward_pre_hook(stop)
+
+    def step(x: Any) -> Any:
+        loss = model(x).sum()
+        loss.backward()
+        return loss.detach()
+
+    return step, lambda: [model, list(log), list(calls)]
+
+
 RAISING = [
     _raises_in_the_step, _raises_in_a_traced_hook, _raises_for_an_index, _raises_in_a_hook_on_the_host,
     _raises_while_the_program_waits, _raises_in_a_statement, _handles_what_a_hook_raises,
-    _raises_after_writes_on_the_host, _raises_after_a_gradient_was_given,
+    _raises_after_writes_on_the_host, _raises_after_a_gradient_was_given, _calls_a_hook_after_the_error,
 ]  # fmt: skip
 
 

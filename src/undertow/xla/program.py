@@ -158,6 +158,7 @@ class Program(Assembled):
         """One step. Raise Interrupted if a call on the host raises and `replay` can find out what eager mode leaves."""
         if not self.host_calls:
             return self._call(arguments)
+        self._begin_host_calls()
         self.stream_states = [(stream, stream.get_state()) for stream in self.streams]
         added = [(holder, key) for holder, key in self.early if key not in holder]
         try:
