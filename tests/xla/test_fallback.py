@@ -11,7 +11,7 @@ import pytest
 import undertow as torch
 from tests.xla.twins import differences, seen
 from undertow import nn, optim
-from undertow.xla import CompileError, CompileWarning
+from undertow.xla import CompileError, CompileWarning, compiled
 
 
 class Training:
@@ -135,3 +135,19 @@ def test_as_a_decorator() -> None:
 
     assert step.fallback == "eager" and torch.compile(step, fallback="eager") is step
     assert torch.compile(step).fallback is None and step(torch.ones(1)).item() == 2
+
+
+def test_traces_for_one_program_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step of which each trace learns something new is refused, whatever that is, and leaves nothing behind."""
+    monkeypatch.setattr(compiled, "MOST_TRACES", 1)
+    state = {"n": 0}
+
+    def step(x: Any) -> Any:
+        state["n"] += 1  # a number that changes is an input, which the first trace finds out
+        return x * state["n"]
+
+    with pytest.raises(CompileError, match=r"was traced 1 times.*fallback='eager'"):
+        torch.compile(step)(torch.ones(2))
+    assert state == {"n": 0}
+    with pytest.warns(CompileWarning, match="was traced 1 times"):
+        assert torch.compile(step, fallback="eager")(torch.ones(2)).tolist() == [1, 1]

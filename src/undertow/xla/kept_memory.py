@@ -1,4 +1,4 @@
-"""Memory on the host that hooks may keep: who holds it is asked, and not decided, so that aliases are those of eager mode.
+"""Memory on the host that hooks may keep. Each call finds out what is held, so that aliases are those of eager mode.
 
 The first gradient of a leaf becomes its `.grad` without a copy unless something holds the tensor that hooks were shown; so
 a kept `g` is a value of its own, and a kept `g.detach()` shares memory with `.grad`. In a trace both are one memory. What a
@@ -56,14 +56,14 @@ def _bytes_of(owner: Any) -> Any:
     return owner.ravel("K").view(np.uint8)
 
 
-def nobody() -> None:
-    """In the place of a weak reference."""
+def nothing_held() -> None:
+    """Stand for a weak reference to nothing."""
 
 
 class _Present:
     """What a memory is in one call."""
 
-    array: Callable[[], Any] = staticmethod(nobody)
+    array: Callable[[], Any] = staticmethod(nothing_held)
     worn = -1  # the writes up to the value that is in it
     mark: Any = None  # what tells whether it was written to: on a device, how often it was; else that value
 

@@ -1,4 +1,4 @@
-"""Tensors that a trace saw, as the *roles* that tensors play on the host: who plays one in a call, and what it shows."""
+"""Tensors that a trace saw, as *roles*: in each call one tensor on the host plays a role, and shows its values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from undertow.devices import device as Device
 from undertow.modes import local
 from undertow.xla.arguments import view_again
 from undertow.xla.errors import CompileError
-from undertow.xla.kept_memory import Memory, Part, nobody, part_of
+from undertow.xla.kept_memory import Memory, Part, nothing_held, part_of
 from undertow.xp.device_array import DeviceArray
 
 
@@ -50,7 +50,7 @@ class Look:
         return player
 
     def update(self, values: list[Any], device: Device | None) -> None:
-        """Has who keeps the tensor, or a view of it, find it as it was at the turn."""
+        """Update the tensor that a hook kept, or a view of it, to its value at this turn."""
         self.role.refresh(self, values)
         player = self.role.player()
         if player is not None:
@@ -81,7 +81,7 @@ class Role:
         self._origin: str | None = None if base is None else tensor._view.origin
         self.memory, self._parts = memory, parts  # what it is a view of, by which steps
         self._is_apart = False  # whether those steps copy on the host
-        self.kept = tensor  # until the trace is over, for somebody may keep who plays it
+        self.kept = tensor  # until the trace is over: a hook may keep the tensor that plays it
         self.writes = 0  # to its memory, up to its last turn in the trace
         self.grad: Any = None  # which it had then
         self.retains = False
@@ -89,8 +89,8 @@ class Role:
         self.begin()
 
     def begin(self) -> None:
-        """Before a call of the program: nobody plays it yet."""
-        self._player: Callable[[], Any] = nobody
+        """Forget the tensor of the last call, before another call of the program."""
+        self._player: Callable[[], Any] = nothing_held
         self.memory.begin()
 
     def has_changed(self) -> bool:
@@ -152,7 +152,7 @@ class Role:
             player._get_storage().version = look.version
 
     def refresh(self, look: Look, values: list[Any]) -> Any:
-        """Puts the value of a turn into the memory, if anybody holds it; the memory."""
+        """Put the value of a turn into the memory if it is still held; return the memory."""
         return self.memory.refresh(values[self._value_in(look)], look.writes)
 
     def _value_in(self, look: Look) -> int:
@@ -161,7 +161,7 @@ class Role:
         return place
 
     def undress(self) -> None:
-        """After a hook: the value stays, for who keeps the tensor."""
+        """After a hook: the value stays, because the hook may have kept the tensor."""
 
 
 class Itself(Role):
@@ -268,7 +268,7 @@ class Replaced(NamedTuple):
 
 
 class Gone(Node):
-    """Where a tensor was computed that somebody on the host keeps: inside a program, which leaves no graph behind."""
+    """Stand for the node of a tensor that was computed inside a program, which leaves no graph."""
 
     __slots__ = ("_n_outputs",)
 

@@ -328,7 +328,7 @@ class Traced:
             raise
         if local.modes.grad_enabled is not records:
             raise CompileError(
-                f"undertow.compile: the step leaves gradients switched {'off' if records else 'on'} for who called it, "
+                f"undertow.compile: the step leaves gradients switched {'off' if records else 'on'} for its caller, "
                 "and a program can't. Use `with torch.no_grad():` inside, or switch outside of the step."
             )
         return firing.result_for(result)
