@@ -20,7 +20,7 @@ from undertow.xp import numpy as numpy_xp
 
 # Some of what programs do without until they use it, and modules of Python's that only such files need.
 SELDOM = """
-    autograd.functional foreach cuda linalg random random_stream utils return_types ops.activation ops.arithmetic
+    autograd.functional foreach cuda linalg random _src.random utils return_types ops.activation ops.arithmetic
     ops.arrange ops.compare ops.conv ops.elementwise ops.factor ops.indexing ops.join ops.loss ops.matmul ops.pool
     ops.reduce ops.sort rules.conv rules.elementwise rules.factor rules.loss rules.special rules.trigonometry
     xp.tensor xp.numpy_conv xp.numpy_fft xp.numpy_gamma xp.numpy_linalg xp.numpy_nn xp.numpy_sort

@@ -43,6 +43,15 @@ def _is(package: str, name: str) -> bool:
     return name == package or name.startswith(f"{package}.")
 
 
+# What PyTorch has nothing like: it answers under undertow's names alone.
+_NOT_OF_TORCH = {"_src", "cli", "pretend", "why", "xla"}
+
+
+def _is_of_torch(name: str) -> bool:
+    """Tell whether a module, by undertow's name or by torch's, may be imported from torch."""
+    return _NOT_OF_TORCH.isdisjoint(name.split(".")[1:2])
+
+
 def _modules(package: str) -> dict[str, ModuleType]:
     return {name: module for name, module in sys.modules.items() if _is(package, name)}
 
@@ -104,6 +113,8 @@ class _AnsweringLoader(Loader):
 
 
 def _let_answer(name: str, module: ModuleType) -> None:
+    if not _is_of_torch(name):
+        return
     sys.modules[torch_name(name)] = module
     here = present(module)
     if type(here.get("__getattr__")) is not _NameInFull:
@@ -125,13 +136,8 @@ def _stop_answering(name: str, module: ModuleType) -> None:
         _say_home(module, torch_name(name), name)
 
 
-_NOT_OF_TORCH = ("undertow.xla", "undertow.why", "undertow.cli")  # packages that PyTorch has nothing like
-
-
 def _say_home(module: ModuleType, before: str, now: str) -> None:
-    """Classes print, and are pickled, with the module that a program for PyTorch expects; undertow's own keep theirs."""
-    if any(_is(package, module.__name__) for package in _NOT_OF_TORCH):
-        return
+    """Classes print, and are pickled, with the module that a program for PyTorch expects."""
     for value in present(module).values():
         if isinstance(value, type) and value.__module__ == before:
             value.__module__ = now
@@ -184,6 +190,8 @@ def _may_stand_in(name: str, asker: FrameType) -> bool:
 
 def _has_own_module(name: str) -> bool:
     """Whether undertow has a module of this name; those that it is a part of have been imported."""
+    if not _is_of_torch(name):
+        return False
     own = own_name(name)
     folders = getattr(sys.modules.get(own.rpartition(".")[0]), "__path__", ())  # none: a part of what undertow lacks
     return own in sys.modules or (bool(folders) and PathFinder.find_spec(own, folders) is not None)

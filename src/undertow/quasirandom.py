@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import wrap
+from undertow._src.random.generators import Generator
 from undertow.dtypes import get_default_dtype
-from undertow.generators import Generator
 from undertow.random import randint
 
 __all__ = ["SobolEngine"]

@@ -10,6 +10,11 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._src.random import Stream
+from undertow._src.random.generators import Generator as Generator
+from undertow._src.random.generators import default_generator as default_generator
+from undertow._src.random.generators import stream_of
+from undertow._src.random.memory_order import in_memory_order
 from undertow.autograd.apply import apply
 from undertow.creation import like
 from undertow.devices import device
@@ -25,13 +30,8 @@ from undertow.factory_arguments import (
     parse_size,
     without_values,
 )
-from undertow.generators import Generator as Generator
-from undertow.generators import default_generator as default_generator
-from undertow.generators import stream_of
 from undertow.ops.arguments import as_int, as_ints, broadcast_two, check_tensor, invalid_combination, is_int
 from undertow.ops.public import overloaded, public
-from undertow.random_stream import Stream
-from undertow.random_stream.memory_order import in_memory_order
 from undertow.rules import random as rules
 from undertow.xp.device_array import lying
 

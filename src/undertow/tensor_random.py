@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._src.random.generators import Generator, stream_of
+from undertow._src.random.memory_order import in_memory_order, memory_order
 from undertow.autograd.apply import apply
 from undertow.autograd.writes import apply_in_place, check_writable
 from undertow.dtypes import DTYPE_OF
 from undertow.factory_arguments import into_out, made
-from undertow.generators import Generator, stream_of
 from undertow.modes import local
 from undertow.ops.arguments import as_int, check_tensor, invalid_combination, is_int, no_kernel
 from undertow.ops.public import overloaded, public
 from undertow.random import Draw, check_bounded, check_kernel, integer_draw, uniform_draw
-from undertow.random_stream.memory_order import in_memory_order, memory_order
 from undertow.rules import random as rules
 
 

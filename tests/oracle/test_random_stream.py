@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader, RandomSampler, random_split
 
 from tests.oracle.cpus import assert_same_bits
-from undertow.random_stream import DEFAULT_SEED, STATE_BYTES, Stream
+from undertow._src.random import DEFAULT_SEED, STATE_BYTES, Stream
 
 HALVES = ("float16", "bfloat16")
 FLOATS = (*HALVES, "float32", "float64")

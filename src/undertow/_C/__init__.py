@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from undertow._core import TensorCore as TensorBase
+from undertow._src.random.generators import Generator as Generator
 from undertow._tensor import _TensorMeta as _TensorMeta
 from undertow.asking import DisableTorchFunction as DisableTorchFunction
 from undertow.asking import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
@@ -12,7 +13,6 @@ from undertow.devices import device as device
 from undertow.devices import get_default_device
 from undertow.dtypes import dtype as dtype
 from undertow.errors import _LinAlgError as _LinAlgError
-from undertow.generators import Generator as Generator
 from undertow.layouts import layout as layout
 from undertow.layouts import memory_format as memory_format
 from undertow.lazy import lazy_names

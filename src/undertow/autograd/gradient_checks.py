@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import wrap
+from undertow._src.random.generators import Generator
 from undertow.autograd.differentiate import grad
 from undertow.autograd.gradcheck import GradcheckError
 from undertow.autograd.gradient_demands import (
@@ -31,7 +32,6 @@ from undertow.autograd.jacobians import (
     pushed_forward,
     stepped_jacobian,
 )
-from undertow.generators import Generator
 from undertow.random import rand
 from undertow.sites import warn
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import wrap
+from undertow._src.random.generators import default_generator
 from undertow.autograd.apply import apply
-from undertow.generators import default_generator
 from undertow.ops.arguments import check_tensor
 from undertow.ops.pool import window_option
 from undertow.ops.public import public

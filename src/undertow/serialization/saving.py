@@ -15,9 +15,9 @@ from typing import IO, Any
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._src.random.generators import Generator
 from undertow.devices import device
 from undertow.dtypes import dtype
-from undertow.generators import Generator
 from undertow.layouts import layout
 from undertow.serialization import legacy
 from undertow.serialization.archive import ArchiveWriter

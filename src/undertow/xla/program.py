@@ -20,8 +20,8 @@ import jax
 import numpy as np
 
 from undertow._core import InferenceStorage, Storage, TensorCore, wrap
+from undertow._src.random.generators import alive
 from undertow._tensor import Tensor
-from undertow.generators import alive
 from undertow.xla.arguments import view_again
 from undertow.xla.arriving import still_hold
 from undertow.xla.assembling import Assembled

@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._src.random.generators import Generator
 from undertow._tensor import Tensor
-from undertow.generators import Generator
 from undertow.nn.modules import module as modules_
 from undertow.nn.modules.module import Module
 from undertow.optim import optimizer as optimizers_

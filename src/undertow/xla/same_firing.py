@@ -15,7 +15,7 @@ import numpy as np
 
 from undertow import hooks
 from undertow._core import TensorCore
-from undertow.generators import alive
+from undertow._src.random.generators import alive
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 from undertow.tensor_layout import host_memory

@@ -24,14 +24,14 @@ from jax.experimental import io_callback
 
 from undertow import hooks
 from undertow._core import TensorCore, wrap
+from undertow._src.random.generators import Generator, alive
+from undertow._src.random.memory_order import memory_order
 from undertow.amp.casting import Autocast
 from undertow.autograd.apply import apart
 from undertow.autograd.views import device_view
 from undertow.devices import cpu
 from undertow.devices import device as Device
-from undertow.generators import Generator, alive
 from undertow.modes import local, special
-from undertow.random_stream.memory_order import memory_order
 from undertow.sites import Site, outside
 from undertow.storage import memories_behind
 from undertow.xla.arriving import Arriving

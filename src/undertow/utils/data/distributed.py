@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from undertow.generators import Generator
+from undertow._src.random.generators import Generator
 from undertow.utils.data.sampler import Sampler
 
 

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any, Generic, TypeVar
 
+from undertow._src.random.generators import Generator, stream_of
 from undertow.dtypes import float64
 from undertow.from_data import as_tensor
-from undertow.generators import Generator, stream_of
 
 T_co = TypeVar("T_co", covariant=True)
 

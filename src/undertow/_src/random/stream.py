@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undertow.random_stream import rejection
-from undertow.random_stream.box_muller import BLOCK, standard_normals
-from undertow.random_stream.engine import Engine
-from undertow.random_stream.memory_order import in_memory_order
-from undertow.random_stream.numerics import (
+from undertow._src.random import rejection
+from undertow._src.random.box_muller import BLOCK, standard_normals
+from undertow._src.random.engine import Engine
+from undertow._src.random.memory_order import in_memory_order
+from undertow._src.random.numerics import (
     Array,
     affine,
     cast,
@@ -22,7 +22,7 @@ from undertow.random_stream.numerics import (
     fma64,
     through_c_library,
 )
-from undertow.random_stream.ranges import check_dtype, check_permutation, check_uniform, integer_range
+from undertow._src.random.ranges import check_dtype, check_permutation, check_uniform, integer_range
 from undertow.sites import warn
 
 if TYPE_CHECKING:

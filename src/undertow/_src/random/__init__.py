@@ -19,6 +19,6 @@ Neither of PyTorch's builds for AVX2 and AVX-512 differs from this in a bit; its
 in the last bit of float32 normals and of scaled draws.
 """
 
-from undertow.random_stream.engine import DEFAULT_SEED as DEFAULT_SEED
-from undertow.random_stream.engine import STATE_BYTES as STATE_BYTES
-from undertow.random_stream.stream import Stream as Stream
+from undertow._src.random.engine import DEFAULT_SEED as DEFAULT_SEED
+from undertow._src.random.engine import STATE_BYTES as STATE_BYTES
+from undertow._src.random.stream import Stream as Stream

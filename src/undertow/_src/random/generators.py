@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.random import Stream
 from undertow.devices import device as Device
-from undertow.random_stream import Stream
 from undertow.xp.device_placement import gpus
 
 
@@ -26,6 +26,8 @@ alive: weakref.WeakSet[Generator] = weakref.WeakSet()  # `xla` has an eye on all
 
 class Generator:
     """PyTorch's CPU generator, for every device. `stream` draws raw arrays from it; `default_generator` is the usual."""
+
+    __module__ = "undertow._C"  # where PyTorch has it
 
     __slots__ = ("stream", "device", "__weakref__")
 
@@ -107,5 +109,5 @@ default_generator.seed()  # until somebody calls manual_seed, every run draws it
 def stream_of(generator: Generator | None, beside: Any = None) -> Stream:
     """The stream that a random function draws from. Beside a tensor without values nothing is drawn."""
     if beside is not None and hasattr(beside._array, "without_values"):
-        return importlib.import_module("undertow.random_stream.blank").BlankStream()
+        return importlib.import_module("undertow._src.random.blank").BlankStream()
     return default_generator.stream if generator is None else generator.stream

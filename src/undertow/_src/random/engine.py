@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow.random_stream.numerics import Array
+from undertow._src.random.numerics import Array
 
 DEFAULT_SEED = 67280421310721
 _WORDS = 624

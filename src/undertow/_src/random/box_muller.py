@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from undertow.random_stream.numerics import Array, exact_log, exact_sin_cos
+from undertow._src.random.numerics import Array, exact_log, exact_sin_cos
 
 BLOCK = 16
 _HALF = BLOCK // 2

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from undertow.random_stream.stream import Stream
+from undertow._src.random.stream import Stream
 from undertow.xp.unvalued import without_values
 
 Array = Any
