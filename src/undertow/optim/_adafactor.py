@@ -16,6 +16,22 @@ from undertow.optim.optimizer import ParamsT
 __all__ = ["Adafactor", "adafactor"]
 
 
+def _check_floors(floors: tuple[float | None, float], _: check.Options) -> None:
+    for number, floor in enumerate(floors, 1):
+        if not (floor is None and number == 1) and not floor >= 0.0:  # type: ignore[operator]
+            raise ValueError(f"epsilon{number} should be >= 0 but is: {floor}")
+
+
+_OPTIONS = "lr beta2_decay eps d weight_decay foreach maximize"
+_CHECKS = {
+    "lr": check.rate(check.at_least_zero("Learning rate should be >= 0 but is: {}")),
+    "beta2_decay": check.requires(lambda value: value <= 0.0, "beta2_decay should be <= 0 but is: {}"),
+    "eps": _check_floors,
+    "d": check.requires(lambda value: value >= 1.0, "Clipping threshold d should be >= 1 but is: {}"),
+    "weight_decay": check.at_least_zero("weight_decay should be >= 0 but is: {}"),
+}
+
+
 class Adafactor(PerParameter):
     """Steps relative to the size of the parameter, with factored mean squares for what has two dims or more."""
 
@@ -34,24 +50,7 @@ class Adafactor(PerParameter):
         foreach: bool | None = None,
         maximize: bool = False,
     ) -> None:
-        check.one_element(lr, "lr")
-        if not lr >= 0.0:
-            raise ValueError(f"Learning rate should be >= 0 but is: {lr}")
-        if not beta2_decay <= 0.0:
-            raise ValueError(f"beta2_decay should be <= 0 but is: {beta2_decay}")
-        if eps[0] is not None and not eps[0] >= 0.0:
-            raise ValueError(f"epsilon1 should be >= 0 but is: {eps[0]}")
-        if not eps[1] >= 0.0:
-            raise ValueError(f"epsilon2 should be >= 0 but is: {eps[1]}")
-        if not d >= 1.0:
-            raise ValueError(f"Clipping threshold d should be >= 1 but is: {d}")
-        if not weight_decay >= 0.0:
-            raise ValueError(f"weight_decay should be >= 0 but is: {weight_decay}")
-        defaults = {
-            "lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay,
-            "foreach": foreach, "maximize": maximize,
-        }  # fmt: skip
-        super().__init__(params, defaults)
+        super().__init__(params, check.options(locals(), _OPTIONS, _CHECKS))
 
     def _begin(self, group: Group, param: Any, state: State) -> None:
         state["step"] = count_from(0.0)

@@ -1,18 +1,46 @@
-"""Checks of optimizers' options, in PyTorch's words."""
+"""Options of optimizers: those a parameter group holds, and what each of them must satisfy."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from undertow._core import TensorCore
 
+Options = Mapping[str, Any]
+Check = Callable[[Any, Options], None]  # an option's value, and all options with it
 
-def lr(lr: Any, foreach: bool | None = None, capturable: bool = False) -> None:
-    if isinstance(lr, TensorCore):
-        if foreach and not capturable:
-            raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
-        one_element(lr, "lr")
-    at_least_zero("learning rate", lr)
+
+def options(arguments: Options, order: str, checks: Mapping[str, Check]) -> dict[str, Any]:
+    """Return the options among a constructor's arguments, checked, in the order that groups and their files have."""
+    chosen = {name: arguments[name] for name in order.split()}
+    for name, check in checks.items():
+        check(chosen[name], chosen)
+    return chosen
+
+
+def requires(holds: Callable[[Any], bool], message: str) -> Check:
+    """Return a check that a value satisfies `holds`; the error is `message` with the value in its braces."""
+
+    def check(value: Any, _: Options) -> None:
+        if not holds(value):
+            raise ValueError(message.format(value))
+
+    return check
+
+
+def at_least_zero(message: str) -> Check:
+    return requires(lambda value: value >= 0.0, message)
+
+
+def rate(holds: Check) -> Check:
+    """Return a check of a learning rate, which may be a tensor of one element."""
+
+    def check(value: Any, options: Options) -> None:
+        one_element(value, "lr")
+        holds(value, options)
+
+    return check
 
 
 def one_element(value: Any, name: str) -> None:
@@ -20,19 +48,25 @@ def one_element(value: Any, name: str) -> None:
         raise ValueError(f"Tensor {name} must be 1-element")
 
 
-def at_least_zero(what: str, value: Any) -> None:
-    if not value >= 0.0:
-        raise ValueError(f"Invalid {what}: {value}")
-
-
-def betas(betas: Any) -> None:
+def betas(values: Any, _: Options) -> None:
     for place in (0, 1):
-        if not 0.0 <= betas[place] < 1.0:
-            raise ValueError(f"Invalid beta parameter at index {place}: {betas[place]}")
+        if not 0.0 <= values[place] < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {place}: {values[place]}")
 
 
-def fused(fused: bool | None, foreach: bool | None, differentiable: bool) -> None:
-    if fused and differentiable:
-        raise RuntimeError("`fused` does not support `differentiable`")
-    if fused and foreach:
-        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+def fused(options: Options) -> None:
+    """Check that `fused` stands alone; PyTorch does so once the groups are made."""
+    for other, message in _WITHOUT_FUSED.items():
+        if options.get("fused") and options.get(other):
+            raise RuntimeError(message)
+
+
+_WITHOUT_FUSED = {
+    "differentiable": "`fused` does not support `differentiable`",
+    "foreach": "`fused` and `foreach` cannot be `True` together.",
+}
+
+lr = rate(at_least_zero("Invalid learning rate: {}"))
+eps = at_least_zero("Invalid epsilon value: {}")
+momentum = at_least_zero("Invalid momentum value: {}")
+weight_decay = at_least_zero("Invalid weight_decay value: {}")

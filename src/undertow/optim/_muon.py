@@ -17,6 +17,16 @@ __all__ = ["Muon", "muon"]
 
 _WAYS_TO_ADJUST = ("original", "match_rms_adamw")
 
+_OPTIONS = "lr weight_decay momentum nesterov ns_coefficients eps ns_steps adjust_lr_fn"
+_CHECKS = {
+    "lr": check.rate(check.at_least_zero("Learning rate should be >= 0 but is: {}")),
+    "momentum": check.at_least_zero("momentum should be >= 0 but is: {}"),
+    "weight_decay": check.at_least_zero("weight decay should be >= 0 but is: {}"),
+    "adjust_lr_fn": check.requires(
+        lambda value: value in (None, *_WAYS_TO_ADJUST), "Adjust learning rate function {} is not supported"
+    ),
+}
+
 
 class Muon(PerParameter):
     """For matrices: the momentum's singular values are pushed towards one by a few Newton-Schulz steps."""
@@ -35,20 +45,7 @@ class Muon(PerParameter):
         ns_steps: int = 5,
         adjust_lr_fn: str | None = None,
     ) -> None:
-        check.one_element(lr, "lr")
-        if not lr >= 0.0:
-            raise ValueError(f"Learning rate should be >= 0 but is: {lr}")
-        if not momentum >= 0.0:
-            raise ValueError(f"momentum should be >= 0 but is: {momentum}")
-        if not weight_decay >= 0.0:
-            raise ValueError(f"weight decay should be >= 0 but is: {weight_decay}")
-        if adjust_lr_fn is not None and adjust_lr_fn not in _WAYS_TO_ADJUST:
-            raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
-        defaults = {
-            "lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
-            "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn,
-        }  # fmt: skip
-        super().__init__(params, defaults)
+        super().__init__(params, check.options(locals(), _OPTIONS, _CHECKS))
         for group in self.param_groups:
             for param in group["params"]:
                 if param.dim() != 2:

@@ -11,15 +11,15 @@ from undertow.autograd.outputs import bump
 from undertow.autograd.writes import guards
 from undertow.modes import enable_grad, set_grad_enabled
 from undertow.optim._arithmetic import Blocks, Recorded, Rule, blocks_for, on_tensors
+from undertow.optim._checks import fused as check_fused
 from undertow.optim._helpers import CAPTURABLE, CAPTURABLE_FOREACH, _device_dtype_check_for_fused
 from undertow.optim._state import State, count_from, next_count, zeros_for
-from undertow.optim.optimizer import Optimizer
+from undertow.optim.optimizer import Optimizer, ParamsT
 from undertow.xp.device_memory import Watch
 from undertow.xp.quiet import quietly
 
 Group = dict[str, Any]
 Steps = Blocks | Recorded
-
 
 
 class PerParameter(Optimizer):
@@ -37,6 +37,10 @@ class PerParameter(Optimizer):
     _later_options: dict[str, Any] = {}
     # Which devices can capture a step, in a loop and foreach.
     _capturable_devices: tuple[tuple[str, ...], tuple[str, ...]] = (CAPTURABLE, CAPTURABLE_FOREACH)
+
+    def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
+        super().__init__(params, defaults)
+        check_fused(defaults)
 
     def _buffers(self, group: Group) -> tuple[str, ...]:
         raise NotImplementedError

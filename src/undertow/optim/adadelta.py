@@ -13,6 +13,14 @@ from undertow.optim.optimizer import ParamsT
 
 __all__ = ["Adadelta", "adadelta"]
 
+_OPTIONS = "lr rho eps weight_decay maximize capturable foreach differentiable"
+_CHECKS = {
+    "lr": check.lr,
+    "rho": check.requires(lambda value: 0.0 <= value <= 1.0, "Invalid rho value: {}"),
+    "eps": check.eps,
+    "weight_decay": check.weight_decay,
+}
+
 
 class Adadelta(PerParameter):
     """Each step is the gradient times the ratio of two running sizes: that of earlier steps and that of gradients."""
@@ -33,16 +41,7 @@ class Adadelta(PerParameter):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check.lr(lr)
-        if not 0.0 <= rho <= 1.0:
-            raise ValueError(f"Invalid rho value: {rho}")
-        check.at_least_zero("epsilon value", eps)
-        check.at_least_zero("weight_decay value", weight_decay)
-        defaults = {
-            "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
-            "capturable": capturable, "foreach": foreach, "differentiable": differentiable,
-        }  # fmt: skip
-        super().__init__(params, defaults)
+        super().__init__(params, check.options(locals(), _OPTIONS, _CHECKS))
 
     def _buffers(self, group: Group) -> tuple[str, ...]:
         return ("square_avg", "acc_delta")

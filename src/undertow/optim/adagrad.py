@@ -15,6 +15,15 @@ from undertow.sparse.coo import sparse_coo_tensor
 
 __all__ = ["Adagrad", "adagrad"]
 
+_OPTIONS = "lr lr_decay eps weight_decay initial_accumulator_value foreach maximize differentiable fused"
+_CHECKS = {
+    "lr": check.lr,
+    "lr_decay": check.at_least_zero("Invalid lr_decay value: {}"),
+    "weight_decay": check.weight_decay,
+    "initial_accumulator_value": check.at_least_zero("Invalid initial_accumulator_value value: {}"),
+    "eps": check.eps,
+}
+
 
 class Adagrad(PerParameter):
     """Each step divides the gradient by the root of the sum of all squared gradients so far."""
@@ -35,18 +44,7 @@ class Adagrad(PerParameter):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check.lr(lr)
-        check.at_least_zero("lr_decay value", lr_decay)
-        check.at_least_zero("weight_decay value", weight_decay)
-        check.at_least_zero("initial_accumulator_value value", initial_accumulator_value)
-        check.at_least_zero("epsilon value", eps)
-        defaults = {
-            "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value, "foreach": foreach, "maximize": maximize,
-            "differentiable": differentiable, "fused": fused,
-        }  # fmt: skip
-        super().__init__(params, defaults)
-        check.fused(fused, foreach, differentiable)
+        super().__init__(params, check.options(locals(), _OPTIONS, _CHECKS))
         for group in self.param_groups:
             for param in group["params"]:
                 self._begin(group, param, self.state[param])

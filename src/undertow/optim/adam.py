@@ -16,6 +16,35 @@ from undertow.optim.optimizer import ParamsT
 __all__ = ["Adam", "adam"]
 
 
+def _check_lr(lr: Any, options: check.Options) -> None:
+    _check_tensor("lr", lr, options)
+    check.lr(lr, options)
+
+
+def _check_betas(betas: Any, options: check.Options) -> None:
+    check.betas(betas, options)
+    if not any(all(isinstance(beta, kind) for beta in betas) for kind in (float, TensorCore)):
+        raise ValueError("betas must be either both floats or both Tensors")
+    for place, beta in enumerate(betas):
+        _check_tensor(f"betas[{place}]", beta, options)
+
+
+def _check_tensor(name: str, value: Any, options: check.Options) -> None:
+    """Check that a number which may be a tensor can be one here."""
+    if isinstance(value, TensorCore) and options["foreach"] and not options["capturable"]:
+        raise ValueError(f"{name} as a Tensor is not supported for capturable=False and foreach=True")
+    check.one_element(value, name)
+
+
+_OPTIONS = "lr betas eps weight_decay amsgrad maximize foreach capturable differentiable fused decoupled_weight_decay"
+_CHECKS = {
+    "lr": _check_lr,
+    "eps": check.eps,
+    "betas": _check_betas,
+    "weight_decay": check.weight_decay,
+}
+
+
 class Adam(PerParameter):
     """Each step goes along the running mean of the gradient, divided by the root of its running mean square."""
 
@@ -40,18 +69,7 @@ class Adam(PerParameter):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        check.lr(lr, foreach, capturable)
-        check.at_least_zero("epsilon value", eps)
-        check.betas(betas)
-        check.at_least_zero("weight_decay value", weight_decay)
-        _check_kinds_of_betas(betas, foreach, capturable)
-        defaults = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
-            "maximize": maximize, "foreach": foreach, "capturable": capturable, "differentiable": differentiable,
-            "fused": fused, "decoupled_weight_decay": decoupled_weight_decay,
-        }  # fmt: skip
-        super().__init__(params, defaults)
-        check.fused(fused, foreach, differentiable)
+        super().__init__(params, check.options(locals(), _OPTIONS, _CHECKS))
 
     def _buffers(self, group: Group) -> tuple[str, ...]:
         return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
@@ -88,16 +106,6 @@ class Adam(PerParameter):
             return x.addcdiv_(param, mean, size, rate), mean, square, largest
 
         return rule
-
-
-def _check_kinds_of_betas(betas: Any, foreach: bool | None, capturable: bool) -> None:
-    kinds = [isinstance(beta, TensorCore) for beta in betas]
-    if not all(kinds) and not all(isinstance(beta, float) for beta in betas):
-        raise ValueError("betas must be either both floats or both Tensors")
-    for place, is_tensor in enumerate(kinds):
-        if is_tensor and foreach and not capturable:
-            raise ValueError(f"betas[{place}] as a Tensor is not supported for capturable=False and foreach=True")
-        check.one_element(betas[place], f"betas[{place}]")
 
 
 adam, _single_tensor_adam = functions_of(

@@ -12,6 +12,14 @@ from undertow.optim.optimizer import ParamsT
 
 __all__ = ["Adamax", "adamax"]
 
+_OPTIONS = "lr betas eps weight_decay foreach maximize differentiable capturable"
+_CHECKS = {
+    "lr": check.lr,
+    "eps": check.eps,
+    "betas": check.betas,
+    "weight_decay": check.weight_decay,
+}
+
 
 class Adamax(PerParameter):
     """Each step goes along the running mean of the gradient, divided by its decaying largest size."""
@@ -31,15 +39,7 @@ class Adamax(PerParameter):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        check.lr(lr)
-        check.at_least_zero("epsilon value", eps)
-        check.betas(betas)
-        check.at_least_zero("weight_decay value", weight_decay)
-        defaults = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach,
-            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
-        }  # fmt: skip
-        super().__init__(params, defaults)
+        super().__init__(params, check.options(locals(), _OPTIONS, _CHECKS))
 
     def _buffers(self, group: Group) -> tuple[str, ...]:
         return ("exp_avg", "exp_inf")

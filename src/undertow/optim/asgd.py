@@ -14,6 +14,12 @@ from undertow.optim.optimizer import ParamsT
 
 __all__ = ["ASGD", "asgd"]
 
+_OPTIONS = "lr lambd alpha t0 weight_decay foreach maximize differentiable capturable"
+_CHECKS = {
+    "lr": check.lr,
+    "weight_decay": check.weight_decay,
+}
+
 
 class ASGD(PerParameter):
     """Gradient descent with a falling rate `eta`, beside which an average `ax` of the parameters is kept."""
@@ -33,13 +39,7 @@ class ASGD(PerParameter):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        check.lr(lr)
-        check.at_least_zero("weight_decay value", weight_decay)
-        defaults = {
-            "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach,
-            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
-        }  # fmt: skip
-        super().__init__(params, defaults)
+        super().__init__(params, check.options(locals(), _OPTIONS, _CHECKS))
 
     def _captured(self, group: Group) -> str:
         return "params, mus, etas, and state_steps"

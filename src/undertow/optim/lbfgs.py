@@ -20,6 +20,8 @@ __all__ = ["LBFGS"]
 
 State = dict[str, Any]
 
+_OPTIONS = "lr max_iter max_eval tolerance_grad tolerance_change history_size line_search_fn"
+
 
 class LBFGS(Optimizer):
     """All parameters together are one vector. One `step` makes up to `max_iter` iterations and calls the closure often.
@@ -47,13 +49,9 @@ class LBFGS(Optimizer):
         history_size: int = 100,
         line_search_fn: str | None = None,
     ) -> None:
-        check.lr(lr)
-        defaults = {
-            "lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
-            "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change, "history_size": history_size,
-            "line_search_fn": line_search_fn,
-        }  # fmt: skip
-        super().__init__(params, defaults)
+        if max_eval is None:
+            max_eval = max_iter * 5 // 4
+        super().__init__(params, check.options(locals(), _OPTIONS, {"lr": check.lr}))
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
         self._params: list[Any] = self.param_groups[0]["params"]

@@ -14,6 +14,15 @@ from undertow.optim.optimizer import ParamsT
 
 __all__ = ["NAdam", "nadam"]
 
+_OPTIONS = "lr betas eps weight_decay momentum_decay decoupled_weight_decay maximize foreach capturable differentiable"
+_CHECKS = {
+    "lr": check.lr,
+    "eps": check.eps,
+    "betas": check.betas,
+    "weight_decay": check.weight_decay,
+    "momentum_decay": check.at_least_zero("Invalid momentum_decay value: {}"),
+}
+
 
 class NAdam(PerParameter):
     """Adam that looks one step ahead: the mean is mixed with the gradient by a momentum that grows with the steps."""
@@ -38,17 +47,7 @@ class NAdam(PerParameter):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check.lr(lr)
-        check.at_least_zero("epsilon value", eps)
-        check.betas(betas)
-        check.at_least_zero("weight_decay value", weight_decay)
-        check.at_least_zero("momentum_decay value", momentum_decay)
-        defaults = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay,
-            "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize, "foreach": foreach,
-            "capturable": capturable, "differentiable": differentiable,
-        }  # fmt: skip
-        super().__init__(params, defaults)
+        super().__init__(params, check.options(locals(), _OPTIONS, _CHECKS))
 
     def _captured(self, group: Group) -> str:
         return "params, mu_products, and state_steps" if group["foreach"] else "params, mu_products and state_steps"

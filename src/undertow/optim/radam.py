@@ -13,6 +13,14 @@ from undertow.optim.optimizer import ParamsT
 
 __all__ = ["RAdam", "radam"]
 
+_OPTIONS = "lr betas eps weight_decay maximize foreach capturable decoupled_weight_decay differentiable"
+_CHECKS = {
+    "lr": check.lr,
+    "eps": check.eps,
+    "betas": check.betas,
+    "weight_decay": check.weight_decay,
+}
+
 
 class RAdam(PerParameter):
     """Adam whose division by the root mean square is rectified, and left out during the first steps."""
@@ -36,16 +44,7 @@ class RAdam(PerParameter):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check.lr(lr)
-        check.at_least_zero("epsilon value", eps)
-        check.betas(betas)
-        check.at_least_zero("weight_decay value", weight_decay)
-        defaults = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
-            "foreach": foreach, "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay,
-            "differentiable": differentiable,
-        }  # fmt: skip
-        super().__init__(params, defaults)
+        super().__init__(params, check.options(locals(), _OPTIONS, _CHECKS))
 
     def _buffers(self, group: Group) -> tuple[str, ...]:
         return ("exp_avg", "exp_avg_sq")

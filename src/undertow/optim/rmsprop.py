@@ -13,6 +13,15 @@ from undertow.optim.optimizer import ParamsT
 
 __all__ = ["RMSprop", "rmsprop"]
 
+_OPTIONS = "lr momentum alpha eps centered weight_decay capturable foreach maximize differentiable"
+_CHECKS = {
+    "lr": check.lr,
+    "eps": check.eps,
+    "momentum": check.momentum,
+    "weight_decay": check.weight_decay,
+    "alpha": check.at_least_zero("Invalid alpha value: {}"),
+}
+
 
 class RMSprop(PerParameter):
     """Each step divides the gradient by the root of its running mean square, centered on request, with momentum."""
@@ -37,17 +46,7 @@ class RMSprop(PerParameter):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check.lr(lr)
-        check.at_least_zero("epsilon value", eps)
-        check.at_least_zero("momentum value", momentum)
-        check.at_least_zero("weight_decay value", weight_decay)
-        check.at_least_zero("alpha value", alpha)
-        defaults = {
-            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
-            "weight_decay": weight_decay, "capturable": capturable, "foreach": foreach, "maximize": maximize,
-            "differentiable": differentiable,
-        }  # fmt: skip
-        super().__init__(params, defaults)
+        super().__init__(params, check.options(locals(), _OPTIONS, _CHECKS))
 
     def _buffers(self, group: Group) -> tuple[str, ...]:
         names = ["square_avg"]

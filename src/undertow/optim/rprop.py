@@ -14,6 +14,12 @@ from undertow.optim.optimizer import ParamsT
 
 __all__ = ["Rprop", "rprop"]
 
+_OPTIONS = "lr etas step_sizes foreach maximize differentiable capturable"
+_CHECKS = {
+    "lr": check.lr,
+    "etas": check.requires(lambda value: 0.0 < value[0] < 1.0 < value[1], "Invalid eta values: {0[0]}, {0[1]}"),
+}
+
 
 class Rprop(PerParameter):
     """Every element has a step size of its own: it grows while the gradient keeps its sign and shrinks when it turns."""
@@ -33,14 +39,7 @@ class Rprop(PerParameter):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check.lr(lr)
-        if not 0.0 < etas[0] < 1.0 < etas[1]:
-            raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-        defaults = {
-            "lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach, "maximize": maximize,
-            "differentiable": differentiable, "capturable": capturable,
-        }  # fmt: skip
-        super().__init__(params, defaults)
+        super().__init__(params, check.options(locals(), _OPTIONS, _CHECKS))
 
     def _buffers(self, group: Group) -> tuple[str, ...]:
         return ("prev", "step_size")

@@ -17,6 +17,20 @@ from undertow.optim.optimizer import ParamsT
 __all__ = ["SGD", "sgd"]
 
 
+def _check_nesterov(nesterov: bool, options: check.Options) -> None:
+    if nesterov and (options["momentum"] <= 0 or options["dampening"] != 0):
+        raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+
+
+_OPTIONS = "lr momentum dampening weight_decay nesterov maximize foreach differentiable fused"
+_CHECKS = {
+    "lr": check.lr,
+    "momentum": check.momentum,
+    "weight_decay": check.weight_decay,
+    "nesterov": _check_nesterov,
+}
+
+
 class SGD(PerParameter):
     """Each step subtracts `lr` times the gradient, or times a running sum of gradients that decays by `momentum`."""
 
@@ -37,17 +51,7 @@ class SGD(PerParameter):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check.lr(lr)
-        check.at_least_zero("momentum value", momentum)
-        check.at_least_zero("weight_decay value", weight_decay)
-        if nesterov and (momentum <= 0 or dampening != 0):
-            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        defaults = {
-            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
-            "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused,
-        }  # fmt: skip
-        super().__init__(params, defaults)
-        check.fused(fused, foreach, differentiable)
+        super().__init__(params, check.options(locals(), _OPTIONS, _CHECKS))
 
     def _prepare(self, group: Group, param: Any) -> tuple[bool, Any]:
         """Without momentum there is no state. The first step takes the gradient itself for the running sum."""

@@ -20,6 +20,13 @@ from undertow.sparse.coo import SparseTensor
 
 __all__ = ["SparseAdam"]
 
+_OPTIONS = "lr betas eps maximize"
+_CHECKS = {
+    "lr": check.rate(check.requires(lambda value: value > 0.0, "Invalid learning rate: {}")),
+    "eps": check.requires(lambda value: value > 0.0, "Invalid epsilon value: {}"),
+    "betas": check.betas,
+}
+
 
 class SparseAdam(Optimizer):
     """Running means move, and parameters change, only in the rows that a batch has used."""
@@ -32,13 +39,7 @@ class SparseAdam(Optimizer):
         eps: float = 1e-8,
         maximize: bool = False,
     ) -> None:
-        check.one_element(lr, "lr")
-        if not 0.0 < lr:
-            raise ValueError(f"Invalid learning rate: {lr}")
-        if not 0.0 < eps:
-            raise ValueError(f"Invalid epsilon value: {eps}")
-        check.betas(betas)
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
+        super().__init__(params, check.options(locals(), _OPTIONS, _CHECKS))
         places = [
             ([number, place], param)
             for number, group in enumerate(self.param_groups)
