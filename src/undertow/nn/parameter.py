@@ -28,18 +28,10 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     _repr_prefix = "tensor("
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
-        if data is None:
-            data = empty(0)
-        if type(data) in (Tensor, Parameter):
-            return Tensor._make_subclass(cls, data, requires_grad)
-        result = data.detach().requires_grad_(requires_grad)
-        if type(result) is not type(data):
-            raise RuntimeError(
-                f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns an "
-                f"instance of the same type, but return type {type(result).__name__} was found instead."
-            )
-        result._is_param = True
-        return result
+        held = empty(0) if data is None else data
+        if type(held) in (Tensor, Parameter):
+            return Tensor._make_subclass(cls, held, requires_grad)
+        return _marked_as_parameter(held, requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) in memo:
@@ -54,6 +46,18 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     def __reduce_ex__(self, protocol: Any) -> Any:
         state = dict(self.__dict__)
         return _rebuild_parameter, (self.data, self.requires_grad, None, state)
+
+
+def _marked_as_parameter(data: Any, requires_grad: bool) -> Any:
+    """Return a tensor of a user's class, which keeps its class and counts as a Parameter."""
+    own, result = type(data), data.detach().requires_grad_(requires_grad)
+    if type(result) is not own:
+        raise RuntimeError(
+            f"Creating a Parameter from an instance of type {own.__name__} keeps that class, but its detach() "
+            f"returns {type(result).__name__}. Let detach() return {own.__name__}."
+        )
+    result._is_param = True
+    return result
 
 
 def _parameter_class() -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from math import inf
 from typing import Any
@@ -51,13 +50,13 @@ class SequentialLR(LRScheduler):
     def step(self) -> None:
         """Goes on to the next epoch, with the scheduler whose turn it is."""
         self.last_epoch += 1
-        turn = bisect_right(self._milestones, self.last_epoch)
-        scheduler = self._schedulers[turn]
-        if turn > 0 and self._milestones[turn - 1] == self.last_epoch:
-            scheduler._update_lr(0)
+        passed = [milestone for milestone in self._milestones if milestone <= self.last_epoch]
+        current = self._schedulers[len(passed)]
+        if self.last_epoch in passed:  # a milestone: the scheduler begins
+            current._update_lr(0)
         else:
-            scheduler.step()
-        self._last_lr = scheduler.get_last_lr()
+            current.step()
+        self._last_lr = current.get_last_lr()
 
     def state_dict(self) -> dict[str, Any]:
         """All that the scheduler and those inside it remember."""
@@ -143,37 +142,26 @@ class ReduceLROnPlateau(LRScheduler):
         min_lr: list[float] | float = 0,
         eps: float = 1e-8,
     ) -> None:
-        if factor >= 1.0:
+        if not factor < 1.0:
             raise ValueError("Factor should be < 1.0.")
-        self.factor = factor
         check_optimizer(optimizer)
-        self.optimizer = optimizer
-        self.default_min_lr: float | None
-        if isinstance(min_lr, (list, tuple)):
-            if len(min_lr) != len(optimizer.param_groups):
-                raise ValueError(f"expected {len(optimizer.param_groups)} min_lrs, got {len(min_lr)}")
-            self.default_min_lr = None
-            self.min_lrs = list(min_lr)
-        else:
-            self.default_min_lr = min_lr
-            self.min_lrs = [min_lr] * len(optimizer.param_groups)
-        self.patience = patience
-        self.cooldown = cooldown
-        self.eps = eps
-        self.last_epoch = 0
-        self._last_lr = values_of(optimizer, "lr")
+        self.factor, self.optimizer = factor, optimizer
+        groups, listed = len(optimizer.param_groups), isinstance(min_lr, (list, tuple))
+        self.default_min_lr: Any = None if listed else min_lr
+        self.min_lrs: list[Any] = [*min_lr] if listed else groups * [min_lr]  # type: ignore[misc]
+        if len(self.min_lrs) != groups:
+            raise ValueError(f"expected {groups} min_lrs, got {len(self.min_lrs)}")
+        self.patience, self.cooldown, self.eps = patience, cooldown, eps
+        self.last_epoch, self._last_lr = 0, values_of(optimizer, "lr")
         self._init_is_better(mode, threshold, threshold_mode)
         self._reset()
 
     def _init_is_better(self, mode: str, threshold: float, threshold_mode: str) -> None:
-        if mode not in ("min", "max"):
-            raise ValueError("mode " + mode + " is unknown!")
-        if threshold_mode not in ("rel", "abs"):
-            raise ValueError("threshold mode " + threshold_mode + " is unknown!")
-        self.mode_worse = inf if mode == "min" else -inf
-        self.mode = mode
-        self.threshold = threshold
-        self.threshold_mode = threshold_mode
+        for words, value, known in (("mode ", mode, "min max"), ("threshold mode ", threshold_mode, "rel abs")):
+            if value not in known.split():
+                raise ValueError(words + value + " is unknown!")
+        self.mode_worse = {"min": inf, "max": -inf}[mode]
+        self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode
 
     def _reset(self) -> None:
         """Forgets what was seen."""
@@ -193,26 +181,24 @@ class ReduceLROnPlateau(LRScheduler):
         return a > (best * (self.threshold + 1.0) if margin is None else best + margin)
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:
-        """Takes note of an epoch's metric."""
-        current = float(metrics)
-        if epoch is None:
-            epoch = self.last_epoch + 1
-        else:
+        """Take note of an epoch's metric, and lower the learning rates when patience is at its end."""
+        metric = float(metrics)
+        if epoch is not None:
             warn(EPOCH_DEPRECATION_WARNING, UserWarning)
-        self.last_epoch = epoch
-        if self._is_better(current, self.best):
-            self.best = current
-            self.num_bad_epochs = 0
-        else:
-            self.num_bad_epochs += 1
-        if self.in_cooldown:
-            self.cooldown_counter -= 1
-            self.num_bad_epochs = 0  # bad epochs during the cooldown do not count
-        if self.num_bad_epochs > self.patience:
-            self._reduce_lr(epoch)
-            self.cooldown_counter = self.cooldown
-            self.num_bad_epochs = 0
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        if self._count_bad(metric) > self.patience:
+            self._reduce_lr(self.last_epoch)
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
         self._last_lr = values_of(self.optimizer, "lr")
+
+    def _count_bad(self, metric: float) -> int:
+        """Return the number of bad epochs in a row; those of a cooldown are not counted."""
+        better, resting = self._is_better(metric, self.best), self.in_cooldown
+        if better:
+            self.best = metric
+        self.cooldown_counter -= int(resting)
+        self.num_bad_epochs = 0 if better or resting else self.num_bad_epochs + 1
+        return self.num_bad_epochs
 
     def _reduce_lr(self, epoch: int) -> None:
         groups = self.optimizer.param_groups

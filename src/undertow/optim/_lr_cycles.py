@@ -44,16 +44,11 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
     ) -> None:
-        if T_0 <= 0 or not isinstance(T_0, int):
-            raise ValueError(f"Expected positive integer T_0, but got {T_0}")
-        if T_mult < 1 or not isinstance(T_mult, int):
-            raise ValueError(f"Expected integer T_mult >= 1, but got {T_mult}")
-        if not isinstance(eta_min, (float, int)):
-            raise ValueError(f"Expected float or int eta_min, but got {eta_min} of type {type(eta_min)}")
-        self.T_0 = T_0
-        self.T_i = T_0
-        self.T_mult = T_mult
-        self.eta_min = eta_min
+        _expect("positive integer T_0", T_0, T_0 > 0 and isinstance(T_0, int))
+        _expect("integer T_mult >= 1", T_mult, T_mult >= 1 and isinstance(T_mult, int))
+        _expect("float or int eta_min", f"{eta_min} of type {type(eta_min)}", isinstance(eta_min, (float, int)))
+        self.T_0 = self.T_i = T_0  # how long the first run lasts, and the present one
+        self.T_mult, self.eta_min = T_mult, eta_min
         self.T_cur: float = last_epoch
         super().__init__(optimizer, last_epoch)
 
@@ -211,8 +206,7 @@ class OneCycleLR(LRScheduler):
             self._schedule_phases += [_phase(back, "max", "initial"), _phase(end, "initial", "min")]
         else:
             self._schedule_phases.append(_phase(end, "max", "min"))
-        if pct_start < 0 or pct_start > 1 or not isinstance(pct_start, float):
-            raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
+        _expect("float between 0 and 1 pct_start", pct_start, 0 <= pct_start <= 1 and isinstance(pct_start, float))
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
         self._anneal_func_type = anneal_strategy
@@ -265,16 +259,18 @@ class OneCycleLR(LRScheduler):
 
 def _total_steps(total_steps: int | None, epochs: int | None, steps_per_epoch: int | None) -> int:
     if total_steps is not None:
-        if total_steps <= 0 or not isinstance(total_steps, int):
-            raise ValueError(f"Expected positive integer total_steps, but got {total_steps}")
+        _expect("positive integer total_steps", total_steps, total_steps > 0 and isinstance(total_steps, int))
         return total_steps
     if epochs is None or steps_per_epoch is None:
         raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
-    if not isinstance(epochs, int) or epochs <= 0:
-        raise ValueError(f"Expected positive integer epochs, but got {epochs}")
-    if not isinstance(steps_per_epoch, int) or steps_per_epoch <= 0:
-        raise ValueError(f"Expected positive integer steps_per_epoch, but got {steps_per_epoch}")
+    for name, count in {"epochs": epochs, "steps_per_epoch": steps_per_epoch}.items():
+        _expect(f"positive integer {name}", count, isinstance(count, int) and count > 0)
     return epochs * steps_per_epoch
+
+
+def _expect(wanted: str, value: object, holds: bool) -> None:
+    if not holds:
+        raise ValueError(f"Expected {wanted}, but got {value}")
 
 
 def _phase(end_step: float, start: str, end: str) -> dict[str, Any]:

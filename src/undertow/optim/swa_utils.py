@@ -85,15 +85,12 @@ class AveragedModel(Module):
         use_buffers: bool = False,
     ) -> None:
         super().__init__()
-        if avg_fn is not None and multi_avg_fn is not None:
+        if None not in (avg_fn, multi_avg_fn):
             raise AssertionError("Only one of avg_fn and multi_avg_fn should be provided")
-        self.module = deepcopy(model)
-        if device is not None:
-            self.module = self.module.to(device)
+        copy = deepcopy(model)
+        self.module = copy if device is None else copy.to(device)
+        self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
         self.register_buffer("n_averaged", tensor(0, device=device))
-        self.avg_fn = avg_fn
-        self.multi_avg_fn = multi_avg_fn
-        self.use_buffers = use_buffers
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The averaged model's output."""

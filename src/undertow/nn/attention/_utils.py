@@ -20,18 +20,19 @@ def _validate_sdpa_input(
     scale: float | None = None, allow_lowp_kv: bool = False,
 ) -> None:  # fmt: skip
     """Queries, keys and values must be of one dtype and device and have two dims or more."""
-    if not allow_lowp_kv and (query.dtype != key.dtype or query.dtype != value.dtype):
+    inputs = (query, key, value)
+    same = {"device type": [tensor.device for tensor in inputs]}
+    if not allow_lowp_kv:
+        same = {"dtype": [tensor.dtype for tensor in inputs], **same}
+    for kind, found in same.items():
+        if found.count(found[0]) != len(found):
+            raise ValueError(f"Expected query, key, and value to have the same {kind}, but theirs are {_listed(found)}.")
+    dims = [tensor.dim() for tensor in inputs]
+    if min(dims) < 2:
         raise ValueError(
-            "Expected query, key, and value to have the same dtype, "
-            f"but got query.dtype: {query.dtype}, key.dtype: {key.dtype}, and value.dtype: {value.dtype} instead."
+            f"Expected query, key, and value to all be  at least 2 dimensional, but they have {_listed(dims)} dims."
         )
-    if query.device != key.device or query.device != value.device:
-        raise ValueError(
-            "Expected query, key, and value to have the same device type, "
-            f"but got query.device: {query.device}, key.device: {key.device}, and value.device: {value.device} instead."
-        )
-    if query.dim() < 2 or key.dim() < 2 or value.dim() < 2:
-        raise ValueError(
-            "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
-            f"{query.dim()}, key.dim: {key.dim()} and value.dim: {value.dim()} instead."
-        )
+
+
+def _listed(values: list[Any]) -> str:
+    return "{}, {} and {}".format(*values)

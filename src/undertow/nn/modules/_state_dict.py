@@ -168,6 +168,7 @@ class StateDict:
         error_msgs: list[str],
     ) -> None:
         """Loads this module's own tensors, noting what is missing, unexpected or wrong."""
+        self._upgrade_own_entries(state_dict, prefix, local_metadata.get("version"), error_msgs)
         for hook in tuple(self._load_state_dict_pre_hooks.values()):
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         persistent = {k: v for k, v in self._buffers.items() if k not in self._non_persistent_buffers_set}
@@ -192,6 +193,9 @@ class StateDict:
                             unexpected_keys.append(key)
                     elif first[0] not in own:
                         unexpected_keys.append(key)
+
+    def _upgrade_own_entries(self, state_dict: Any, prefix: str, version: int | None, error_msgs: list[str]) -> None:
+        """Bring this module's part of an older checkpoint to what it saves today, in place."""
 
     def _load_extra_state(
         self, state_dict: Any, prefix: str, strict: bool, missing_keys: list[str], unexpected_keys: list[str]

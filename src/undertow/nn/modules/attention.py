@@ -69,18 +69,15 @@ class MultiheadAttention(Module):
         self._reset_parameters()
 
     def _reset_parameters(self) -> None:
-        if self._qkv_same_embed_dim:
-            init.xavier_uniform_(self.in_proj_weight)
-        else:
-            for weight in (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
-                init.xavier_uniform_(weight)
-        if self.in_proj_bias is not None:
-            init.constant_(self.in_proj_bias, 0.0)
-            init.constant_(self.out_proj.bias, 0.0)
-        if self.bias_k is not None:
-            init.xavier_normal_(self.bias_k)
-        if self.bias_v is not None:
-            init.xavier_normal_(self.bias_v)
+        weights = (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        for start, params in {
+            init.xavier_uniform_: weights,
+            init.zeros_: (self.in_proj_bias, self.out_proj.bias),
+            init.xavier_normal_: (self.bias_k, self.bias_v),
+        }.items():
+            for param in params:
+                if param is not None:
+                    start(param)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state.setdefault("_qkv_same_embed_dim", True)  # modules pickled before it existed

@@ -9,7 +9,7 @@ from undertow.creation import empty, ones, zeros
 from undertow.from_data import tensor
 from undertow.nn import functional as F
 from undertow.nn import init
-from undertow.nn.modules.lazy import LazyModuleMixin
+from undertow.nn.modules.lazy import OneSizeLazy, Shapes
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
 
@@ -89,24 +89,11 @@ class _NormBase(Module):
             f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
         )
 
-    def _load_from_state_dict(
-        self,
-        state_dict: Any,
-        prefix: str,
-        local_metadata: Any,
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
-        version = local_metadata.get("version", None)
+    def _upgrade_own_entries(self, state_dict: Any, prefix: str, version: int | None, error_msgs: list[str]) -> None:
         key = prefix + "num_batches_tracked"
         if (version is None or version < 2) and self.track_running_stats and key not in state_dict:
             counted = self.num_batches_tracked
             state_dict[key] = counted if counted is not None else tensor(0, dtype=dtypes.int64)
-        super()._load_from_state_dict(
-            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
-        )
 
 
 class _BatchNorm(_NormBase):
@@ -211,9 +198,10 @@ class SyncBatchNorm(_BatchNorm):
 # --- lazy
 
 
-class _LazyNormBase(LazyModuleMixin, _NormBase):
+class _LazyNormBase(OneSizeLazy, _NormBase):
     """A norm that takes its num_features from the first input."""
 
+    _size = "num_features"
     weight: Any
     bias: Any
 
@@ -240,20 +228,11 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
             self.running_var = UninitializedBuffer(**options)
             self.num_batches_tracked = tensor(0, dtype=dtypes.int64, device=device)
 
-    def reset_parameters(self) -> None:
-        if not self.has_uninitialized_params() and self.num_features != 0:
-            super().reset_parameters()
+    def _size_from(self, input: Any) -> int:
+        return input.shape[1]
 
-    def initialize_parameters(self, input: Any) -> None:
-        if self.has_uninitialized_params():
-            self.num_features = input.shape[1]
-            waiting = [self.weight, self.bias] if self.affine else []
-            if self.track_running_stats:
-                waiting += [self.running_mean, self.running_var]
-            for held in waiting:
-                if held is not None:
-                    held.materialize((self.num_features,))
-            self.reset_parameters()
+    def _shapes(self) -> Shapes:
+        return dict.fromkeys(("weight", "bias", "running_mean", "running_var"), (self.num_features,))
 
 
 class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):

@@ -43,12 +43,10 @@ class Sequential(Module):
 
     def __init__(self, *args: Any) -> None:
         super().__init__()
-        if len(args) == 1 and isinstance(args[0], OrderedDict):
-            for name, module in args[0].items():
-                self.add_module(name, module)
-        else:
-            for place, module in enumerate(args):
-                self.add_module(str(place), module)
+        alone = args[0] if len(args) == 1 else None
+        children = alone if isinstance(alone, OrderedDict) else {str(place): each for place, each in enumerate(args)}
+        for name, module in children.items():
+            self.add_module(name, module)
 
     def _name_at(self, index: Any) -> str:
         length = len(self)

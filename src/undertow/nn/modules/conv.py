@@ -8,7 +8,7 @@ from typing import Any
 from undertow.creation import empty
 from undertow.nn import functional as F
 from undertow.nn import init
-from undertow.nn.modules.lazy import LazyModuleMixin, lazy_parameter
+from undertow.nn.modules.lazy import OneSizeLazy, Shapes, lazy_parameter
 from undertow.nn.modules.module import Module
 from undertow.nn.modules.utils import _pair, _reverse_repeat_tuple, _single, _triple
 from undertow.nn.parameter import Parameter
@@ -318,9 +318,10 @@ class ConvTranspose3d(_ConvTransposeNd):
 # --- lazy
 
 
-class _LazyConvXdMixin(LazyModuleMixin):
+class _LazyConvXdMixin(OneSizeLazy):
     """A convolution that takes its in_channels from the first input."""
 
+    _size = "in_channels"
     groups: int
     transposed: bool
     in_channels: int
@@ -336,24 +337,20 @@ class _LazyConvXdMixin(LazyModuleMixin):
         self.out_channels = out_channels
         self.bias = lazy_parameter(bias, options)
 
-    def reset_parameters(self) -> None:
-        if not self.has_uninitialized_params() and self.in_channels != 0:
-            super().reset_parameters()  # type: ignore[misc]
-
     def initialize_parameters(self, input: Any, *args: Any, **kwargs: Any) -> None:
-        if not self.has_uninitialized_params():
-            return
-        self.in_channels = self._get_in_channels(input)
+        super().initialize_parameters(input)
+
+    def _size_from(self, input: Any) -> int:
+        return self._get_in_channels(input)
+
+    def _shapes(self) -> Shapes:
         if self.in_channels % self.groups != 0:
             raise ValueError("in_channels must be divisible by groups")
         if self.transposed:
             channels = (self.in_channels, self.out_channels // self.groups)
         else:
             channels = (self.out_channels, self.in_channels // self.groups)
-        self.weight.materialize((*channels, *self.kernel_size))
-        if self.bias is not None:
-            self.bias.materialize((self.out_channels,))
-        self.reset_parameters()
+        return {"weight": (*channels, *self.kernel_size), "bias": (self.out_channels,)}
 
     def _get_in_channels(self, input: Any) -> int:
         unbatched = self._get_num_spatial_dims() + 1

@@ -56,17 +56,8 @@ class _InstanceNorm(_NormBase):
             self.eps,
         )
 
-    def _load_from_state_dict(
-        self,
-        state_dict: Any,
-        prefix: str,
-        local_metadata: Any,
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
-        if local_metadata.get("version", None) is None and not self.track_running_stats:
+    def _upgrade_own_entries(self, state_dict: Any, prefix: str, version: int | None, error_msgs: list[str]) -> None:
+        if version is None and not self.track_running_stats:
             # Before version 0.4 of PyTorch these layers kept running statistics by default.
             found = [prefix + name for name in ("running_mean", "running_var") if prefix + name in state_dict]
             if found:
@@ -79,26 +70,26 @@ class _InstanceNorm(_NormBase):
                 )
                 for key in found:
                     state_dict.pop(key)
-        super()._load_from_state_dict(
-            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
-        )
+        super()._upgrade_own_entries(state_dict, prefix, version, error_msgs)
 
     def forward(self, input: Any) -> Any:
         self._check_input_dim(input)
-        channels = input.dim() - self._get_no_batch_dim()
-        if input.size(channels) != self.num_features:
-            if self.affine:
-                raise ValueError(
-                    f"expected input's size at dim={channels} to match num_features ({self.num_features}), but got: "
-                    f"{input.size(channels)}."
-                )
-            warn(
-                f"input's size at dim={channels} does not match num_features. With affine=False nothing depends on "
-                "num_features: leave it out.",
+        batched = input.dim() > self._get_no_batch_dim()
+        self._check_channels(input, int(batched))
+        return self._apply_instance_norm(input) if batched else self._handle_no_batch_input(input)
+
+    def _check_channels(self, input: Any, dim: int) -> None:
+        found = input.size(dim)
+        if found == self.num_features:
+            return
+        if self.affine:
+            raise ValueError(
+                f"expected input's size at dim={dim} to match num_features ({self.num_features}), but got: {found}."
             )
-        if input.dim() == self._get_no_batch_dim():
-            return self._handle_no_batch_input(input)
-        return self._apply_instance_norm(input)
+        warn(
+            f"input's size at dim={dim} does not match num_features. With affine=False nothing depends on "
+            "num_features: leave it out.",
+        )
 
 
 class InstanceNorm1d(_InstanceNorm):

@@ -8,6 +8,8 @@ from undertow.nn.parameter import UninitializedParameter, is_lazy
 
 __all__ = ["LazyModuleMixin"]
 
+Shapes = dict[str, tuple[int, ...]]
+
 
 class LazyModuleMixin:
     """Makes a module out of whose parameters some have no shape yet.
@@ -65,10 +67,9 @@ class LazyModuleMixin:
         module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
             raise RuntimeError(f"module {self._get_name()} has not been fully initialized")  # type: ignore[attr-defined]
-        module._initialize_hook.remove()
-        module._load_hook.remove()
-        delattr(module, "_initialize_hook")
-        delattr(module, "_load_hook")
+        for handle in ("_initialize_hook", "_load_hook"):
+            getattr(module, handle).remove()
+            delattr(module, handle)
         if module.cls_to_become is not None:
             module.__class__ = module.cls_to_become
 
@@ -79,7 +80,36 @@ class LazyModuleMixin:
         )
 
 
+class OneSizeLazy(LazyModuleMixin):
+    """A lazy module with one unknown size, kept in the attribute `_size` names (zero while unknown)."""
+
+    _size: str
+
+    def _size_from(self, input: Any) -> int:
+        """Return the size that an input asks for."""
+        raise NotImplementedError
+
+    def _shapes(self) -> Shapes:
+        """Return the shapes of the parameters and buffers that wait for the size, now that it is known."""
+        raise NotImplementedError
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters, once there is something to draw."""
+        if getattr(self, self._size) and not self.has_uninitialized_params():
+            super().reset_parameters()  # type: ignore[misc]
+
+    def initialize_parameters(self, input: Any) -> None:
+        """Give the parameters their shapes and draw them, unless a checkpoint has."""
+        if not self.has_uninitialized_params():
+            return
+        setattr(self, self._size, self._size_from(input))
+        for name, shape in self._shapes().items():
+            held = getattr(self, name)
+            if held is not None:
+                held.materialize(shape)
+        self.reset_parameters()
+
+
 def lazy_parameter(wanted: bool, options: dict[str, Any]) -> UninitializedParameter | None:
     """A parameter without a shape, or none."""
     return UninitializedParameter(**options) if wanted else None
-

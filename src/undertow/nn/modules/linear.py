@@ -8,7 +8,7 @@ from typing import Any
 from undertow.creation import empty
 from undertow.nn import functional as F
 from undertow.nn import init
-from undertow.nn.modules.lazy import LazyModuleMixin, lazy_parameter
+from undertow.nn.modules.lazy import OneSizeLazy, Shapes, lazy_parameter
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter
 
@@ -55,8 +55,8 @@ class Linear(Module):
         """Draws weight and bias from U(-1/sqrt(in_features), 1/sqrt(in_features))."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
-            fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
-            bound = 1 / math.sqrt(fan_in) if fan_in > 0 else 0
+            inputs = self.weight.shape[1]
+            bound = 1 / math.sqrt(inputs) if inputs else 0
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Any) -> Any:
@@ -125,10 +125,11 @@ class Bilinear(Module):
         )
 
 
-class LazyLinear(LazyModuleMixin, Linear):
+class LazyLinear(OneSizeLazy, Linear):
     """A Linear that takes its in_features from the first input."""
 
     cls_to_become = Linear
+    _size = "in_features"
 
     def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__(0, 0, False)
@@ -137,21 +138,20 @@ class LazyLinear(LazyModuleMixin, Linear):
         self.out_features = out_features
         self.bias = lazy_parameter(bias, options)
 
-    def reset_parameters(self) -> None:
-        if not self.has_uninitialized_params() and self.in_features != 0:
-            super().reset_parameters()
+    def _size_from(self, input: Any) -> int:
+        return input.shape[-1]
+
+    def _shapes(self) -> Shapes:
+        return {"weight": (self.out_features, self.in_features), "bias": (self.out_features,)}
 
     def initialize_parameters(self, input: Any) -> None:
-        if self.has_uninitialized_params():
-            self.in_features = input.shape[-1]
-            self.weight.materialize((self.out_features, self.in_features))
-            if self.bias is not None:
-                self.bias.materialize((self.out_features,))
-            self.reset_parameters()
-        if self.in_features == 0:  # the shapes came from a checkpoint
-            self.in_features = self.weight.shape[-1]
-            if input.shape[-1] != self.in_features:
-                raise AssertionError(
-                    f"The in_features inferred from input: {input.shape[-1]} is not equal to in_features from "
-                    f"self.weight: {self.in_features}"
-                )
+        super().initialize_parameters(input)
+        if self.in_features != 0:
+            return
+        self.in_features = self.weight.shape[-1]  # the shapes came from a checkpoint
+        found = self._size_from(input)
+        if found != self.in_features:
+            raise AssertionError(
+                f"The in_features inferred from input: {found} is not that of the weight, which a checkpoint "
+                f"has given {self.in_features} columns"
+            )

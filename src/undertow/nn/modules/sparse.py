@@ -40,6 +40,14 @@ class _Table(Module):
                 raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
             self.weight = Parameter(given, requires_grad=not frozen)
 
+    @classmethod
+    def _over(cls, table: Any, **options: Any) -> Any:
+        """Return a layer whose weight is a given table."""
+        if table.dim() != 2:
+            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+        sizes = dict(zip(("num_embeddings", "embedding_dim"), table.shape))
+        return cls(**sizes, _weight=table, **options)
+
     def reset_parameters(self) -> None:
         """Draws the table from N(0, 1), with zeros in the padding row."""
         init.normal_(self.weight)
@@ -118,20 +126,10 @@ class Embedding(_Table):
         sparse: bool = False,
     ) -> Any:
         """An Embedding over a given table, which learns only if not frozen."""
-        if embeddings.dim() != 2:
-            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
-        rows, width = embeddings.shape
-        return cls(
-            num_embeddings=rows,
-            embedding_dim=width,
-            _weight=embeddings,
-            _freeze=freeze,
-            padding_idx=padding_idx,
-            max_norm=max_norm,
-            norm_type=norm_type,
-            scale_grad_by_freq=scale_grad_by_freq,
-            sparse=sparse,
-        )
+        return cls._over(
+            embeddings, _freeze=freeze, padding_idx=padding_idx, max_norm=max_norm, norm_type=norm_type,
+            scale_grad_by_freq=scale_grad_by_freq, sparse=sparse,
+        )  # fmt: skip
 
 
 class EmbeddingBag(_Table):
@@ -217,20 +215,9 @@ class EmbeddingBag(_Table):
         padding_idx: int | None = None,
     ) -> Any:
         """An EmbeddingBag over a given table, which learns only if not frozen."""
-        if embeddings.dim() != 2:
-            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
-        rows, width = embeddings.shape
-        bag = cls(
-            num_embeddings=rows,
-            embedding_dim=width,
-            _weight=embeddings,
-            max_norm=max_norm,
-            norm_type=norm_type,
-            scale_grad_by_freq=scale_grad_by_freq,
-            mode=mode,
-            sparse=sparse,
-            include_last_offset=include_last_offset,
-            padding_idx=padding_idx,
-        )
+        bag = cls._over(
+            embeddings, max_norm=max_norm, norm_type=norm_type, scale_grad_by_freq=scale_grad_by_freq, mode=mode,
+            sparse=sparse, include_last_offset=include_last_offset, padding_idx=padding_idx,
+        )  # fmt: skip
         bag.weight.requires_grad = not freeze
         return bag

@@ -56,30 +56,16 @@ def _get_seq_len(src: Any, batch_first: bool) -> int:
 
 
 class _Layer(Module):
-    """What encoder and decoder layers share: the feed-forward block and its activation."""
-
-    linear1: Any
-    linear2: Any
-    dropout: Any
-    activation: Any
-    norm_first: bool
-
-    def _set_activation(self, activation: Activation) -> None:
-        self.activation = _get_activation_fn(activation) if isinstance(activation, str) else activation
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if not hasattr(self, "activation"):
-            self.activation = F.relu
-
-    def _feed_forward(self, x: Any, dropout: Any) -> Any:
-        return dropout(self.linear2(self.dropout(self.activation(self.linear1(x)))))
-
-
-class TransformerEncoderLayer(_Layer):
-    """Self-attention, then a feed-forward block, each added to its input and normalised."""
+    """What encoder and decoder layers share: attentions, a feed-forward block, a norm and a dropout for each of them."""
 
     __constants__ = ["norm_first"]
+    _attentions: tuple[str, ...]
+    self_attn: Any
+    activation: Any
+    norm1: Any
+    norm2: Any
+    dropout1: Any
+    dropout2: Any
 
     def __init__(
         self,
@@ -96,17 +82,40 @@ class TransformerEncoderLayer(_Layer):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        made = {"device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, **made)
-        self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **made)
+        made = {"bias": bias, "device": device, "dtype": dtype}
+        for name in self._attentions:
+            attention = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **made)
+            setattr(self, name, attention)
+        self.linear1 = Linear(d_model, dim_feedforward, **made)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **made)
+        self.linear2 = Linear(dim_feedforward, d_model, **made)
         self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **made)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **made)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
+        blocks = range(1, len(self._attentions) + 2)
+        for block in blocks:
+            setattr(self, f"norm{block}", LayerNorm(d_model, eps=layer_norm_eps, **made))
+        for block in blocks:
+            setattr(self, f"dropout{block}", Dropout(dropout))
         self._set_activation(activation)
+
+    def _set_activation(self, activation: Activation) -> None:
+        self.activation = _get_activation_fn(activation) if isinstance(activation, str) else activation
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if not hasattr(self, "activation"):
+            self.activation = F.relu
+
+    def _feed_forward(self, x: Any, dropout: Any) -> Any:
+        return dropout(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+
+
+class TransformerEncoderLayer(_Layer):
+    """Self-attention, then a feed-forward block, each added to its input and normalised."""
+
+    _attentions = ("self_attn",)
+
+    def _set_activation(self, activation: Activation) -> None:
+        super()._set_activation(activation)
         # 1 and 2 name the activations that have a fused form elsewhere; kept because tools read it.
         self.activation_relu_or_gelu = {F.relu: 1, F.gelu: 2}.get(self.activation, 0) or (
             1 if isinstance(self.activation, ReLU) else 2 if isinstance(self.activation, GELU) else 0
@@ -136,39 +145,10 @@ class TransformerEncoderLayer(_Layer):
 class TransformerDecoderLayer(_Layer):
     """Self-attention, attention over the encoder's output, then a feed-forward block."""
 
-    __constants__ = ["norm_first"]
-
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = F.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        made = {"device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, bias=bias, **made)
-        self.multihead_attn = MultiheadAttention(
-            d_model, nhead, dropout=dropout, batch_first=batch_first, bias=bias, **made
-        )
-        self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **made)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **made)
-        self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **made)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **made)
-        self.norm3 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **made)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.dropout3 = Dropout(dropout)
-        self._set_activation(activation)
+    _attentions = ("self_attn", "multihead_attn")
+    multihead_attn: Any
+    norm3: Any
+    dropout3: Any
 
     def forward(
         self,
@@ -297,15 +277,16 @@ class TransformerDecoder(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Any:
-        output = tgt
-        causal = _detect_is_causal_mask(tgt_mask, tgt_is_causal, _get_seq_len(tgt, self.layers[0].self_attn.batch_first))
+        length = _get_seq_len(tgt, self.layers[0].self_attn.batch_first)
+        options = {
+            "tgt_mask": tgt_mask, "tgt_key_padding_mask": tgt_key_padding_mask,
+            "tgt_is_causal": _detect_is_causal_mask(tgt_mask, tgt_is_causal, length),
+            "memory_mask": memory_mask, "memory_key_padding_mask": memory_key_padding_mask,
+            "memory_is_causal": memory_is_causal,
+        }  # fmt: skip
         for layer in self.layers:
-            output = layer(
-                output, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, tgt_key_padding_mask=tgt_key_padding_mask,
-                memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=causal,
-                memory_is_causal=memory_is_causal,
-            )  # fmt: skip
-        return output if self.norm is None else self.norm(output)
+            tgt = layer(tgt, memory, **options)
+        return tgt if self.norm is None else self.norm(tgt)
 
 
 class Transformer(Module):
@@ -361,17 +342,23 @@ class Transformer(Module):
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Any:
-        batched = src.dim() == 3
-        if batched and src.size(0 if self.batch_first else 1) != tgt.size(0 if self.batch_first else 1):
-            raise RuntimeError("the batch number of src and tgt must be equal")
-        if src.size(-1) != self.d_model or tgt.size(-1) != self.d_model:
-            raise RuntimeError("the feature number of src and tgt must be equal to d_model")
+        self._check_sizes(src, tgt)
         memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
-        return self.decoder(
-            tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, tgt_key_padding_mask=tgt_key_padding_mask,
-            memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=tgt_is_causal,
-            memory_is_causal=memory_is_causal,
-        )  # fmt: skip
+        about_tgt = {
+            "tgt_mask": tgt_mask, "tgt_key_padding_mask": tgt_key_padding_mask, "tgt_is_causal": tgt_is_causal,
+        }  # fmt: skip
+        about_memory = {
+            "memory_mask": memory_mask, "memory_key_padding_mask": memory_key_padding_mask,
+            "memory_is_causal": memory_is_causal,
+        }  # fmt: skip
+        return self.decoder(tgt, memory, **about_tgt, **about_memory)
+
+    def _check_sizes(self, src: Any, tgt: Any) -> None:
+        batch = 0 if self.batch_first else 1
+        if src.dim() == 3 and src.size(batch) != tgt.size(batch):
+            raise RuntimeError("the batch number of src and tgt must be equal")
+        if {src.size(-1), tgt.size(-1)} != {self.d_model}:
+            raise RuntimeError("the feature number of src and tgt must be equal to d_model")
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Any:

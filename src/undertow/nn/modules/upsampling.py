@@ -10,6 +10,11 @@ from undertow.nn.modules.module import Module
 __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 
 
+def _floats(factor: Any) -> Any:
+    """Return a factor, or a tuple of one per dimension, in floats; none stays none, and so does zero."""
+    return tuple(map(float, factor)) if isinstance(factor, tuple) else float(factor) if factor else None
+
+
 class Upsample(Module):
     """Resizes the spatial dimensions to a size or by a factor."""
 
@@ -30,15 +35,9 @@ class Upsample(Module):
         recompute_scale_factor: bool | None = None,
     ) -> None:
         super().__init__()
-        self.name = type(self).__name__
-        self.size = size
-        if isinstance(scale_factor, tuple):
-            self.scale_factor = tuple([float(factor) for factor in scale_factor])
-        else:
-            self.scale_factor = float(scale_factor) if scale_factor else None
-        self.mode = mode
-        self.align_corners = align_corners
-        self.recompute_scale_factor = recompute_scale_factor
+        self.name, self.mode = type(self).__name__, mode
+        self.size, self.scale_factor = size, _floats(scale_factor)
+        self.align_corners, self.recompute_scale_factor = align_corners, recompute_scale_factor
 
     def forward(self, input: Any) -> Any:
         return F.interpolate(
