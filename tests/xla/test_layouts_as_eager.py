@@ -123,3 +123,19 @@ def test_offsets() -> None:
     assert made(torch.ones(3, 2)) == [3, 3]
     with pytest.raises(CompileError, match="storage_offset"):
         torch.compile(lambda x: x[1:].storage_offset())(torch.ones(3, 2))
+
+
+def second_order(weight: Any, x: Any) -> Any:
+    """Strides of gradients that are recorded themselves, and draws in the order of one of them."""
+    torch.manual_seed(3)
+    loss = (x @ weight.t()).tanh().pow(2).mean() + torch.nn.functional.linear(x, weight, weight[:, 0]).sum()
+    gradients = torch.autograd.grad(loss, (weight, x), create_graph=True)
+    noise = [torch.randn_like(each) for each in gradients]
+    again = torch.autograd.grad(sum(each.pow(2).sum() for each in gradients), (weight, x))
+    return [(each.stride(), each.is_contiguous()) for each in (*gradients, *again)], noise
+
+
+@pytest.mark.parametrize("layout", ["in order", "transposed"])
+def test_gradients_of_products_lie_as_they_do(layout: str) -> None:
+    weight, x = LAYOUTS[layout]().requires_grad_(), torch.ones(4, 2, requires_grad=True)
+    assert repr(torch.compile(second_order)(weight, x)) == repr(second_order(weight, x))

@@ -26,13 +26,21 @@ class _Flags:
     f_contiguous = False
 
 
+_IN_ORDER = _Flags()
+
+
 class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
     """A memory on a device, or a view of one, that code for NumPy's arrays can use."""
 
     __slots__ = ()
 
-    flags = _Flags()
     base = None
+
+    @property
+    def flags(self) -> Any:
+        if not self._is_new_in_order() and Watch.trace is not None and Watch.trace.device is cpu:
+            return self.lying().flags
+        return _IN_ORDER
 
     def copy(self, order: str = "C") -> DeviceArray:
         """A memory of its own with the same value."""
