@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import _tensor_str as torch_printing
 
-from undertow import dtypes, modes, printing
+from undertow import modes, printing
+from undertow._src.types import dtypes
 
 torch_autograd: Any = torch._C._autograd
 

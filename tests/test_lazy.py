@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -26,7 +28,13 @@ SELDOM = """
     xp.tensor xp.numpy_conv xp.numpy_fft xp.numpy_gamma xp.numpy_linalg xp.numpy_nn xp.numpy_sort
 """.split()
 SELDOM_OF_PYTHON = {"array", "ipaddress", "mmap", "numpy.typing", "pathlib", "urllib.parse"}
-CORE = 79  # files
+CORE = 79  # files with code: the package file of a room in `_src` holds a docstring only
+
+
+def is_door(name: str) -> bool:
+    """Tell whether a module is the package file of a room, which says what is in it and does nothing."""
+    file = importlib.import_module(name).__file__ or ""
+    return file.endswith("__init__.py") and len(ast.parse(Path(file).read_text()).body) == 1
 
 
 def test_importing_undertow_imports_the_core_only() -> None:
@@ -36,7 +44,7 @@ def test_importing_undertow_imports_the_core_only() -> None:
     loaded = set(json.loads(answer.stdout))
     assert loaded.isdisjoint(f"undertow.{name}" for name in SELDOM)
     assert loaded.isdisjoint(SELDOM_OF_PYTHON)
-    own = {name for name in loaded if name.startswith("undertow")}
+    own = {name for name in loaded if name.startswith("undertow") and not is_door(name)}
     assert len(own) <= CORE, f"{len(own)} files are imported with undertow: should one wait for its first use?"
 
 

@@ -14,10 +14,10 @@ from undertow.creation import (
     eye as eye, full as full, full_like as full_like, ones as ones, ones_like as ones_like,
     scalar_tensor as scalar_tensor, zeros as zeros, zeros_like as zeros_like,
 )  # fmt: skip
-from undertow.devices import (
+from undertow._src.types.devices import (
     device as device, get_default_device as get_default_device, set_default_device as set_default_device,
 )  # fmt: skip
-from undertow.dtypes import (
+from undertow._src.types.dtypes import (
     bfloat16 as bfloat16, bool as bool, can_cast as can_cast, cdouble as cdouble, cfloat as cfloat, chalf as chalf,
     complex128 as complex128, complex32 as complex32, complex64 as complex64, double as double, dtype as dtype,
     finfo as finfo, float as float, float8_e4m3fn as float8_e4m3fn, float8_e4m3fnuz as float8_e4m3fnuz,
@@ -33,7 +33,7 @@ from undertow.from_data import (
     as_tensor as as_tensor, asarray as asarray, from_dlpack as from_dlpack, from_numpy as from_numpy,
     frombuffer as frombuffer, tensor as tensor,
 )  # fmt: skip
-from undertow.layouts import (
+from undertow._src.types.layouts import (
     channels_last as channels_last, channels_last_3d as channels_last_3d, contiguous_format as contiguous_format,
     legacy_contiguous_format as legacy_contiguous_format,
     jagged as jagged, layout as layout, memory_format as memory_format, preserve_format as preserve_format,
@@ -48,7 +48,7 @@ from undertow.modes import (
     set_grad_enabled as set_grad_enabled,
 )  # fmt: skip
 from undertow.printing import get_printoptions as get_printoptions, set_printoptions as set_printoptions
-from undertow.sizes import Size as Size
+from undertow._src.types.sizes import Size as Size
 from undertow.storage import UntypedStorage as UntypedStorage, is_storage as is_storage
 from undertow.tensor_copy import detach as detach, detach_ as detach_
 from undertow.tensor_layout import (

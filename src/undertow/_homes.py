@@ -3,6 +3,10 @@
 # The functions of `undertow`.
 HOMES = {
     "undertow._compile": "_disable_dynamo",
+    "undertow._src.types.dtypes": "bit bits16 bits1x8 bits2x4 bits4x2 bits8 float4_e2m1fn_x2 int1 int2 int3 int4 int5 "
+    "int6 int7 quint2x4 quint4x2 uint1 uint2 uint3 uint4 uint5 uint6 uint7",
+    "undertow._src.types.symbols": "SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt "
+    "sym_sum",
     "undertow.amp": "GradScaler autocast",
     "undertow.amp.casting": "autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache "
     "get_autocast_dtype is_autocast_cache_enabled is_autocast_enabled set_autocast_cache_enabled set_autocast_dtype "
@@ -16,8 +20,6 @@ HOMES = {
     "undertow.demands": "_assert _assert_async _check _check_index _check_is_size _check_not_implemented "
     "_check_tensor_all _check_tensor_all_with _check_type _check_value _check_with _has_compatible_shallow_copy_type "
     "_running_with_deploy _shape_as_tensor set_vital",
-    "undertow.dtypes": "bit bits16 bits1x8 bits2x4 bits4x2 bits8 float4_e2m1fn_x2 int1 int2 int3 int4 int5 int6 int7 "
-    "quint2x4 quint4x2 uint1 uint2 uint3 uint4 uint5 uint6 uint7",
     "undertow.errors": "AcceleratorError OutOfMemoryError",
     "undertow.foreach": "_foreach_abs _foreach_abs_ _foreach_acos _foreach_acos_ _foreach_add _foreach_add_ "
     "_foreach_addcdiv _foreach_addcdiv_ _foreach_addcmul _foreach_addcmul_ _foreach_asin _foreach_asin_ _foreach_atan "
@@ -72,8 +74,8 @@ HOMES = {
     "undertow.ops.embedding": "embedding_renorm_",
     "undertow.ops.factor": "det inverse logdet matrix_power slogdet",
     "undertow.ops.householder": "geqrf orgqr ormqr",
-    "undertow.ops.index": "diagonal_scatter index_add index_copy index_fill index_reduce index_select put select_scatter "
-    "slice_scatter take take_along_dim",
+    "undertow.ops.index": "diagonal_scatter index_add index_copy index_fill index_reduce index_select put "
+    "select_scatter slice_scatter take take_along_dim",
     "undertow.ops.indexing": "index_put index_put_",
     "undertow.ops.join": "block_diag cartesian_prod cat column_stack combinations concat concatenate dstack hstack "
     "meshgrid row_stack stack vstack",
@@ -129,7 +131,6 @@ HOMES = {
     "undertow.serialization.file_reader": "PyTorchFileReader PyTorchFileWriter",
     "undertow.sparse": "dsmm hsmm hspmm smm spmm",
     "undertow.sparse.coo": "sparse_coo_tensor",
-    "undertow.symbols": "SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum",
     "undertow.tensor_random": "bernoulli binomial multinomial poisson",
     "undertow.tensor_rare": "_conj _conj_physical _is_all_true _is_any_true _is_zerotensor _neg_view",
     "undertow.tensor_types": "BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor "
@@ -168,9 +169,9 @@ METHODS = {
     "repeat_interleave roll rot90 tile tril tril_ triu triu_",
     "undertow.ops.clamp:ClampMethods": "addcdiv addcdiv_ addcmul addcmul_ clamp clamp_ clamp_max clamp_max_ clamp_min "
     "clamp_min_ clip clip_ copysign copysign_ lerp lerp_ nan_to_num nan_to_num_ xlogy xlogy_",
-    "undertow.ops.compare:CompareMethods": "__and__ __eq__ __ge__ __gt__ __iand__ __ilshift__ __invert__ "
-    "__ior__ __irshift__ __ixor__ __le__ __lshift__ __lt__ __ne__ __or__ __rand__ __rlshift__ __ror__ __rrshift__ "
-    "__rshift__ __rxor__ __xor__ allclose bitwise_and bitwise_and_ bitwise_left_shift bitwise_left_shift_ bitwise_not "
+    "undertow.ops.compare:CompareMethods": "__and__ __eq__ __ge__ __gt__ __iand__ __ilshift__ __invert__ __ior__ "
+    "__irshift__ __ixor__ __le__ __lshift__ __lt__ __ne__ __or__ __rand__ __rlshift__ __ror__ __rrshift__ __rshift__ "
+    "__rxor__ __xor__ allclose bitwise_and bitwise_and_ bitwise_left_shift bitwise_left_shift_ bitwise_not "
     "bitwise_not_ bitwise_or bitwise_or_ bitwise_right_shift bitwise_right_shift_ bitwise_xor bitwise_xor_ eq eq_ "
     "equal ge ge_ greater greater_ greater_equal greater_equal_ gt gt_ isclose isfinite isinf isnan isneginf isposinf "
     "isreal le le_ less less_ less_equal less_equal_ logical_and logical_and_ logical_not logical_not_ logical_or "
@@ -219,9 +220,9 @@ METHODS = {
     "undertow.tensor_random:RandomMethods": "bernoulli bernoulli_ cauchy_ exponential_ geometric_ log_normal_ "
     "multinomial normal_ random_ uniform_",
     "undertow.tensor_rare": "__long__ __nonzero__ _cdata _conj _conj_physical _dimI _dimV _indices _is_all_true "
-    "_is_any_true _rev_view_func_unsafe _use_count _view_func _view_func_unsafe "
-    "_is_zerotensor _lazy_clone _neg_view _nnz _values coalesce const_data_ptr indices is_coalesced map2_ module_load "
-    "record_stream reinforce resize resize_as storage_type values",
+    "_is_any_true _rev_view_func_unsafe _use_count _view_func _view_func_unsafe _is_zerotensor _lazy_clone _neg_view "
+    "_nnz _values coalesce const_data_ptr indices is_coalesced map2_ module_load record_stream reinforce resize "
+    "resize_as storage_type values",
     "undertow.typed_storage": "_typed_storage storage",
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._core import TensorCore
-from undertow.dtypes import float16, float32, float64
+from undertow._src.types.dtypes import float16, float32, float64
 from undertow.ops import removed
 from undertow.ops.decompositions import linalg_eigh, linalg_qr
 from undertow.ops.matmul import matmul as product

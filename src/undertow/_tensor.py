@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from undertow import asking
 from undertow._core import TensorCore, wrap
 from undertow._homes import LACKING_METHODS, METHODS
+from undertow._src.types.dtypes import get_default_dtype
 from undertow.autograd.apply import bind_tensor_class
 from undertow.autograd.methods import AutogradMethods
 from undertow.creation import CreationMethods
-from undertow.dtypes import get_default_dtype
 from undertow.from_data import legacy_tensor
 from undertow.lazy import LackingMethod, LateMethod, lazy_names
 from undertow.ops.public import public_method

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.types.devices import device as Device
+from undertow._src.types.dtypes import dtype as Dtype
 from undertow.creation import empty_strided
-from undertow.devices import device as Device
-from undertow.dtypes import dtype as Dtype
 from undertow.from_data import from_numpy
 from undertow.ops.complex import view_as_real
 from undertow.ops.join import cat

@@ -24,9 +24,9 @@ import numpy as np
 
 from undertow import tree
 from undertow._core import TensorCore, tensor_class
-from undertow.devices import device
-from undertow.dtypes import dtype
-from undertow.layouts import layout, memory_format
+from undertow._src.types.devices import device
+from undertow._src.types.dtypes import dtype
+from undertow._src.types.layouts import layout, memory_format
 from undertow.modes import local, special
 from undertow.sites import warn
 from undertow.xp.device_memory import Watch

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore
-from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE
-from undertow.dtypes import dtype as Dtype
+from undertow._src.types.dtypes import DTYPE_OF, SCALAR_DTYPE
+from undertow._src.types.dtypes import dtype as Dtype
+from undertow._src.types.layouts import memory_format, preserve_format, sparse_coo
 from undertow.factory_arguments import (
     check_options,
     check_size,
@@ -24,7 +25,6 @@ from undertow.factory_arguments import (
     scalar_array,
     without_values,
 )
-from undertow.layouts import memory_format, preserve_format, sparse_coo
 from undertow.ops.arguments import as_element, as_int, as_ints, check_tensor, must_be
 from undertow.ops.public import overloaded, public
 from undertow.storage import Array, unset

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from undertow import asking, dtypes
+from undertow import asking
 from undertow._core import TensorCore, wrap
-from undertow.dtypes import DTYPE_OF
+from undertow._src.types import dtypes
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow.ops.reduce import all as all_of
 
 Message = Callable[[], Any] | None

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable, Iterator
 from types import NoneType, UnionType
 from typing import Any
 
-from undertow import _ops, dtypes
+from undertow import _ops
 from undertow._core import TensorCore
-from undertow.devices import device as Device
+from undertow._src.types import dtypes
+from undertow._src.types.devices import device as Device
 from undertow.operator_checks import OpCheckError as OpCheckError
 from undertow.operator_checks import opcheck as opcheck
 from undertow.operators import AWAITED, REGISTRY, Operator, register, registered

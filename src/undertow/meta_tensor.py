@@ -11,9 +11,9 @@ from typing import Any
 
 from undertow import asking, tree
 from undertow._core import TensorCore, ndarray
+from undertow._src.types.devices import meta
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow._tensor import Tensor
-from undertow.devices import meta
-from undertow.dtypes import DTYPE_OF
 from undertow.factory_arguments import without_values
 from undertow.modes import is_grad_enabled
 from undertow.nn.parameter import Parameter

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from undertow import dtypes
-from undertow.dtypes import DTYPE_OF, dtype, get_default_dtype
+from undertow._src.types import dtypes
+from undertow._src.types.dtypes import DTYPE_OF, dtype, get_default_dtype
 
 
 class _Options:

@@ -6,7 +6,7 @@ import importlib
 import os
 from typing import Any
 
-from undertow.devices import device as Device
+from undertow._src.types.devices import device as Device
 from undertow.modes import Deterministic
 from undertow.sites import Once
 from undertow.xp.precision import Precision

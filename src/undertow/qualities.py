@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from undertow.devices import device as Device
-from undertow.layouts import _Named
+from undertow._src.types.devices import device as Device
+from undertow._src.types.layouts import _Named
 
 
 class qscheme(_Named):

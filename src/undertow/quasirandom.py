@@ -15,7 +15,7 @@ import numpy as np
 
 from undertow._core import wrap
 from undertow._src.random.generators import Generator
-from undertow.dtypes import get_default_dtype
+from undertow._src.types.dtypes import get_default_dtype
 from undertow.random import randint
 
 __all__ = ["SobolEngine"]

@@ -15,10 +15,10 @@ from undertow._src.random.generators import Generator as Generator
 from undertow._src.random.generators import default_generator as default_generator
 from undertow._src.random.generators import stream_of
 from undertow._src.random.memory_order import in_memory_order
+from undertow._src.types.devices import device
+from undertow._src.types.dtypes import DTYPE_OF, SCALAR_DTYPE
 from undertow.autograd.apply import apply
 from undertow.creation import like
-from undertow.devices import device
-from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE
 from undertow.factory_arguments import (
     check_options,
     check_size,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.types.dtypes import DTYPE_OF, FLOATING, get_default_dtype
 from undertow.autograd.outputs import into
-from undertow.dtypes import DTYPE_OF, FLOATING, get_default_dtype
 from undertow.ops.arguments import check_tensor, invalid_combination, no_kernel
 from undertow.ops.numbers import is_number
 from undertow.ops.public import overloaded, public

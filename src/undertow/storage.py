@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from undertow.devices import cpu
-from undertow.devices import device as Device
+from undertow._src.types.devices import cpu
+from undertow._src.types.devices import device as Device
 from undertow.lazy import lazy_names
 from undertow.modes import Deterministic
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow import dtypes
+from undertow._src.types import dtypes
 from undertow.typed_storage import BY_DTYPE, _LegacyStorage, _LegacyStorageMeta, warn_of_removal
 
 __all__ = ["_LegacyStorage", "_LegacyStorageMeta"]

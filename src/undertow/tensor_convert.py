@@ -8,13 +8,13 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from undertow import dtypes
 from undertow._core import TensorCore
-from undertow.devices import cpu
-from undertow.devices import device as Device
-from undertow.dtypes import DTYPE_OF, as_dtype, dtype
-from undertow.layouts import axes_of, preserve_format
-from undertow.layouts import memory_format as MemoryFormat
+from undertow._src.types import dtypes
+from undertow._src.types.devices import cpu
+from undertow._src.types.devices import device as Device
+from undertow._src.types.dtypes import DTYPE_OF, as_dtype, dtype
+from undertow._src.types.layouts import axes_of, preserve_format
+from undertow._src.types.layouts import memory_format as MemoryFormat
 from undertow.ops.arguments import check_tensor, invalid_combination
 from undertow.ops.convert import cast
 from undertow.ops.placement import moved

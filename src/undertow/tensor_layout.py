@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._core import InferenceStorage, TensorCore, ndarray
-from undertow.devices import cpu, meta
-from undertow.devices import device as Device
-from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE
-from undertow.dtypes import dtype as Dtype
-from undertow.dtypes import result_type as common_dtype
-from undertow.layouts import CHANNELS_LAST, contiguous_format, memory_format, strided
-from undertow.layouts import layout as Layout
-from undertow.layouts import memory_format as MemoryFormat
+from undertow._src.types.devices import cpu, meta
+from undertow._src.types.devices import device as Device
+from undertow._src.types.dtypes import DTYPE_OF, SCALAR_DTYPE
+from undertow._src.types.dtypes import dtype as Dtype
+from undertow._src.types.dtypes import result_type as common_dtype
+from undertow._src.types.layouts import CHANNELS_LAST, contiguous_format, memory_format, strided
+from undertow._src.types.layouts import layout as Layout
+from undertow._src.types.layouts import memory_format as MemoryFormat
+from undertow._src.types.sizes import Size, size_of
 from undertow.mirrors import origin
 from undertow.ops.arguments import as_int, check_tensor, must_be, wrap_real_dim
 from undertow.ops.public import public
 from undertow.sites import warn
-from undertow.sizes import Size, size_of
 from undertow.storage import UntypedStorage, address, is_foreign, offset_of, root_of, with_strides
 from undertow.xp.device_array import DeviceArray, in_memory, lying
 from undertow.xp.device_memory import Watch

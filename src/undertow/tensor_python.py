@@ -9,9 +9,9 @@ import numpy as np
 
 from undertow import dlpack, mirrors, printing
 from undertow._core import TensorCore, tensor_class, wrap
+from undertow._src.types.devices import cpu
+from undertow._src.types.dtypes import DTYPE_OF, float8_e5m2
 from undertow.autograd.writes import write
-from undertow.devices import cpu
-from undertow.dtypes import DTYPE_OF, float8_e5m2
 from undertow.modes import is_grad_enabled, local, special
 from undertow.ops.public import public
 from undertow.sites import warn_once

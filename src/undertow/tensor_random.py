@@ -9,9 +9,9 @@ import numpy as np
 from undertow._core import TensorCore
 from undertow._src.random.generators import Generator, stream_of
 from undertow._src.random.memory_order import in_memory_order, memory_order
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.autograd.writes import apply_in_place, check_writable
-from undertow.dtypes import DTYPE_OF
 from undertow.factory_arguments import into_out, made
 from undertow.modes import local
 from undertow.ops.arguments import as_int, check_tensor, invalid_combination, is_int, no_kernel

@@ -6,11 +6,11 @@ import builtins
 import copyreg
 from typing import Any
 
-from undertow import dtypes
 from undertow._core import TensorCore
-from undertow.dtypes import DTYPE_OF, dtype, set_default_dtype
+from undertow._src.types import dtypes
+from undertow._src.types.dtypes import DTYPE_OF, dtype, set_default_dtype
+from undertow._src.types.layouts import layout, strided
 from undertow.from_data import legacy_tensor
-from undertow.layouts import layout, strided
 from undertow.sites import warn_once
 from undertow.torch_named import pickled_class
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from undertow import dtypes
-from undertow.devices import cpu, device
+from undertow._src.types import dtypes
+from undertow._src.types.devices import cpu, device
 from undertow.sites import warn
 from undertow.storage import Array, UntypedStorage, flat_memory
 from undertow.torch_named import TorchNamed, pickled_class

@@ -6,13 +6,13 @@ import builtins
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from undertow._src.types.devices import device
+from undertow._src.types.dtypes import dtype
+from undertow._src.types.layouts import layout, memory_format
+from undertow._src.types.sizes import Size
+from undertow._src.types.symbols import SymBool, SymFloat, SymInt
 from undertow._tensor import Tensor
-from undertow.devices import device
-from undertow.dtypes import dtype
-from undertow.layouts import layout, memory_format
-from undertow.sizes import Size
 from undertow.storage import UntypedStorage
-from undertow.symbols import SymBool, SymFloat, SymInt
 
 _TensorOrTensors: TypeAlias = Tensor | Sequence[Tensor]
 _dtype, _device, _layout, _size = dtype, device, layout, Size | list[int] | tuple[int, ...]

@@ -19,7 +19,7 @@ import torch
 
 from tests.oracle.harness import agree, without_cuda
 from tests.oracle.programs import attempt
-from undertow import devices, dtypes, layouts, sizes
+from undertow._src.types import devices, dtypes, layouts, sizes
 
 NAMES = [each.name for each in dtypes.ALL]
 PAIRS = list(itertools.product(NAMES, NAMES))

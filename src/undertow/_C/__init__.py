@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from undertow._core import TensorCore as TensorBase
 from undertow._src.random.generators import Generator as Generator
+from undertow._src.types.devices import device as device
+from undertow._src.types.devices import get_default_device
+from undertow._src.types.dtypes import dtype as dtype
+from undertow._src.types.layouts import layout as layout
+from undertow._src.types.layouts import memory_format as memory_format
+from undertow._src.types.sizes import Size as Size
 from undertow._tensor import _TensorMeta as _TensorMeta
 from undertow.asking import DisableTorchFunction as DisableTorchFunction
 from undertow.asking import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from undertow.asking import disabled as _disabled_torch_function_impl
 from undertow.asking import dispatch_disabled as _disabled_torch_dispatch_impl
-from undertow.devices import device as device
-from undertow.devices import get_default_device
-from undertow.dtypes import dtype as dtype
 from undertow.errors import _LinAlgError as _LinAlgError
-from undertow.layouts import layout as layout
-from undertow.layouts import memory_format as memory_format
 from undertow.lazy import lazy_names
 from undertow.modes import is_grad_enabled as is_grad_enabled
 from undertow.modes import local, set_grad_enabled
 from undertow.overrides import has_torch_function as _has_torch_function
 from undertow.overrides import has_torch_function_unary as _has_torch_function_unary
 from undertow.overrides import has_torch_function_variadic as _has_torch_function_variadic
-from undertow.sizes import Size as Size
 
 # What compiled code asks of itself, at home in other modules here.
 _ELSEWHERE = {

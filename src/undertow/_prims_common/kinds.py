@@ -6,10 +6,10 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from undertow import dtypes as d
 from undertow._core import TensorCore
-from undertow.dtypes import dtype as Dtype
-from undertow.symbols import SymBool, SymFloat, SymInt
+from undertow._src.types import dtypes as d
+from undertow._src.types.dtypes import dtype as Dtype
+from undertow._src.types.symbols import SymBool, SymFloat, SymInt
 
 _ordered_types = (bool, int, float, complex)
 _integer_dtypes = (d.uint8, d.uint16, d.uint32, d.uint64, d.int8, d.int16, d.int32, d.int64)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from undertow import dtypes
 from undertow._core import TensorCore
+from undertow._src.types import dtypes
 from undertow.amp.casting import (
     autocast_decrement_nesting,
     autocast_increment_nesting,

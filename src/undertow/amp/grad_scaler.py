@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from undertow import dtypes
 from undertow._core import TensorCore, wrap
+from undertow._src.types import dtypes
+from undertow._src.types.devices import device as Device
 from undertow.autograd.outputs import bump
-from undertow.devices import device as Device
 from undertow.sites import warn
 from undertow.xp.device_array import values_known
 from undertow.xp.device_memory import Watch

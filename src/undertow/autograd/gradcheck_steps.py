@@ -9,6 +9,7 @@ import numpy as np
 
 from undertow import creation
 from undertow._core import TensorCore, wrap
+from undertow._src.types.dtypes import complex64, complex128, float32, float64
 from undertow.autograd.gradcheck import GradcheckError
 from undertow.autograd.gradient_checks import FAILED_NONDET_MSG, _mismatch
 from undertow.autograd.gradient_checks import _check_inputs as check_inputs
@@ -20,7 +21,6 @@ from undertow.autograd.jacobians import (
     numerical_jacobian,
     stepped_jacobian,
 )
-from undertow.dtypes import complex64, complex128, float32, float64
 
 
 def _as_tuple(x: Any) -> tuple[Any, ...]:

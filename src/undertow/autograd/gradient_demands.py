@@ -8,11 +8,11 @@ import numpy as np
 
 from undertow._core import wrap
 from undertow._src.random.generators import Generator
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.differentiate import grad
 from undertow.autograd.gradcheck import GradcheckError
 from undertow.autograd.jacobians import Function, pushed_forward
 from undertow.autograd.node import Node, edge_of
-from undertow.dtypes import DTYPE_OF
 from undertow.random import randn
 from undertow.sites import warn
 

@@ -20,10 +20,10 @@ from typing import Any
 
 from undertow import creation
 from undertow._core import TensorCore, wrap
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.differentiate import GradientEdge, grad, silent_grad
 from undertow.autograd.node import AccumulateGrad, Edge, Node, edge_of
 from undertow.autograd.views import refresh_view
-from undertow.dtypes import DTYPE_OF
 from undertow.modes import local
 from undertow.rules.rule import Spec
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from undertow.devices import cpu
-from undertow.dtypes import DTYPE_OF
+from undertow._src.types.devices import cpu
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow.rules.rule import Spec
 
 _noted: weakref.WeakKeyDictionary[Any, Spec] = weakref.WeakKeyDictionary()

@@ -8,8 +8,17 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, ndarray
+from undertow._src.types.dtypes import (
+    DTYPE_OF,
+    FLOAT8,
+    SCALAR_DTYPE,
+    combine,
+    complex32,
+    dtype,
+    get_default_dtype,
+    promote,
+)
 from undertow.autograd.rule_node import CONJUGATE, FIT, UPCAST
-from undertow.dtypes import DTYPE_OF, FLOAT8, SCALAR_DTYPE, combine, complex32, dtype, get_default_dtype, promote
 from undertow.ops.arguments import broadcast_two
 from undertow.rules.refusals import refusal
 from undertow.rules.rule import Rule

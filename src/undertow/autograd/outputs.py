@@ -9,8 +9,8 @@ import numpy as np
 
 from undertow import mirrors
 from undertow._core import InferenceStorage, TensorCore, wrap
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.node import Node, edge_of
-from undertow.dtypes import DTYPE_OF
 from undertow.lazy import late_function
 from undertow.modes import local, special
 from undertow.ops.arguments import type_name

@@ -6,12 +6,12 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.node import edge_of, note_origin
 from undertow.autograd.rule_node import FIT, RuleNode, node_class
 from undertow.autograd.saved import Packed, SavedInput, SavedOutput, SavedValue
 from undertow.autograd.shown_names import PRIVATE
 from undertow.autograd.views import refresh_view
-from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
 from undertow.rules.rule import Rule, Spec
 

@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 from undertow import errors, hooks
 from undertow._core import Storage, TensorCore, wrap
-from undertow.dtypes import DTYPE_OF
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow.modes import local, special
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ import numpy as np
 
 from undertow import errors, mirrors
 from undertow._core import InferenceStorage, TensorCore, ndarray
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import FAST_DTYPES, NUMBERS, PLAIN, settle, tensor_among, with_numbers
 from undertow.autograd.node import Edge, Node, edge_of, note_origin
 from undertow.autograd.operands import operands, run_forward
@@ -31,7 +32,6 @@ from undertow.autograd.views import (
     take_view,
     view_gradient,
 )  # fmt: skip
-from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
 from undertow.rules.rule import Rule
 from undertow.xp import numpy as numpy_xp

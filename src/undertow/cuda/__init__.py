@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.types.devices import device as _Device
 from undertow.cuda._absent import refuse as _refuse
 from undertow.cuda.graphs import CUDAGraph as CUDAGraph
 from undertow.cuda.graphs import graph as graph
@@ -41,7 +42,6 @@ from undertow.cuda.random import (  # noqa: F401
 from undertow.cuda.streams import Event as Event
 from undertow.cuda.streams import ExternalStream as ExternalStream
 from undertow.cuda.streams import Stream as Stream
-from undertow.devices import device as _Device
 from undertow.errors import OutOfMemoryError as OutOfMemoryError
 from undertow.lazy import lazy_names
 from undertow.torch_named import TorchNamed as _TorchNamed

@@ -13,8 +13,8 @@ import numpy as np
 
 from undertow._core import TensorCore
 from undertow._ops import OpOverload, OpOverloadPacket, namespace
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow.dispatch import schemas
-from undertow.dtypes import DTYPE_OF
 from undertow.operators import Argument, Schema
 from undertow.rules.rule import Rule
 

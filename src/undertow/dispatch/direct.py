@@ -7,8 +7,8 @@ from typing import Any
 
 from undertow import tree
 from undertow._core import TensorCore
-from undertow.devices import _defaults
-from undertow.devices import device as Device
+from undertow._src.types.devices import _defaults
+from undertow._src.types.devices import device as Device
 from undertow.dispatch import offering
 from undertow.dispatch.offering import CLASSES, anybody, aten, offer
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow.dispatch.steps import (
     Formula,
     covers,
@@ -30,7 +31,6 @@ from undertow.dispatch.steps import (
     without_zeros,
     zero_like,
 )  # fmt: skip
-from undertow.dtypes import DTYPE_OF
 
 _ROOT_PI = math.sqrt(math.pi)
 

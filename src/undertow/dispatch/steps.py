@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow.dispatch.offering import aten, offer
-from undertow.dtypes import DTYPE_OF
 
 Formula = Callable[..., Any]
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}

@@ -1,5 +1,7 @@
 """The functions that distributions are written with, under PyTorch's names."""
 
+from undertow._src.types.dtypes import finfo as finfo
+from undertow._src.types.dtypes import get_default_dtype as get_default_dtype
 from undertow.creation import empty as empty
 from undertow.creation import eye as eye
 from undertow.creation import full as full
@@ -8,8 +10,6 @@ from undertow.creation import ones as ones
 from undertow.creation import ones_like as ones_like
 from undertow.creation import zeros as zeros
 from undertow.creation import zeros_like as zeros_like
-from undertow.dtypes import finfo as finfo
-from undertow.dtypes import get_default_dtype as get_default_dtype
 from undertow.from_data import as_tensor as as_tensor
 from undertow.from_data import tensor as tensor
 from undertow.modes import enable_grad as enable_grad

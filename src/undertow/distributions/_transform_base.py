@@ -9,10 +9,10 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
+from undertow._src.types.sizes import Size
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.utils import sum_rightmost
-from undertow.sizes import Size
 
 
 class Transform:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from undertow._src.types.dtypes import bool as bool_dtype
 from undertow.distributions import _functions as torch
-from undertow.dtypes import bool as bool_dtype
 from undertow.ops.decompositions import linalg_eigvalsh
 from undertow.ops.triangular import linalg_cholesky_ex
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from undertow._src.types.sizes import Size
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions._odds import ByOdds
 from undertow.distributions.exp_family import ExponentialFamily
 from undertow.distributions.utils import broadcast_all, clamp_probs, is_number, lazy_property, logits_to_probs
-from undertow.sizes import Size
 
 __all__ = ["ContinuousBernoulli"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.types.sizes import Size
 from undertow.autograd.function import Function, once_differentiable
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.exp_family import ExponentialFamily
 from undertow.ops.draws import _dirichlet_grad
 from undertow.ops.masks import one_hot
-from undertow.sizes import Size
 
 __all__ = ["Dirichlet"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from undertow._src.types.layouts import contiguous_format
+from undertow._src.types.sizes import Size
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.distribution import Distribution
 from undertow.distributions.gamma import Gamma
 from undertow.distributions.utils import broadcast_all, is_number
-from undertow.layouts import contiguous_format
-from undertow.sizes import Size
 
 __all__ = ["FisherSnedecor"]
 

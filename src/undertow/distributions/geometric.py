@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.types.layouts import contiguous_format
+from undertow._src.types.sizes import Size
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.distribution import Distribution
 from undertow.distributions.utils import broadcast_all, is_number, lazy_property, logits_to_probs, probs_to_logits
-from undertow.layouts import contiguous_format
-from undertow.sizes import Size
 
 __all__ = ["Geometric"]
 

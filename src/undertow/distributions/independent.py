@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.types.sizes import Size
 from undertow.distributions import constraints
 from undertow.distributions.distribution import Distribution
 from undertow.distributions.utils import sum_rightmost
-from undertow.sizes import Size
 
 __all__ = ["Independent"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from undertow._src.types.sizes import Size
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.beta import Beta
 from undertow.distributions.distribution import Distribution
 from undertow.distributions.utils import broadcast_all
-from undertow.sizes import Size
 
 __all__ = ["LKJCholesky"]
 

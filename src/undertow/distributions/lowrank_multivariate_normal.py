@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from undertow._src.types.sizes import Size
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.distribution import Distribution
 from undertow.distributions.multivariate_normal import _batch_mahalanobis, _batch_mv
 from undertow.distributions.utils import lazy_property, standard_normal
-from undertow.sizes import Size
 
 __all__ = ["LowRankMultivariateNormal"]
 

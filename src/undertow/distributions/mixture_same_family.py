@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.types.sizes import Size
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.categorical import Categorical
 from undertow.distributions.distribution import Distribution
-from undertow.sizes import Size
 
 __all__ = ["MixtureSameFamily"]
 

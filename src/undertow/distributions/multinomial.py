@@ -5,14 +5,14 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+from undertow._src.types.layouts import contiguous_format
+from undertow._src.types.sizes import Size
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.binomial import Binomial
 from undertow.distributions.categorical import Categorical
 from undertow.distributions.distribution import Distribution
 from undertow.distributions.utils import broadcast_all
-from undertow.layouts import contiguous_format
-from undertow.sizes import Size
 
 __all__ = ["Multinomial"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from undertow._src.types.sizes import Size
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.distribution import Distribution
 from undertow.distributions.utils import lazy_property, standard_normal
 from undertow.ops.stretch import broadcast_shapes
 from undertow.ops.triangular import cholesky_inverse
-from undertow.sizes import Size
 
 __all__ = ["MultivariateNormal"]
 

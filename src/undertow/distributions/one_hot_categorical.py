@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.types.sizes import Size
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.categorical import Categorical
 from undertow.distributions.distribution import Distribution
 from undertow.ops.masks import one_hot
-from undertow.sizes import Size
 
 __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 

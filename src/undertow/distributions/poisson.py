@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.types.sizes import Size
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.exp_family import ExponentialFamily
 from undertow.distributions.utils import broadcast_all, is_number
-from undertow.sizes import Size
 
 __all__ = ["Poisson"]
 

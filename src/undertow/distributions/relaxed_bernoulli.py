@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.types.sizes import Size
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions._odds import ByOdds
 from undertow.distributions.transformed_distribution import TransformedDistribution
 from undertow.distributions.transforms import SigmoidTransform
 from undertow.distributions.utils import broadcast_all, clamp_probs, is_number
-from undertow.sizes import Size
 
 __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 

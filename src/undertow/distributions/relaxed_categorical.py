@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.types.sizes import Size
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.categorical import Categorical
@@ -11,7 +12,6 @@ from undertow.distributions.distribution import Distribution
 from undertow.distributions.transformed_distribution import TransformedDistribution
 from undertow.distributions.transforms import ExpTransform
 from undertow.distributions.utils import broadcast_all, clamp_probs
-from undertow.sizes import Size
 
 __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 

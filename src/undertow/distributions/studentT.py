@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from undertow._src.types.layouts import contiguous_format
 from undertow.distributions import constraints
 from undertow.distributions.chi2 import Chi2
 from undertow.distributions.distribution import Distribution
 from undertow.distributions.utils import broadcast_all, standard_normal
-from undertow.layouts import contiguous_format
 
 __all__ = ["StudentT"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.types.sizes import Size
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.distribution import Distribution
 from undertow.distributions.independent import Independent
 from undertow.distributions.transforms import ComposeTransform, Transform
 from undertow.distributions.utils import sum_rightmost
-from undertow.sizes import Size
 
 __all__ = ["TransformedDistribution"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from undertow._src.types.dtypes import bool as bool_dtype
+from undertow._src.types.dtypes import float64
+from undertow._src.types.sizes import Size
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.distribution import Distribution
 from undertow.distributions.utils import broadcast_all, lazy_property
-from undertow.dtypes import bool as bool_dtype
-from undertow.dtypes import float64
-from undertow.sizes import Size
 from undertow.special import i0e, i1e
 
 __all__ = ["VonMises"]

@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from undertow._core import TensorCore
+from undertow._src.types.sizes import Size
 from undertow._tensor import Tensor
 from undertow.autograd.function import Function
 from undertow.autograd.levels import LevelInput, nodes_behind
 from undertow.autograd.methods import refuse_in_transform
 from undertow.func._vmapping import MappedLevel
 from undertow.ops.join import stack
-from undertow.sizes import Size
 from undertow.utils import _pytree as pytree
 
 Rule = Callable[..., Any]

@@ -9,12 +9,12 @@ import typing
 from dataclasses import dataclass
 from typing import Any
 
+from undertow._src.types.devices import device
+from undertow._src.types.dtypes import dtype
+from undertow._src.types.layouts import layout, memory_format
+from undertow._src.types.sizes import Size
 from undertow._tensor import Tensor
-from undertow.devices import device
-from undertow.dtypes import dtype
 from undertow.fx.node import Node, map_arg, qualified_name
-from undertow.layouts import layout, memory_format
-from undertow.sizes import Size
 
 __all__ = ["PythonCode", "python_code"]
 

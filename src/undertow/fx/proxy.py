@@ -10,11 +10,11 @@ from types import FrameType
 from typing import Any
 
 from undertow._core import tensor_class
-from undertow.devices import device
-from undertow.dtypes import dtype
+from undertow._src.types.devices import device
+from undertow._src.types.dtypes import dtype
+from undertow._src.types.layouts import layout, memory_format
 from undertow.fx.graph import Graph
 from undertow.fx.node import Argument, Node, Target
-from undertow.layouts import layout, memory_format
 
 __all__ = ["Attribute", "GraphAppendingTracer", "ParameterProxy", "Proxy", "TraceError", "TracerBase"]
 

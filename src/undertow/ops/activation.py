@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.types.dtypes import DTYPE_OF, INTEGRAL, as_dtype, finfo
 from undertow.autograd.apply import apply, unary
 from undertow.autograd.writes import apply_in_place
-from undertow.dtypes import DTYPE_OF, INTEGRAL, as_dtype, finfo
 from undertow.ops import elementwise
 from undertow.ops.arguments import as_element, as_int, check_tensor, must_be, no_kernel, wrap_dim
 from undertow.ops.numbers import as_number, is_number

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.types.devices import cpu, get_default_device
+from undertow._src.types.dtypes import DTYPE_OF, as_dtype
+from undertow._src.types.layouts import CHANNELS_LAST, axes_of, contiguous_format, memory_format, preserve_format
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
 from undertow.autograd.writes import apply_in_place
-from undertow.devices import cpu, get_default_device
-from undertow.dtypes import DTYPE_OF, as_dtype
-from undertow.layouts import CHANNELS_LAST, axes_of, contiguous_format, memory_format, preserve_format
 from undertow.ops.arguments import (
     as_int,
     as_ints,

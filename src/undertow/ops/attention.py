@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import wrap
+from undertow._src.types.dtypes import DTYPE_OF, float32
 from undertow.autograd.apply import apply
-from undertow.dtypes import DTYPE_OF, float32
 from undertow.ops.arguments import check_tensor
 from undertow.ops.dropout import torch_dropout
 from undertow.ops.matmul import matmul

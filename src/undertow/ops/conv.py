@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
-from undertow.dtypes import DTYPE_OF
 from undertow.ops.arguments import as_int, invalid_combination, is_int, must_be, no_kernel, wrap_dim
 from undertow.ops.arrange import constant_pad_nd
 from undertow.ops.image_order import ordered_like

@@ -9,8 +9,8 @@ import numpy as np
 
 from undertow import return_types
 from undertow._core import TensorCore, wrap
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
-from undertow.dtypes import DTYPE_OF
 from undertow.ops.arguments import as_int, check_tensor, is_int, no_kernel
 from undertow.ops.parts import unbind
 from undertow.ops.public import overloaded, public

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.types.dtypes import DTYPE_OF, promote_types
 from undertow.autograd.apply import apply
-from undertow.dtypes import DTYPE_OF, promote_types
 from undertow.ops.arguments import check_tensor, wrap_dim
 from undertow.ops.numbers import lifted
 from undertow.ops.public import public

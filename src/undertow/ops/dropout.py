@@ -10,9 +10,9 @@ import numpy as np
 from undertow._core import TensorCore, ndarray, wrap
 from undertow._src.random.generators import stream_of
 from undertow._src.random.memory_order import in_memory_order
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.autograd.writes import apply_in_place
-from undertow.dtypes import DTYPE_OF
 from undertow.modes import special
 from undertow.ops.activation import softmax
 from undertow.ops.arguments import check_tensor, no_kernel

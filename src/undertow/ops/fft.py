@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from undertow._src.types.dtypes import DTYPE_OF, bfloat16, float16, get_default_dtype
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
-from undertow.dtypes import DTYPE_OF, bfloat16, float16, get_default_dtype
 from undertow.ops.arguments import as_int, check_tensor, is_int, must_be, wrap_dim, wrap_real_dim
 from undertow.ops.arrange import constant_pad_nd, roll
 from undertow.ops.complex import conj, conj_physical

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from undertow import return_types
+from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 from undertow.autograd.apply import apply
-from undertow.dtypes import DTYPE_OF, FLOATING
 from undertow.ops.arguments import check_tensor, no_kernel
 from undertow.ops.named import run, run_named
 from undertow.ops.public import public

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into, overlaps
 from undertow.autograd.writes import apply_in_place
-from undertow.dtypes import DTYPE_OF
 from undertow.ops.arguments import (
     as_element,
     as_int,

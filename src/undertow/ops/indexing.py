@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, wrap
+from undertow._src.types.dtypes import DTYPE_OF
+from undertow._src.types.sizes import wrapped_dim
 from undertow.autograd.apply import PLAIN, apply
 from undertow.autograd.node import edge_of
 from undertow.autograd.outputs import bump
@@ -19,7 +21,6 @@ from undertow.autograd.rule_node import node_class
 from undertow.autograd.saved import SavedInput
 from undertow.autograd.views import refresh_view, refuse_overlap_of
 from undertow.autograd.writes import guards
-from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
 from undertow.ops.arguments import as_element, check_tensor, type_name
 from undertow.ops.keys import beside, check_indices, check_when_known, explain_index, listed, slicing
@@ -32,7 +33,6 @@ from undertow.ops.writing import copy_into, fill_, write_in_place
 from undertow.rules import convert, index
 from undertow.rules import shape as rules
 from undertow.rules.rule import Spec
-from undertow.sizes import wrapped_dim
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch
 from undertow.xp.namespaces import namespace_of

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from undertow._core import wrap
+from undertow._src.types.dtypes import DTYPE_OF, get_default_dtype, promote
 from undertow.autograd.apply import apply
 from undertow.autograd.node import edge_of
 from undertow.autograd.outputs import into
 from undertow.autograd.rule_node import node_class
 from undertow.autograd.views import refresh_view
-from undertow.dtypes import DTYPE_OF, get_default_dtype, promote
 from undertow.modes import local, special
 from undertow.ops.arguments import as_int, tensor_list, wrap_dim
 from undertow.ops.image_order import has_channels_last, ordered_like

@@ -14,8 +14,8 @@ import numpy as np
 
 from undertow import return_types
 from undertow._core import wrap
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
-from undertow.dtypes import DTYPE_OF
 from undertow.ops.arguments import broadcast_two, check_tensor
 from undertow.ops.decompositions import check_inexact, check_matrices, check_square
 from undertow.ops.named import into_all, run

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._src.types.dtypes import DTYPE_OF, get_default_dtype
 from undertow.autograd.apply import apply
-from undertow.dtypes import DTYPE_OF, get_default_dtype
 from undertow.ops.activation import logsigmoid
 from undertow.ops.arguments import check_constant, must_be, no_kernel
 from undertow.ops.clamp import clamp_min, xlogy

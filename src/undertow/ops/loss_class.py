@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
-from undertow.dtypes import DTYPE_OF
 from undertow.ops.arguments import check_constant, check_tensor, no_kernel, wrap_dim
 from undertow.ops.compare import where
 from undertow.ops.loss import MEAN, NONE, SUM, reduced, reduction_of

@@ -8,9 +8,9 @@ import numpy as np
 
 from undertow import return_types
 from undertow._core import wrap
+from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
-from undertow.dtypes import DTYPE_OF, FLOATING
 from undertow.ops.arguments import check_constant, check_tensor, no_kernel, wrap_dim
 from undertow.ops.decompositions import check_inexact
 from undertow.ops.factor import check_system, infos

@@ -7,9 +7,9 @@ from typing import Any
 
 from undertow import asking
 from undertow._core import TensorCore
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
-from undertow.dtypes import DTYPE_OF
 from undertow.ops.arguments import broadcast_two, check_tensor, invalid_combination, no_kernel, scalar_name
 from undertow.ops.arithmetic import add, mul
 from undertow.ops.named import run

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import wrap
-from undertow.dtypes import DTYPE_OF
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow.ops.activation import functional_softmax
 from undertow.ops.addmm import baddbmm
 from undertow.ops.attention import scaled_dot_product_attention

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import wrap
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
-from undertow.dtypes import DTYPE_OF
 from undertow.ops import conv, loss, sampling
 from undertow.ops.arguments import as_int, as_ints, check_constant, check_tensor, no_kernel
 from undertow.ops.clamp import clamp_min

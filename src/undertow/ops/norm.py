@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.types.dtypes import DTYPE_OF, float32
+from undertow._src.types.sizes import size_of
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
 from undertow.autograd.writes import write
-from undertow.dtypes import DTYPE_OF, float32
 from undertow.ops.arguments import as_ints, check_constant, check_tensor, must_be, no_kernel, wrap_dim
 from undertow.ops.arrange import constant_pad_nd
 from undertow.ops.image_order import ordered_like
@@ -19,7 +20,6 @@ from undertow.ops.pool_average import avg_pool2d, avg_pool3d
 from undertow.ops.public import public
 from undertow.rules import norm as rules
 from undertow.sites import warn_once
-from undertow.sizes import size_of
 from undertow.xp.device_array import values_known
 from undertow.xp.namespaces import namespace_of
 from undertow.xp.quiet import quietly

@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+from undertow._src.types.dtypes import COMPLEX, DTYPE_OF, FLOATING, as_dtype, promote
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
 from undertow.autograd.writes import apply_in_place
-from undertow.dtypes import COMPLEX, DTYPE_OF, FLOATING, as_dtype, promote
 from undertow.ops.arguments import (
     as_int,
     broadcast_two,

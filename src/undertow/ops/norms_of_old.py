@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 from undertow.autograd.apply import apply
-from undertow.dtypes import DTYPE_OF, FLOATING
 from undertow.ops.arguments import as_int, as_ints, check_tensor, is_int, wrap_dims
 from undertow.ops.named import run
 from undertow.ops.norms import linalg_matrix_norm

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.types.dtypes import dtype
 from undertow.autograd.views import refuse_overlap_of
-from undertow.dtypes import dtype
 
 # In the words below: the result's dtype and the one that was given, under PyTorch's two kinds of names for them.
 _SAME = "Expected out tensor to have dtype {result_c}, but got {given_c} instead"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.types.devices import device as Device
 from undertow.autograd.apply import apply
-from undertow.devices import device as Device
 from undertow.rules.rule import op
 from undertow.xp.device_placement import placed
 

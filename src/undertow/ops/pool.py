@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
-from undertow.dtypes import DTYPE_OF
 from undertow.ops.arguments import as_int, check_tensor, is_int, must_be, no_kernel, refuse_undetermined
 from undertow.ops.image_order import ordered_like
 from undertow.ops.public import public

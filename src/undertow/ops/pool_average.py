@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
-from undertow.dtypes import DTYPE_OF
 from undertow.ops.activation import relu
 from undertow.ops.arguments import as_int, check_tensor, is_int, must_be, no_kernel, wrap_dim
 from undertow.ops.elementwise import abs, sign

@@ -7,9 +7,9 @@ from typing import Any
 
 from undertow import return_types
 from undertow._core import TensorCore
+from undertow._src.types.dtypes import DTYPE_OF, FLOATING, as_dtype
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
-from undertow.dtypes import DTYPE_OF, FLOATING, as_dtype
 from undertow.modes import local
 from undertow.ops.arguments import (
     as_bool,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.types.dtypes import DTYPE_OF, uint8
 from undertow.autograd.apply import apply
-from undertow.dtypes import DTYPE_OF, uint8
 from undertow.ops.arguments import as_int, check_tensor, invalid_combination, is_int, no_kernel
 from undertow.ops.image_order import ordered_like
 from undertow.ops.numbers import is_number

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from undertow import return_types
+from undertow._src.types.dtypes import DTYPE_OF, FLOATING, as_dtype
 from undertow.autograd.outputs import refuse_recording
 from undertow.autograd.writes import apply_in_place
-from undertow.dtypes import DTYPE_OF, FLOATING, as_dtype
 from undertow.ops.arguments import as_int, check_tensor, no_kernel, wrap_dim
 from undertow.ops.named import run, run_named
 from undertow.ops.public import public

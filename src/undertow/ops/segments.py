@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import wrap
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
-from undertow.dtypes import DTYPE_OF
 from undertow.ops.arguments import as_int, check_tensor, must_be, no_kernel, wrap_dim
 from undertow.ops.numbers import is_number
 from undertow.ops.public import public

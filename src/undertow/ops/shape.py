@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.types.dtypes import DTYPE_OF, as_dtype, dtype
 from undertow.autograd.apply import apply
-from undertow.dtypes import DTYPE_OF, as_dtype, dtype
 from undertow.ops.arguments import (
     as_int,
     as_ints,

@@ -8,8 +8,8 @@ import numpy as np
 
 from undertow import return_types
 from undertow._core import TensorCore, wrap
+from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 from undertow.autograd.apply import apply
-from undertow.dtypes import DTYPE_OF, FLOATING
 from undertow.ops.arguments import (
     as_bool,
     as_int,

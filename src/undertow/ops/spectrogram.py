@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import wrap
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
-from undertow.dtypes import DTYPE_OF
 from undertow.ops.arrange import constant_pad_nd
 from undertow.ops.complex import view_as_real
 from undertow.ops.fft import fft_fft, fft_ifft, fft_irfft, fft_rfft

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
-from undertow.dtypes import DTYPE_OF, FLOATING
 from undertow.ops import join
 from undertow.ops.arguments import as_int, check_tensor, invalid_combination, wrap_dim, wrap_real_dim
 from undertow.ops.complex import complex

@@ -9,9 +9,9 @@ from numpy.linalg import LinAlgError
 
 from undertow import return_types
 from undertow._core import wrap
+from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
-from undertow.dtypes import DTYPE_OF, FLOATING
 from undertow.errors import _LinAlgError
 from undertow.ops.arguments import check_tensor, no_kernel
 from undertow.ops.decompositions import check_inexact, check_matrices, check_square, in_batch

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from undertow._core import TensorCore
-from undertow.dtypes import bfloat16
+from undertow._src.types.dtypes import bfloat16
 from undertow.modes import no_grad
 from undertow.optim import _checks as check
 from undertow.optim._per_parameter import Group, PerParameter

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, ndarray, wrap
-from undertow.devices import cpu
+from undertow._src.types.devices import cpu
 from undertow.optim._helpers import _get_scalar_dtype
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from undertow import hooks
 from undertow._core import TensorCore
-from undertow.dtypes import float32
+from undertow._src.types.dtypes import float32
 from undertow.hooks import RemovableHandle
 from undertow.modes import special
 from undertow.optim import _helpers

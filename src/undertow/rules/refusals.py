@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from undertow.dtypes import dtype
+from undertow._src.types.dtypes import dtype
 from undertow.xp.numpy_elementwise import NO_NEGATIVE_BOOLS
 
 # Where PyTorch has words of its own; for everything else: "abs_cpu" not implemented for 'Bool'.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import IO, Any
 
-from undertow.dtypes import dtype
+from undertow._src.types.dtypes import dtype
 from undertow.from_data import frombuffer
 from undertow.serialization.archive import ArchiveReader, ArchiveWriter
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from undertow.devices import device
+from undertow._src.types.devices import device
 from undertow.storage import UntypedStorage
 from undertow.tensor_convert import check_device, device_named
 from undertow.xp.device_placement import gpus

@@ -13,14 +13,14 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow._core import TensorCore
-from undertow.devices import device
+from undertow._src.types.devices import device
+from undertow._src.types.sizes import Size
 from undertow.nn.parameter import Parameter
 from undertow.serialization import rebuild
 from undertow.serialization.limits import Limits
 from undertow.serialization.locations import BoundStorage
 from undertow.serialization.names import get_layout
 from undertow.serialization.storages import TypedStorage
-from undertow.sizes import Size
 
 Maker = Callable[..., Any]
 

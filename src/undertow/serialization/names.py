@@ -6,16 +6,16 @@ import importlib
 import sys
 from typing import Any
 
-from undertow import dtypes
+from undertow._src.types import dtypes
+from undertow._src.types.layouts import layout
 from undertow._tensor import Tensor
-from undertow.layouts import layout
 from undertow.serialization.rebuild import REBUILD, TorchFunction
 from undertow.serialization.storages import BY_NAME, StorageType
 
 
 def get_layout(name: str) -> layout:
     """The layout that prints as `name`."""
-    found = getattr(sys.modules["undertow.layouts"], name.removeprefix("torch."), None)
+    found = getattr(sys.modules["undertow._src.types.layouts"], name.removeprefix("torch."), None)
     if not isinstance(found, layout):
         raise ValueError(f"there is no layout {name!r}")
     return found

@@ -7,14 +7,14 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from undertow import dtypes
+from undertow._src.types import dtypes
+from undertow._src.types.devices import device
+from undertow._src.types.sizes import Size
 from undertow._tensor import Tensor
-from undertow.devices import device
 from undertow.nn.parameter import Parameter
 from undertow.serialization.names import get_layout, torch_name
 from undertow.serialization.rebuild import REBUILD
 from undertow.serialization.storages import BY_NAME
-from undertow.sizes import Size
 
 SafeGlobal = Callable[..., Any] | tuple[Callable[..., Any], str]
 

@@ -17,8 +17,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from undertow import dtypes
 from undertow._core import TensorCore, wrap
+from undertow._src.types import dtypes
 from undertow.serialization.atomic import replacing_by_name
 from undertow.serialization.locations import default_restore_location
 from undertow.storage import UntypedStorage, root_of

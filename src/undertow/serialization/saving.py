@@ -16,9 +16,10 @@ import numpy as np
 
 from undertow._core import TensorCore
 from undertow._src.random.generators import Generator
-from undertow.devices import device
-from undertow.dtypes import dtype
-from undertow.layouts import layout
+from undertow._src.types.devices import device
+from undertow._src.types.dtypes import dtype
+from undertow._src.types.layouts import layout
+from undertow._src.types.sizes import Size
 from undertow.serialization import legacy
 from undertow.serialization.archive import ArchiveWriter
 from undertow.serialization.atomic import replacing
@@ -27,7 +28,6 @@ from undertow.serialization.names import torch_name
 from undertow.serialization.rebuild import TorchFunction, has_own_reduction, reduced
 from undertow.serialization.settings import settings
 from undertow.serialization.storages import TYPED, UNTYPED, StorageType, StoredMemory, TypedStorage
-from undertow.sizes import Size
 from undertow.storage import UntypedStorage, extent_of, flat_memory
 from undertow.utils.serialization import config
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow import dtypes
+from undertow._src.types import dtypes
 from undertow.storage import extent_of, root_of
 from undertow.typed_storage import TypedStorage as TypedStorage
 

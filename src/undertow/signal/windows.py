@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.types.layouts import strided
 from undertow.factory_arguments import check_options, made, parse_kind
-from undertow.layouts import strided
 from undertow.storage import Array
 from undertow.windows import cosine_sum, kaiser_weights
 

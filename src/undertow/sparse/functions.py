@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.types.sizes import Size
 from undertow.autograd.apply import settle
 from undertow.creation import zeros
 from undertow.ops.index import index_add
 from undertow.ops.join import cat as join
-from undertow.sizes import Size
 from undertow.sparse.coo import FUNCTIONS, SparseTensor, function, known_places, make, sparse_coo_tensor
 from undertow.sparse.dims import select, transpose
 

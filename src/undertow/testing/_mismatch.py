@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from undertow import dtypes
 from undertow._core import TensorCore
-from undertow.dtypes import DTYPE_OF, promote
+from undertow._src.types import dtypes
+from undertow._src.types.dtypes import DTYPE_OF, promote
 
 Identifier = str | Callable[[str], str] | None
 

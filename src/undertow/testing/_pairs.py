@@ -13,11 +13,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from undertow import dtypes
 from undertow._core import wrap
+from undertow._src.types import dtypes
+from undertow._src.types.layouts import strided
 from undertow._tensor import Tensor
 from undertow.from_data import as_tensor
-from undertow.layouts import strided
 from undertow.testing._mismatch import (
     ErrorMeta,
     Identifier,

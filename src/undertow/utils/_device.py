@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from undertow import devices
+from undertow._src.types import devices
 from undertow.overrides import TorchFunctionMode
 
 CURRENT_DEVICE: Any = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from undertow import dtypes
+from undertow._src.types import dtypes
 
 _NAMES = """
 uint8 u8 int8 i8 int16 i16 int32 i32 int64 i64 float16 f16 float32 f32 float64 f64 complex32 c32 complex64 c64

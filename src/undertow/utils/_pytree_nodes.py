@@ -7,8 +7,8 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from undertow._src.types.sizes import Size
 from undertow.return_types import NamedResults
-from undertow.sizes import Size
 
 Context = Any
 IsLeaf = Callable[[Any], bool] | None

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow.devices import cpu
+from undertow._src.types.devices import cpu
 from undertow.xla.numbers import Figure
 from undertow.xp import numpy as numpy_xp
 from undertow.xp.device_array import DeviceArray, is_known

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from undertow._core import TensorCore
-from undertow.dtypes import SCALAR_DTYPE
+from undertow._src.types.dtypes import SCALAR_DTYPE
 from undertow.sites import outside
 from undertow.xla.numbers import Figure, Known, Real, Values, Whole
 from undertow.xp.device_array import DeviceArray

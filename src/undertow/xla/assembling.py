@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from undertow._core import Meta, TensorCore
-from undertow.devices import cpu
+from undertow._src.types.devices import cpu
 from undertow.xla.lending import Gradients, PackedGradients
 from undertow.xla.packing import StatePack, side_by_side, small_ones
 from undertow.xla.plan import Plan

@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from undertow._src.types.devices import cpu
 from undertow.autograd.apply import settle
-from undertow.devices import cpu
 from undertow.xla.errors import CompileError
 from undertow.xla.kept_memory import Memory, Taken, parts_of
 from undertow.xla.props import Prop

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from undertow._core import TensorCore
-from undertow.devices import get_default_device
-from undertow.dtypes import SCALAR_DTYPE
+from undertow._src.types.devices import get_default_device
+from undertow._src.types.dtypes import SCALAR_DTYPE
 from undertow.modes import Deterministic, local
 from undertow.xla.places import PLAIN, described
 from undertow.xla.records import Record

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Container, Iterable
 from typing import Any
 
-from undertow.sizes import Size
+from undertow._src.types.sizes import Size
 from undertow.tree import map_leaves
 from undertow.xla.numbers import Figure, Uncountable
 from undertow.xla.places import Numbers, Place, held_at, place_at, put

@@ -9,8 +9,8 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from undertow._core import TensorCore
-from undertow.devices import device
-from undertow.dtypes import dtype
+from undertow._src.types.devices import device
+from undertow._src.types.dtypes import dtype
 from undertow.hooks import RemovableHandle
 from undertow.modes import local
 from undertow.nn.modules.module import Module

@@ -14,9 +14,9 @@ from jax.experimental import io_callback
 
 from undertow._core import TensorCore, wrap
 from undertow._src.random.generators import alive
+from undertow._src.types.devices import device as Device
 from undertow.amp.casting import autocast_as_it_was
 from undertow.autograd.apply import settle
-from undertow.devices import device as Device
 from undertow.modes import local, set_grad_enabled
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer

@@ -15,7 +15,7 @@ from weakref import ref
 import jax
 
 from undertow._core import Meta, wrap
-from undertow.devices import device as Device
+from undertow._src.types.devices import device as Device
 from undertow.xla.packing import CellInPack, Pack
 from undertow.xp.device_array import DeviceArray
 

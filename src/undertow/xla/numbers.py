@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore
-from undertow.dtypes import SCALAR_DTYPE
+from undertow._src.types.dtypes import SCALAR_DTYPE
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Stops, Watch
 

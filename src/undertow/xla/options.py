@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._core import TensorCore
-from undertow.devices import cpu
+from undertow._src.types.devices import cpu
 from undertow.optim.optimizer import Optimizer
 from undertow.xla.counters import Counters
 from undertow.xla.numbers import Of, of

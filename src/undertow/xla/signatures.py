@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from undertow.devices import device
-from undertow.dtypes import dtype
-from undertow.layouts import layout, memory_format
-from undertow.sizes import Size
+from undertow._src.types.devices import device
+from undertow._src.types.dtypes import dtype
+from undertow._src.types.layouts import layout, memory_format
+from undertow._src.types.sizes import Size
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.places import Slots
 

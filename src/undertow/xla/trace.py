@@ -26,11 +26,11 @@ from undertow import hooks
 from undertow._core import TensorCore, wrap
 from undertow._src.random.generators import Generator, alive
 from undertow._src.random.memory_order import memory_order
+from undertow._src.types.devices import cpu
+from undertow._src.types.devices import device as Device
 from undertow.amp.casting import Autocast
 from undertow.autograd.apply import apart
 from undertow.autograd.views import device_view
-from undertow.devices import cpu
-from undertow.devices import device as Device
 from undertow.modes import local, special
 from undertow.sites import Site, outside
 from undertow.storage import memories_behind

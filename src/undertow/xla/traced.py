@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from undertow._core import TensorCore
-from undertow.devices import cpu
+from undertow._src.types.devices import cpu
 from undertow.modes import local
 from undertow.tree import leaves, map_leaves
 from undertow.xla.arguments import Arguments, Handed, refuse_overlaps

@@ -21,10 +21,10 @@ import numpy as np
 
 from undertow import errors
 from undertow._core import TensorCore, wrap
+from undertow._src.types.devices import device as Device
 from undertow.autograd import engine
 from undertow.autograd.node import AccumulateGrad, Edge, Node, edge_of, keep_gradient
 from undertow.autograd.saved import Freed
-from undertow.devices import device as Device
 from undertow.modes import local
 from undertow.xla.errors import CompileError, explained
 from undertow.xla.firing import Firing

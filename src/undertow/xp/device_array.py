@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from undertow.devices import cpu
-from undertow.devices import device as Device
+from undertow._src.types.devices import cpu
+from undertow._src.types.devices import device as Device
 from undertow.xp import numpy as numpy_xp
 from undertow.xp.device_memory import FEW, DeviceMemory, Value, Watch, jax_namespace
 

@@ -18,8 +18,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from undertow.devices import cpu
-from undertow.devices import device as Device
+from undertow._src.types.devices import cpu
+from undertow._src.types.devices import device as Device
 from undertow.modes import special
 from undertow.xp import numpy as numpy_xp
 from undertow.xp.numpy_order import outer_to_inner

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from undertow.devices import cpu
-from undertow.devices import device as Device
+from undertow._src.types.devices import cpu
+from undertow._src.types.devices import device as Device
 from undertow.modes import local
 from undertow.xp.device_array import DeviceArray, unwrapped
 from undertow.xp.device_memory import Watch, jax_namespace

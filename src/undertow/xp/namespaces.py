@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from undertow.xp import numpy as numpy_xp
-from undertow.devices import device as Device
+from undertow._src.types.devices import device as Device
 from undertow.xp.device_array import DeviceArray, applied
 from undertow.xp.device_memory import jax_namespace
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow.dtypes import DTYPE_OF
+from undertow._src.types.dtypes import DTYPE_OF
 from undertow.xp import numpy_rows
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -11,7 +11,7 @@ import numpy as np
 
 from undertow._core import TensorCore, wrap
 from undertow._src.random import Stream
-from undertow.devices import device as Device
+from undertow._src.types.devices import device as Device
 from undertow.xp.device_placement import gpus
 
 

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from undertow._src.random.numerics import SIGNIFICAND_BITS
-from undertow.dtypes import DTYPE_OF
+from undertow._src.types.dtypes import DTYPE_OF
 
 _LIMITS_NAMES = {"float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double"}
 _SKEWED = 2**28  # from this many values on, the remainder of a 32-bit output would favour small numbers

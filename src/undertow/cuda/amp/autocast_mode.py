@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from undertow import amp, dtypes
+from undertow import amp
+from undertow._src.types import dtypes
 from undertow.sites import warn
 
 __all__ = ["autocast", "custom_bwd", "custom_fwd"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
+from undertow._src.types.dtypes import bool as boolean
 from undertow._tensor import Tensor
 from undertow.creation import empty, ones
-from undertow.dtypes import bool as boolean
 from undertow.nn.functional import scaled_dot_product_attention
 from undertow.sites import warn
 

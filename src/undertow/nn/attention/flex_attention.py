@@ -16,8 +16,8 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from undertow import dtypes
 from undertow._core import TensorCore
+from undertow._src.types import dtypes
 from undertow.creation import full
 from undertow.ops.compare import where
 from undertow.ops.matmul import matmul

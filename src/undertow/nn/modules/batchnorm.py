@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow import dtypes
+from undertow._src.types import dtypes
 from undertow.creation import empty, ones, zeros
 from undertow.from_data import tensor
 from undertow.nn import functional as F

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.types.dtypes import DTYPE_OF, float16, float32, float64, int8, int16, int32, int64, uint8
 from undertow.autograd.apply import apply
-from undertow.dtypes import DTYPE_OF, float16, float32, float64, int8, int16, int32, int64, uint8
 from undertow.ops.arguments import wrap_dim
 from undertow.ops.sort import argsort
 from undertow.rules import index as rules

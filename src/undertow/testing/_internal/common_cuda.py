@@ -7,7 +7,7 @@ import unittest
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from undertow.dtypes import float32
+from undertow._src.types.dtypes import float32
 from undertow.modes import no_grad
 from undertow.nn import Linear, MSELoss, Sequential
 from undertow.optim import SGD

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from undertow import dtypes as d
+from undertow._src.types import dtypes as d
 
 
 class _dispatch_dtypes(tuple[Any, ...]):

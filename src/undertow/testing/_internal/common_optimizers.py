@@ -10,7 +10,7 @@ from typing import Any
 
 from undertow import optim
 from undertow._core import TensorCore
-from undertow.dtypes import float32
+from undertow._src.types.dtypes import float32
 from undertow.from_data import tensor
 from undertow.modes import no_grad
 from undertow.nn import Parameter

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow import dtypes as d
+from undertow._src.types import dtypes as d
 from undertow._tensor import Tensor
 from undertow.creation import empty, zeros_like
 from undertow.from_data import from_numpy, tensor

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow import dtypes
+from undertow._src.types import dtypes
 
 _ALL_QINT_TYPES = (dtypes.quint8, dtypes.qint8, dtypes.qint32)
 _ENFORCED_ZERO_POINT: dict[Any, int | None] = defaultdict(lambda: None, {dtypes.qint32: 0})

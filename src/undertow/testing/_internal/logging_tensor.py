@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Iterator
 from typing import Any
 
-from undertow import dtypes
+from undertow._src.types import dtypes
 from undertow._tensor import Tensor
 from undertow.asking import disabled
 from undertow.overrides import enable_reentrant_dispatch

@@ -9,7 +9,7 @@ import unittest
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from undertow.dtypes import dtype as Dtype
+from undertow._src.types.dtypes import dtype as Dtype
 from undertow.testing._internal.common_utils.facts import NATIVE_DEVICES as NATIVE_DEVICES
 
 Decorator = Callable[[Any], Any]

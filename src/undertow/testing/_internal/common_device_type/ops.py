@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
-from undertow import dtypes as d
 from undertow._core import TensorCore
-from undertow.dtypes import dtype as Dtype
+from undertow._src.types import dtypes as d
+from undertow._src.types.dtypes import dtype as Dtype
 from undertow.testing._internal.common_device_type.bases import _update_param_kwargs
 from undertow.testing._internal.common_utils.facts import OPINFO_SAMPLE_INPUT_INDEX
 from undertow.testing._internal.common_utils.parametrization import Case, Test, _TestParametrizer

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
 
-from undertow import dtypes as d
+from undertow._src.types import dtypes as d
 from undertow.from_data import tensor
 from undertow.testing._creation import make_tensor
 from undertow.testing._internal.common_dtype import _dispatch_dtypes, _integral_types

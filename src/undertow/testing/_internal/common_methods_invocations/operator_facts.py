@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from undertow import dtypes as d
+from undertow._src.types import dtypes as d
 from undertow.testing._internal.common_utils import GRADCHECK_NONDET_TOL
 from undertow.testing._internal.opinfo.core import OpInfo
 

@@ -9,7 +9,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from undertow import dtypes as d
+from undertow._src.types import dtypes as d
 from undertow._tensor import Tensor
 from undertow.testing._internal.common_methods_invocations.making import Calls, Maker, operator, seeded
 from undertow.testing._internal.opinfo.core import (

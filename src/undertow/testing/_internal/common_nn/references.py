@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from undertow.dtypes import bool as boolean
+from undertow._src.types.dtypes import bool as boolean
 from undertow.nn import functional as F
 from undertow.ops.compare import where
 from undertow.ops.join import stack

@@ -14,8 +14,8 @@ from typing import Any
 
 from undertow import __future__ as future
 from undertow._core import TensorCore
-from undertow.dtypes import get_default_dtype
-from undertow.dtypes import set_default_dtype as _set_default_dtype
+from undertow._src.types.dtypes import get_default_dtype
+from undertow._src.types.dtypes import set_default_dtype as _set_default_dtype
 from undertow.modes import Deterministic
 from undertow.process_settings import (
     are_deterministic_algorithms_enabled,

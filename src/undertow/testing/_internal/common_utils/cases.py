@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from undertow import dtypes
 from undertow._core import TensorCore
-from undertow.dtypes import get_default_dtype
-from undertow.dtypes import set_default_dtype as _set_default_dtype
+from undertow._src.types import dtypes
+from undertow._src.types.dtypes import get_default_dtype
+from undertow._src.types.dtypes import set_default_dtype as _set_default_dtype
 from undertow.from_data import as_tensor
 from undertow.nn.modules.container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from undertow.testing._comparison import not_close_error_metas

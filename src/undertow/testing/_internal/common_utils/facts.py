@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow import dtypes
+from undertow._src.types import dtypes
 
 
 class LazyVal:

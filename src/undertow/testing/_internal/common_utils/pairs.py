@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from undertow import dtypes
 from undertow._core import TensorCore
+from undertow._src.types import dtypes
 from undertow.from_data import as_tensor
 from undertow.testing._comparison import BooleanPair as BooleanPair
 from undertow.testing._comparison import NonePair as NonePair

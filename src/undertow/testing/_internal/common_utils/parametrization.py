@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from undertow._core import TensorCore
-from undertow.devices import device as Device
-from undertow.dtypes import dtype as Dtype
+from undertow._src.types.devices import device as Device
+from undertow._src.types.dtypes import dtype as Dtype
 from undertow.testing._internal.common_utils.blocks import wrapSwapTensorsTest
 
 Test = Callable[..., Any]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from undertow import dtypes as d
+from undertow._src.types import dtypes as d
 from undertow.creation import empty
 from undertow.from_data import tensor
 from undertow.modes import no_grad

@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.types.devices import device as Device
+from undertow._src.types.layouts import sparse_coo
 from undertow._tensor import Tensor
-from undertow.devices import device as Device
-from undertow.layouts import sparse_coo
 from undertow.testing._internal.common_utils import log as log
 from undertow.testing._internal.common_utils.facts import OPINFO_SAMPLE_INPUT_INDEX as OPINFO_SAMPLE_INPUT_INDEX
 from undertow.testing._internal.common_utils.facts import torch_to_numpy_dtype_dict as torch_to_numpy_dtype_dict

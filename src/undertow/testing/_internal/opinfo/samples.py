@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from undertow import dtypes as d
 from undertow._core import TensorCore
-from undertow.dtypes import dtype as Dtype
+from undertow._src.types import dtypes as d
+from undertow._src.types.dtypes import dtype as Dtype
 from undertow.testing._internal.common_utils import noncontiguous_like
 from undertow.testing._internal.common_utils.facts import torch_to_numpy_dtype_dict
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore
-from undertow.dtypes import float64
+from undertow._src.types.dtypes import float64
 from undertow.from_data import as_tensor, tensor
 from undertow.ops.join import stack
 

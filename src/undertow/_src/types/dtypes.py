@@ -380,6 +380,7 @@ _FLOAT8_LIMITS = {
 class finfo(_Limits):
     """Limits of a floating-point dtype; those of its parts for a complex one."""
 
+    __module__ = "undertow"
     __slots__ = ("eps", "resolution", "smallest_normal", "tiny")
     eps: builtins.float
     max: builtins.float
@@ -422,6 +423,7 @@ class finfo(_Limits):
 class iinfo(_Limits):
     """Limits of an integer dtype."""
 
+    __module__ = "undertow"
     __slots__ = ()
     max: builtins.int
     min: builtins.int

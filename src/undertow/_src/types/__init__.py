@@ -1,0 +1,1 @@
+"""The values that describe tensors: dtypes, devices, layouts, sizes, symbolic numbers."""
