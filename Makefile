@@ -2,6 +2,9 @@
 # make demo-hooks  run the hook tour on undertow and print what fired, in order
 # make test    lint, types, tests (real PyTorch 2.13.0 is installed beside undertow as the oracle)
 # make lint    ruff and mypy alone
+# make test-pythons  the tests that need no torch, on those of Python 3.12 and 3.13 that are installed
+# make wheel   build the wheel, install it in a clean environment and run the README's example there
+# make tables  write the tables of PyTorch's operators again, from the installed torch
 # make bench   undertow and torch side by side, as ratios
 # make bench-many   many functions and layers, one by one
 # make bench-compile   compiled steps: undertow.compile, torch, torch.compile and hand-written JAX side by side
@@ -17,7 +20,7 @@ BIN := .venv/bin
 WORKERS ?= 2
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup demo demo-hooks test lint bench bench-many bench-compile page test-page clean
+.PHONY: setup demo demo-hooks test test-pythons lint wheel tables bench bench-many bench-compile page test-page clean
 .DELETE_ON_ERROR:
 
 setup: .venv/ready-dev
@@ -59,6 +62,25 @@ lint: .venv/ready-dev
 test: lint
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
+# A Python is taken from the PATH or from pyenv; one that is missing is named and passed over.
+test-pythons:
+	@for version in 3.12 3.13; do \
+	    python=$$(for candidate in python$$version ~/.pyenv/versions/$$version.*/bin/python; do \
+	        $$candidate -c '' 2>/dev/null && echo $$candidate && break; done); \
+	    if [ -z "$$python" ]; then echo "Python $$version: not installed, passed over"; continue; fi; \
+	    $$python -m venv .venv-$$version && \
+	    .venv-$$version/bin/python -m pip install --quiet --disable-pip-version-check --constraint requirements-dev.txt \
+	        --editable '.[xla,safetensors,cli]' einops hypothesis pytest pytest-xdist scikit-learn && \
+	    echo "Python $$version" && \
+	    OMP_NUM_THREADS=1 .venv-$$version/bin/python -m pytest -q -n $(WORKERS) --dist worksteal || exit 1; \
+	done
+
+wheel: .venv/ready
+	$(BIN)/python -m tools.check_wheel
+
+tables: .venv/ready-dev
+	$(BIN)/python -m tools.aten_tables
+
 bench: .venv/ready-dev
 	$(BIN)/python -m benchmarks.run
 
@@ -80,5 +102,5 @@ test-page: page .venv/ready-dev
 	PYTHON=$(abspath $(BIN)/python) npm test --prefix page
 
 clean:
-	rm -rf page/node_modules demo.html .venv build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf page/node_modules demo.html .venv .venv-3.* build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

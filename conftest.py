@@ -5,15 +5,21 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import hypothesis
 import numpy as np
 import pytest
-import torch as real_torch
 
 import undertow
 from tests import global_state
+from tests.needs_torch import needs_torch
+
+WITHOUT_TORCH = find_spec("torch") is None
+if not WITHOUT_TORCH:
+    import torch as real_torch
 
 # XLA compiles the same programs in a third of the time with less care for how fast they run. What its default makes of
 # them is looked at in tests/xla/test_optimized.py, and everywhere with `XLA_FLAGS= make test`.
@@ -34,9 +40,16 @@ collect_ignore = [
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if WITHOUT_TORCH:
+        return
     # Two workers share two cores; a spinning thread pool in each would slow both.
     real_torch.set_num_threads(1)
     real_torch.backends.opt_einsum.enabled = False  # JAX brings that package along; undertow is compared with plain PyTorch
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out what compares with PyTorch where PyTorch is not installed (`make test-pythons`)."""
+    return (WITHOUT_TORCH and collection_path.suffix == ".py" and needs_torch(collection_path)) or None
 
 
 @pytest.hookimpl(wrapper=True)

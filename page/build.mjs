@@ -9,7 +9,7 @@ import { build } from "esbuild";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const target = join(here, "..", "src", "undertow", "why", "page", "built");
-const common = { bundle: true, minify: true, write: false, metafile: true, legalComments: "none", absWorkingDir: here };
+const common = { bundle: true, minify: true, write: false, legalComments: "none", absWorkingDir: here };
 
 function files(folder) {
   return readdirSync(folder, { withFileTypes: true }).flatMap((entry) =>
@@ -19,14 +19,13 @@ function files(folder) {
 
 const hash = (text) => createHash("sha256").update(text).digest("hex");
 
-/** The packages that a bundle took files from, by name. */
-function packages({ inputs }) {
-  const found = new Set();
-  for (const path of Object.keys(inputs)) {
-    const match = /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path);
-    if (match) found.add(match[1]);
-  }
-  return [...found].sort();
+/** The packages that the page depends on, by name: those inside bundled dependencies too, which a metafile does not show. */
+function packages() {
+  const lock = JSON.parse(readFileSync(join(here, "package-lock.json"), "utf8"));
+  return Object.entries(lock.packages)
+    .filter(([path, about]) => path && !about.dev)
+    .map(([path]) => path.replace("node_modules/", ""))
+    .sort();
 }
 
 function licence(name) {
@@ -50,7 +49,7 @@ const built = {
   "page.css": style.outputFiles[0].text.trim() + "\n",
   "THIRD_PARTY.txt":
     "The page of `undertow why --html` contains these libraries.\n\n" +
-    packages(script.metafile)
+    packages()
       .map(licence)
       .join(`\n${"-".repeat(80)}\n\n`),
 };

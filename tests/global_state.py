@@ -12,13 +12,14 @@ import sys
 from typing import Any
 
 import numpy as np
-import torch
-from torch import _tensor_str as torch_printing
 
 from undertow import modes, printing
 from undertow._src.types import dtypes
 
-torch_autograd: Any = torch._C._autograd
+try:
+    from tests import oracle_state
+except ImportError:  # `make test-pythons` does without torch
+    oracle_state = None  # type: ignore[assignment]
 
 
 def of_process() -> dict[str, Any]:
@@ -26,7 +27,7 @@ def of_process() -> dict[str, Any]:
         "the garbage collector": gc.isenabled(),
         "the recursion limit": sys.getrecursionlimit(),
         "NumPy's floating-point errors": np.geterr(),
-        "the module named torch": sys.modules["torch"],
+        "the module named torch": sys.modules.get("torch"),
     }
 
 
@@ -48,21 +49,9 @@ def of_undertow() -> dict[str, Any]:
     }
 
 
-def of_torch() -> dict[str, Any]:
-    """The same for the oracle."""
-    return {
-        "torch's gradient mode": torch.is_grad_enabled(),
-        "torch's inference mode": torch.is_inference_mode_enabled(),
-        "torch's default dtype": torch.get_default_dtype(),
-        "torch's print options": vars(torch_printing.PRINT_OPTS).copy(),
-        "torch's anomaly mode": (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()),
-        "torch's saved-tensor hooks": torch_autograd._top_saved_tensors_default_hooks(True),
-    }
-
-
 def snapshot() -> dict[str, Any]:
     """Everything policed, by name."""
-    return of_process() | of_undertow() | of_torch()
+    return of_process() | of_undertow() | (oracle_state.of_torch() if oracle_state else {})
 
 
 def leaks(before: dict[str, Any]) -> list[str]:
@@ -75,7 +64,6 @@ def restore() -> None:
     """Put the defaults back, so that only the test that leaked fails."""
     gc.enable()
     np.seterr(divide="warn", over="warn", under="ignore", invalid="warn")
-    sys.modules["torch"] = torch
 
     fresh, special = modes.ThreadModes(), modes.special
     fresh.sequence = modes.local.modes.sequence  # nodes made before and after keep their order
@@ -84,10 +72,7 @@ def restore() -> None:
     special.listeners.clear()
     dtypes.set_default_dtype(dtypes.float32)
     printing.set_printoptions(profile="default", sci_mode=None)
-
-    torch.set_grad_enabled(True)
-    torch.set_default_dtype(torch.float32)
-    torch.autograd.set_detect_anomaly(False)
-    torch.set_printoptions(profile="default", sci_mode=None)
-    while torch_autograd._top_saved_tensors_default_hooks(True) is not None:
-        torch_autograd._pop_saved_tensors_default_hooks()
+    if oracle_state:
+        oracle_state.restore()
+    else:
+        sys.modules.pop("torch", None)
