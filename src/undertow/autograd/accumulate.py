@@ -43,7 +43,7 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any, more_references: int = 0
     leaf = node.variable
     meta = leaf._meta
     if g is not None and leaf._requires_grad:  # it may have been switched off since the graph was made
-        if leaf._edge is not None:
+        if leaf._edge is not None and not leaf._edge[0]._begins:
             raise RuntimeError(
                 "leaf variable has been moved into the graph interior: it was written to with a recorded operation after "
                 "it was used, so that its gradient can't be kept. Write to a clone()."

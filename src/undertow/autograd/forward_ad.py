@@ -18,7 +18,7 @@ from undertow._core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.differentiate import GradientEdge
 from undertow.autograd.levels import Level, LevelInput, Pushed, input_edge, nodes_behind, requires_grad
-from undertow.autograd.node import AccumulateGrad, Node
+from undertow.autograd.node import AccumulateGrad, Node, edge_of
 from undertow.autograd.saved import left_behind
 from undertow.autograd.tangents import laid_out_as, no_formula, refuse_out
 from undertow.modes import special
@@ -31,6 +31,16 @@ class UnpackedDualTensor(NamedTuple):
 
     primal: Any
     tangent: Any
+
+
+class _AskedInput(LevelInput):
+    """Where a tensor with a tangent enters the level that has been made a leaf which asks for gradients."""
+
+    __slots__ = ()
+
+    @property
+    def _begins(self) -> bool:  # type: ignore[override]
+        return True
 
 
 class _DualLevel(Level):
@@ -59,6 +69,16 @@ class _DualLevel(Level):
         self.note(dual)
         self.known.clear()
 
+    def ask(self, tensor: Any, value: bool) -> None:
+        """`requires_grad_` of a leaf that has a tangent: it keeps that, and its gradients go to its accumulator."""
+        tangent = self.tangent_of(tensor)
+        tensor._edge, tensor._requires_grad = None, True
+        if tensor._view is not None:
+            tensor._view.borrows = False
+        begin = _AskedInput(edge_of(tensor), self) if value else LevelInput(None, self)
+        tensor._edge = (begin, 0)
+        self.add(tensor, tangent)
+
     def note(self, tensor: Any) -> None:
         """Remembers a tensor that was recorded inside the level."""
         key = id(tensor)
@@ -85,7 +105,9 @@ class _DualLevel(Level):
         starts = [tensor._edge[0] for tensor in alive if tensor._edge is not None]
         outside = self._outside(starts) if self.tracked else set()
         for tensor in alive:
-            if tensor._edge is not None and tensor._edge[0] not in outside:
+            if tensor._edge is not None and type(tensor._edge[0]) is _AskedInput:
+                tensor._edge = None
+            elif tensor._edge is not None and tensor._edge[0] not in outside:
                 left_behind.add(tensor._edge[0])
                 tensor._edge, tensor._requires_grad = None, False
         for node in outside:

@@ -99,7 +99,7 @@ class HookMethods(TensorCore):
             return asking.dispatch(tensor_class().register_post_accumulate_grad_hook, (self, hook), {})
         if not self.requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        if self._edge is not None:
+        if not self.is_leaf:
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
         meta = self._get_meta()
         if meta.post_hooks is None:
@@ -139,6 +139,10 @@ class AutogradMethods(HookMethods):
         raise RuntimeError("requires_grad must be a bool. Set it to False instead of deleting it.")
 
     def _set_requires_grad(self, value: bool, kinds: str, in_place: bool = False) -> None:
+        if self._edge is not None and special.duals is not None and self.is_leaf:
+            if value != self.requires_grad:
+                special.duals.ask(self, value)
+            return
         if self._edge is not None and (not value or not in_place):
             if value and local.modes.transforms and self.is_leaf:
                 return  # a function's input, which asks already as far as its transform is concerned

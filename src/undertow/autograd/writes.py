@@ -157,7 +157,7 @@ def check_castable(value: Any, half: Any, target: Any) -> None:
 def check_writable(target: Any, recorded: bool) -> None:
     """Refuses writes whose gradient would be wrong or lost."""
     refuse_inference(target)
-    if not recorded:
+    if not recorded or (special.duals is not None and not local.modes.grad_enabled):
         return
     view = target._view
     if view is not None:
@@ -206,6 +206,8 @@ def set_edge(tensor: Any, edge: Edge) -> None:
     tensor._requires_grad = True
     if special.duals is not None:
         special.duals.note(tensor)
+        if old is not None and old[0]._begins:  # written under no_grad, which leaves a leaf what it is
+            special.duals.ask(tensor, True)
     meta = tensor._meta
     if meta is not None and meta.retains and old is not None:
         move_retained(tensor, old, edge)
