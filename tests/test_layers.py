@@ -37,6 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("_src.overrides.torch_function", "asking", "overrides"),
     (
         "_src.engine", "ops.arguments", "autograd.shown_names", "autograd.metadata", "autograd.saved",
+        "autograd.failed_ops",
         "autograd.specialise", "autograd.node", "autograd.rule_node", "autograd.views",
         "autograd.apply", "autograd.operands", "autograd.outputs", "autograd.record", "autograd.writes",
         "autograd.accumulate", "autograd.anomaly_mode", "autograd.differentiate", "autograd.engine", "autograd.firing",

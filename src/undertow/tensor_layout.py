@@ -327,6 +327,10 @@ class LayoutMethods(TensorCore):
         warn("volatile was removed (Variable.volatile is always False)")
         return False
 
+    @volatile.setter
+    def volatile(self, value: object) -> None:
+        warn("volatile was removed and now has no effect. Use `with torch.no_grad():` instead.")
+
     @property
     def _has_symbolic_sizes_strides(self) -> bool:
         return False

@@ -518,6 +518,31 @@ def a_dual_of_a_leaf_under_no_grad(torch, log):
     return inside, results[0], results[0].requires_grad
 
 
+@cases
+def a_dual_that_is_made_a_leaf(torch, log):
+    """`requires_grad_()` on duals, on what is computed from them and on views: leaves that keep their tangents."""
+    forward = torch.autograd.forward_ad
+    with forward.dual_level():
+        for make in (lambda d: d, lambda d: d * 2, lambda d: d.detach(), lambda d: d[:1], lambda d: d.clone().mul_(2)):
+            d = make(forward.make_dual(torch.ones(2), torch.tensor([1.0, 2.0])))
+            d.requires_grad_()
+            d.register_hook(lambda gradient: log("hook", gradient))
+            d.register_post_accumulate_grad_hook(lambda leaf: log("accumulated", leaf.grad))
+            log(d.requires_grad, d.is_leaf, d.grad_fn, tangent(torch, d), tangent(torch, d.sin()))
+            (d * d).sum().backward()
+            log(d.grad, torch.autograd.grad(tangent(torch, d.sin()).sum(), d))
+            attempt(log, "write", lambda d=d: d.mul_(2))
+            with torch.no_grad():
+                d.mul_(3)
+            log(d.is_leaf, d.requires_grad, tangent(torch, d))
+            d.requires_grad_(False)
+            log(d.requires_grad, tangent(torch, d))
+            d.requires_grad = True
+    d.grad = None
+    (d * 5).sum().backward()
+    return d.grad, d.is_leaf, d.requires_grad
+
+
 def test_a_dual_that_is_written_with_itself():
     """PyTorch multiplies the tangent by itself here, which is wrong; undertow's is that of the same step out of place."""
     forward = undertow.autograd.forward_ad

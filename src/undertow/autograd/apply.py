@@ -341,9 +341,9 @@ def apply_generally(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]
         return special.dispatcher.run(rule, inputs, statics)
     try:
         arrays, chores, values = quietly(compute, rule, inputs, statics)
-    except Exception:
+    except Exception as error:
         if local.modes.saved_hooks:
-            pack_in_vain(rule, inputs)
+            pack_in_vain(rule, inputs, error)
         raise
     shown = len(values) - len(rule.hidden)
     if special.active and local.modes.home is not None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from undertow._core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF
+from undertow.autograd.failed_ops import mark_shown
 from undertow.autograd.node import edge_of, note_origin
 from undertow.autograd.rule_node import FIT, RuleNode, node_class
 from undertow.autograd.saved import Packed, SavedInput, SavedOutput, SavedValue
@@ -172,8 +173,9 @@ def pack_saved(node: RuleNode) -> None:
     save_hooks_of(node, node.saved, [place for place, name in enumerate(node.rule.saves) if name in own] if own else ())
 
 
-def pack_in_vain(rule: Rule, inputs: Sequence[Any]) -> None:
+def pack_in_vain(rule: Rule, inputs: Sequence[Any], error: Exception) -> None:
     """Show the pack hook the inputs of an op that failed: PyTorch saves inputs before it computes."""
+    mark_shown(error)
     edges, modes = edges_of(rule, inputs), local.modes
     if edges is None or special.duals is not None or modes.pushing is not None or modes.saved_hooks_disabled is not None:
         return

@@ -68,9 +68,9 @@ def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any
         kept.freeze(rule, edges)
     try:
         value = quietly(run_forward, rule, arrays, statics, half)
-    except Exception:
+    except Exception as error:
         if local.modes.saved_hooks:
-            pack_in_vain(rule, inputs)
+            pack_in_vain(rule, inputs, error)
         raise
     check_castable(value, half, target)
     quietly(write, target, value)

@@ -296,6 +296,8 @@ def linalg_lstsq(input: Any, b: Any, rcond: Any = None, *, driver: Any = None, o
     if driver is not None and driver not in _DRIVERS:
         raise RuntimeError("torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
     vector = b._array.ndim == input._array.ndim - 1 and b._array.shape == input._array.shape[:-1]
+    if b._array.ndim == input._array.ndim - 1 and not vector:
+        raise RuntimeError("torch.linalg.lstsq: input.size(-2) should match other.size(-1)")
     if not vector and input._array.shape[-2] != b._array.shape[-2]:
         raise RuntimeError("torch.linalg.lstsq: input.size(-2) should match other.size(-2)")
     statics = {"cutoff": cutoff_of(input, None, rcond), "driver": driver or "gelsy"}

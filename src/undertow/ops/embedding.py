@@ -231,7 +231,7 @@ def _flat_bags(input: Any, offsets: Any, per_sample_weights: Any) -> tuple[Any, 
         raise must_be("Tensor", offsets, "embedding_bag", "offsets")
     if offsets._array.ndim != 1:
         raise ValueError("offsets has to be a 1D Tensor")
-    _check_indices(offsets, "embedding_bag", "offsets")
+    _check_indices(offsets, "embedding_bag")  # PyTorch brings both to one dtype, and blames the indices
     return input, offsets._array, per_sample_weights
 
 

@@ -334,6 +334,11 @@ def _check_alignment(labels: Any, times: tuple[int, ...], sizes: tuple[int, ...]
             f"Expected tensor to have size {sum(sizes)} at dimension 0, but got size {labels.shape[0]} for argument #2 "
             f"'targets' {where_from}"
         )
+    if labels.ndim == 2 and labels.shape[0] != len(sizes):
+        raise RuntimeError(
+            f"Expected tensor to have size {len(sizes)} at dimension 0, but got size {labels.shape[0]} for argument #2 "
+            f"'targets' {where_from}"
+        )
     if labels.ndim == 2 and labels.shape[1] < max(sizes, default=0):
         raise RuntimeError(
             f"Expected tensor to have size at least {max(sizes)} at dimension 1, but got size {labels.shape[1]} for "

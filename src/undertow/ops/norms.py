@@ -214,6 +214,11 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_eucl
         raise RuntimeError(
             f"X1 and X2 must have the same number of columns. X1: {a.shape[-1]} X2: {b.shape[-1]}"
         )
+    return _cdist(x1, x2, p, compute_mode)
+
+
+def _cdist(x1: Any, x2: Any, p: float, compute_mode: str) -> Any:
+    a, b = x1._array, x2._array
     if p < 0:
         raise RuntimeError("cdist only supports non-negative p values")
     _check_batches(a.shape[:-2], b.shape[:-2])

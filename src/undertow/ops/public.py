@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from undertow import asking, tree
 from undertow._core import TensorCore
 from undertow.autograd import apply as _apply
+from undertow.autograd.failed_ops import show_saved
 from undertow.autograd.writes import apply_in_place, check_writable, wrote_directly
 from undertow.errors import out_of_memory
 from undertow.modes import local, special
@@ -85,9 +86,11 @@ def public(function: F, several: bool = False) -> F:
             if not kwargs.keys().isdisjoint(spellings):
                 return asked(*args, **{spellings.get(name, name): value for name, value in kwargs.items()})
             binding_error(function, args, kwargs, several, asked.__qualname__)
-        except (RuntimeError, IndexError):
+        except (RuntimeError, IndexError) as error:
             if in_place and args and isinstance(args[0], TensorCore):  # whether it may be written to is asked first
                 check_writable(args[0], local.modes.grad_enabled)
+            if local.modes.saved_hooks:
+                show_saved(error)
             raise
         except MemoryError as error:
             raise out_of_memory(error) from None

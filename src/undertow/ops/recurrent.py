@@ -183,6 +183,15 @@ def _check_step(input: Any, states: Tensors, w_ih: Any, w_hh: Any) -> None:
             )
 
 
+def _check_weights(w_ih: Any, w_hh: Any, gates: int) -> None:
+    wanted = gates * w_hh._array.shape[1]
+    for name, weight in (("weight_ih", w_ih), ("weight_hh", w_hh)):
+        if weight._array.shape[0] != wanted:
+            raise RuntimeError(
+                f"{name} first dim must be {gates} * hidden_size = {wanted}, but got {weight._array.shape[0]}"
+            )
+
+
 @public
 def lstm_cell(
     input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
@@ -193,6 +202,7 @@ def lstm_cell(
     if len(hx) != 2:
         raise RuntimeError("lstm_cell expects two hidden states")
     h, c = hx
+    _check_weights(w_ih, w_hh, 4)
     _check_step(input, (h, c), w_ih, w_hh)
     gates = linear(input, w_ih, b_ih) + linear(h, w_hh, b_hh)
     let_in, forget, new, let_out = unsafe_chunk(gates, 4, 1)
@@ -204,6 +214,7 @@ def lstm_cell(
 def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
     """One step of gated recurrent units."""
     _check_step(input, (hx,), w_ih, w_hh)
+    _check_weights(w_ih, w_hh, 3)
     reset_x, update_x, new_x = unsafe_chunk(linear(input, w_ih, b_ih), 3, 1)
     reset_h, update_h, new_h = unsafe_chunk(linear(hx, w_hh, b_hh), 3, 1)
     reset, update = sigmoid(reset_h + reset_x), sigmoid(update_h + update_x)
@@ -212,6 +223,7 @@ def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: 
 
 
 def _plain_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
+    _check_weights(w_ih, w_hh, 1)
     _check_step(input, (hx,), w_ih, w_hh)
     return linear(hx, w_hh, b_hh) + linear(input, w_ih, b_ih)
 

@@ -106,6 +106,8 @@ def _check_scatter(input: Any, dim: Any, index: Any, src: Any, name: str) -> int
     if max(picks.ndim, 1) != max(array.ndim, 1):
         raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
     other = src._array if isinstance(src, TensorCore) else None
+    if other is not None and 0 < other.ndim < picks.ndim:
+        wrap_dim(other.ndim, other.ndim)
     if other is not None and max(picks.ndim, 1) != max(other.ndim, 1):
         raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
     beyond = any(n > m for axis, (n, m) in enumerate(zip(picks.shape, array.shape, strict=False)) if axis != dim)

@@ -171,6 +171,8 @@ def to_sparse(
     if isinstance(self, SparseTensor):
         return self
     dims = self.ndim if sparse_dim is None or not isinstance(sparse_dim, int) else sparse_dim
+    if not 0 <= dims <= self.ndim:
+        raise RuntimeError(f"dense_to_sparse: sparse_dim argument must be in [0,{self.ndim}] range, but {dims} is given")
     array = self._array
     kept = array.reshape(*array.shape[:dims], -1).astype(bool).any(-1) if dims < array.ndim else array != 0
     places = wrap(np.stack(np.nonzero(kept)).astype(np.int64)) if dims else wrap(np.zeros((0, int(kept.any())), np.int64))
