@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from undertow import modes, printing
+from undertow import printing
+from undertow._src.base import modes
 from undertow._src.types import dtypes
 
 try:

@@ -16,8 +16,8 @@ import pytest
 
 import undertow
 from undertow import _late_methods, _late_names
-from undertow._homes import METHODS
-from undertow.lazy import LateMethod, late_function
+from undertow._src.base.lazy import LateMethod, late_function
+from undertow._src.base.lazy_table import METHODS
 from undertow.xp import numpy as numpy_xp
 
 # Some of what programs do without until they use it, and modules of Python's that only such files need.

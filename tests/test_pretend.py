@@ -15,7 +15,7 @@ import pytest
 import torch as real_torch
 
 import undertow
-from undertow._homes import LACKING_METHODS
+from undertow._src.base.lazy_table import LACKING_METHODS
 from undertow.pretend import STAND_IN, pretend_torch
 from undertow.torch_version import TorchVersion
 

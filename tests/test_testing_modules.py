@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import undertow
+from undertow._src.base.tree import leaves
 from undertow.autograd import grad, gradcheck, gradgradcheck
 from undertow.testing._internal import common_distributed, common_nn, common_quantization
 from undertow.testing._internal.common_jit import check_against_reference
@@ -17,7 +18,6 @@ from undertow.testing._internal.custom_tensor import ConstantExtraMetadataTensor
 from undertow.testing._internal.hop_db import hop_db
 from undertow.testing._internal.jit_utils import JitTestCase
 from undertow.testing._internal.subclasses import WrapperSubclass
-from undertow.tree import leaves
 
 
 def wants(value: Any) -> bool:

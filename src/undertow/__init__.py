@@ -5,7 +5,7 @@ import typing as _typing
 
 # Before all else: Tensor is made of the parts below and of autograd's methods, which need each other in this order.
 from undertow import autograd as autograd
-from undertow._homes import HOMES as _HOMES, MODULES as _MODULES, RENAMED as _RENAMED
+from undertow._src.base.lazy_table import HOMES as _HOMES, MODULES as _MODULES, RENAMED as _RENAMED
 from undertow._tensor import Tensor as Tensor
 
 from undertow import nn as nn
@@ -40,8 +40,8 @@ from undertow._src.types.layouts import (
     sparse_bsc as sparse_bsc, sparse_bsr as sparse_bsr, sparse_coo as sparse_coo, sparse_csc as sparse_csc,
     sparse_csr as sparse_csr, strided as strided,
 )  # fmt: skip
-from undertow.lazy import lazy_names as _lazy_names
-from undertow.modes import (
+from undertow._src.base.lazy import lazy_names as _lazy_names
+from undertow._src.base.modes import (
     enable_grad as enable_grad, inference_mode as inference_mode,
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled, is_anomaly_enabled as is_anomaly_enabled,
     is_grad_enabled as is_grad_enabled, is_inference_mode_enabled as is_inference_mode_enabled, no_grad as no_grad,

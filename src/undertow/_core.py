@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undertow.modes import special
+from undertow._src.base.modes import special
 from undertow.xp.device_placement import at_home
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The families of methods that a tensor gets when they are first used, for type checkers: see METHODS in `_homes.py`."""
+"""The families of methods that a tensor gets when they are first used, for type checkers: see `lazy_table.py`."""
 
 from __future__ import annotations
 

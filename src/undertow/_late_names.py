@@ -1,4 +1,4 @@
-"""The names of `undertow` that are imported when they are first used, for type checkers: see HOMES in `_homes.py`."""
+"""The names of `undertow` that are imported when they are first used, for type checkers: see `lazy_table.py`."""
 
 from undertow import (
     _C as _C, accelerator as accelerator, amp as amp, backends as backends, cpu as cpu, cuda as cuda, distributions as

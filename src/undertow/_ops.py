@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from undertow.modes import special
+from undertow._src.base.modes import special
 from undertow.operators import REGISTRY, Operator
 
 __all__ = ["HigherOrderOperator", "OpOverload", "OpOverloadPacket"]

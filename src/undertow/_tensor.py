@@ -1,6 +1,6 @@
 """class Tensor: the public face, composed of the autograd methods, the protocols of Python and the families of ops.
 
-A family of ops is imported when one of its methods is first used: see METHODS in `_homes.py`.
+A family of ops is imported when one of its methods is first used: see METHODS in `_src/base/lazy_table.py`.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from undertow import asking
 from undertow._core import TensorCore, wrap
-from undertow._homes import LACKING_METHODS, METHODS
+from undertow._src.base.lazy import LackingMethod, LateMethod, lazy_names
+from undertow._src.base.lazy_table import LACKING_METHODS, METHODS
+from undertow._src.base.torch_named import pickled_class
 from undertow._src.types.dtypes import get_default_dtype
 from undertow.autograd.apply import bind_tensor_class
 from undertow.autograd.methods import AutogradMethods
 from undertow.creation import CreationMethods
 from undertow.from_data import legacy_tensor
-from undertow.lazy import LackingMethod, LateMethod, lazy_names
 from undertow.ops.public import public_method
 from undertow.tensor_convert import ConvertMethods
 from undertow.tensor_copy import CopyMethods
 from undertow.tensor_layout import LayoutMethods
 from undertow.tensor_python import PythonMethods
-from undertow.torch_named import pickled_class
 
 if TYPE_CHECKING:
     from undertow._late_methods import LateMethods

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.base.sites import warn
 from undertow._src.types.devices import device as Device
 from undertow._src.types.dtypes import dtype as Dtype
 from undertow.creation import empty_strided
@@ -28,7 +29,6 @@ from undertow.serialization.rebuild import rebuild_sparse_tensor as _rebuild_spa
 from undertow.serialization.rebuild import rebuild_tensor as _rebuild_tensor  # noqa: F401
 from undertow.serialization.rebuild import rebuild_tensor_v2 as _rebuild_tensor_v2  # noqa: F401
 from undertow.serialization.rebuild import rebuild_tensor_v3 as _rebuild_tensor_v3  # noqa: F401
-from undertow.sites import warn
 from undertow.sparse.coo import sparse_coo_tensor
 
 __all__ = ["ExceptionWrapper", "KeyErrorMessage", "classproperty"]

@@ -22,13 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from undertow import tree
 from undertow._core import TensorCore, tensor_class
+from undertow._src.base import tree
+from undertow._src.base.modes import local, special
+from undertow._src.base.sites import warn
 from undertow._src.types.devices import device
 from undertow._src.types.dtypes import dtype
 from undertow._src.types.layouts import layout, memory_format
-from undertow.modes import local, special
-from undertow.sites import warn
 from undertow.xp.device_memory import Watch
 
 Public = Callable[..., Any]

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from undertow.modes import ContextDecorator, special
+from undertow._src.base.modes import ContextDecorator, special
 from undertow.xp.device_memory import Stops, Watch
 
 __all__ = [

@@ -12,12 +12,12 @@ import numpy as np
 
 from undertow import asking
 from undertow._core import InferenceStorage, TensorCore, wrap
+from undertow._src.base.errors import cannot_allocate
+from undertow._src.base.modes import local, special
 from undertow._src.types.devices import _defaults, cpu, device
 from undertow._src.types.dtypes import DTYPE_OF, as_dtype, dtype, get_default_dtype
 from undertow._src.types.layouts import CHANNELS_LAST, axes_of, layout, memory_format, strided
 from undertow.autograd.outputs import bump
-from undertow.errors import cannot_allocate
-from undertow.modes import local, special
 from undertow.ops.arguments import as_ints, binding_error, is_listed_int, must_be
 from undertow.storage import Array, with_strides
 from undertow.tensor_convert import check_device, device_named

@@ -1,6 +1,6 @@
 """`torch.functional`: functions that PyTorch writes in Python, by the module that it keeps them in."""
 
-from undertow.lazy import lazy_names
+from undertow._src.base.lazy import lazy_names
 from undertow.ops.einsum import einsum as einsum
 from undertow.ops.join import block_diag as block_diag
 from undertow.ops.join import cartesian_prod as cartesian_prod

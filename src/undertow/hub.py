@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import urlparse
 
-from undertow.lazy import lazy_names
+from undertow._src.base.lazy import lazy_names
 from undertow.serialization import load as load_file
 from undertow.serialization.atomic import replacing
 

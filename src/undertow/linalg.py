@@ -1,7 +1,7 @@
 """`torch.linalg`: linear algebra on matrices and stacks of them."""
 
-from undertow.errors import _LinAlgError as LinAlgError
-from undertow.lazy import lazy_names
+from undertow._src.base.errors import _LinAlgError as LinAlgError
+from undertow._src.base.lazy import lazy_names
 from undertow.ops.decompositions import linalg_eig as eig
 from undertow.ops.decompositions import linalg_eigh as eigh
 from undertow.ops.decompositions import linalg_eigvals as eigvals

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow import asking, tree
+from undertow import asking
 from undertow._core import TensorCore, ndarray
+from undertow._src.base import tree
+from undertow._src.base.modes import is_grad_enabled
 from undertow._src.types.devices import meta
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._tensor import Tensor
 from undertow.factory_arguments import without_values
-from undertow.modes import is_grad_enabled
 from undertow.nn.parameter import Parameter
 from undertow.storage import UntypedStorage, root_of
 from undertow.tensor_convert import _parse_to, converted, device_named

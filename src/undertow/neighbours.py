@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from undertow.lazy import present
+from undertow._src.base.lazy import present
 
 EVERYWHERE = {"torch": "undertow", "Tensor": "undertow:Tensor"}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow import tree
 from undertow._core import TensorCore
-from undertow.modes import no_grad
+from undertow._src.base import tree
+from undertow._src.base.modes import no_grad
 from undertow.operators import Operator, registered
 
 __all__ = ["OpCheckError", "opcheck"]

@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.base.modes import is_grad_enabled, special
+from undertow._src.base.sites import warn
+from undertow._src.base.tree import leaves
 from undertow.autograd.function import Function
 from undertow.autograd.outputs import bump
-from undertow.modes import is_grad_enabled, special
-from undertow.sites import warn
-from undertow.tree import leaves
 
 _PARAMETER = re.compile(
     r"(?P<type>\w+(?:\([^)]*\)|!)?(?:\?|\[\d*\])*)\s+(?P<name>\w+)(?:\s*=\s*(?P<default>.+))?$", re.DOTALL

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from undertow._core import TensorCore, tensor_class
+from undertow._src.base.modes import local, special
 from undertow.asking import (
     Public,
     ask,
@@ -28,7 +29,6 @@ from undertow.asking import (
     wanted,
 )  # fmt: skip
 from undertow.asking import resolve_name as resolve_name
-from undertow.modes import local, special
 
 __all__ = [
     "get_ignored_functions", "get_overridable_functions", "get_testing_overrides", "handle_torch_function",

@@ -23,7 +23,8 @@ from types import FrameType, ModuleType
 from typing import Any, Self
 
 from undertow import lacking, neighbours, torch_version, version
-from undertow.lazy import WholeModule, present
+from undertow._src.base.lazy import WholeModule, present
+from undertow._src.base.ownership import module_name
 
 # A package named torch that only calls pretend_torch: processes that are started anew, not forked, find it on sys.path.
 STAND_IN = str(Path(__file__).parent / "stand_in")
@@ -113,6 +114,7 @@ class _AnsweringLoader(Loader):
 
 
 def _let_answer(name: str, module: ModuleType) -> None:
+    _say_homes(module)
     if not _is_of_torch(name):
         return
     sys.modules[torch_name(name)] = module
@@ -121,10 +123,9 @@ def _let_answer(name: str, module: ModuleType) -> None:
         if type(module) is ModuleType and "__getattr__" in here:
             module.__class__ = WholeModule
         here["__getattr__"] = _NameInFull(module, torch_name(name))
-        _say_home(module, name, torch_name(name))
 
 
-def _stop_answering(name: str, module: ModuleType) -> None:
+def _stop_answering(module: ModuleType) -> None:
     here = present(module)
     answer = here.get("__getattr__")
     if type(answer) is _NameInFull:
@@ -133,14 +134,14 @@ def _stop_answering(name: str, module: ModuleType) -> None:
             here["__getattr__"] = answer.before
         if type(module) is WholeModule:
             module.__class__ = ModuleType  # type: ignore[assignment]
-        _say_home(module, torch_name(name), name)
 
 
-def _say_home(module: ModuleType, before: str, now: str) -> None:
-    """Classes print, and are pickled, with the module that a program for PyTorch expects."""
+def _say_homes(module: ModuleType) -> None:
+    """Have classes print, and be pickled, with the module of torch's that a program expects; undertow's own keep theirs."""
     for value in present(module).values():
-        if isinstance(value, type) and value.__module__ == before:
-            value.__module__ = now
+        if isinstance(value, type) and _is("undertow", home := module_name(value)) and _is_of_torch(home):
+            _state.homes.append((value, home))
+            value.__module__ = torch_name(home)
 
 
 # --- imports
@@ -220,6 +221,7 @@ class _State:
         self.finder = _Finder()
         self.real: dict[str, ModuleType] = {}
         self.versions: tuple[Any, ...] = ()
+        self.homes: list[tuple[type, str]] = []  # classes, and where they say that they live when nobody pretends
 
     def start(self) -> None:
         self.users += 1
@@ -251,8 +253,11 @@ class _State:
                 parent, _, last = name.rpartition(".")
                 if own_name(parent) in sys.modules:
                     present(sys.modules[own_name(parent)]).pop(last, None)
-        for name, module in _modules("undertow").items():
-            _stop_answering(name, module)
+        for module in _modules("undertow").values():
+            _stop_answering(module)
+        for kind, home in self.homes:
+            kind.__module__ = home
+        self.homes = []
         package: Any = sys.modules["undertow"]
         package.__version__, version.__version__ = self.versions
         package.__name__ = "undertow"

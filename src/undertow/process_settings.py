@@ -6,9 +6,9 @@ import importlib
 import os
 from typing import Any
 
+from undertow._src.base.modes import Deterministic
+from undertow._src.base.sites import Once
 from undertow._src.types.devices import device as Device
-from undertow.modes import Deterministic
-from undertow.sites import Once
 from undertow.xp.precision import Precision
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.base.lazy import lazy_names
 from undertow.autograd.apply import unary
-from undertow.lazy import lazy_names
 from undertow.ops.activation import functional_log_softmax as _log_softmax
 from undertow.ops.activation import softmax as softmax
 from undertow.ops.arguments import invalid_combination

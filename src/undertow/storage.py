@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.base.lazy import lazy_names
+from undertow._src.base.modes import Deterministic
 from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
-from undertow.lazy import lazy_names
-from undertow.modes import Deterministic
 
 Array = np.ndarray[Any, Any]
 

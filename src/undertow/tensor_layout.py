@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._core import InferenceStorage, TensorCore, ndarray
+from undertow._src.base.sites import warn
 from undertow._src.types.devices import cpu, meta
 from undertow._src.types.devices import device as Device
 from undertow._src.types.dtypes import DTYPE_OF, SCALAR_DTYPE
@@ -17,7 +18,6 @@ from undertow._src.types.sizes import Size, size_of
 from undertow.mirrors import origin
 from undertow.ops.arguments import as_int, check_tensor, must_be, wrap_real_dim
 from undertow.ops.public import public
-from undertow.sites import warn
 from undertow.storage import UntypedStorage, address, is_foreign, offset_of, root_of, with_strides
 from undertow.xp.device_array import DeviceArray, in_memory, lying
 from undertow.xp.device_memory import Watch

@@ -9,12 +9,12 @@ import numpy as np
 
 from undertow import dlpack, mirrors, printing
 from undertow._core import TensorCore, tensor_class, wrap
+from undertow._src.base.modes import is_grad_enabled, local, special
+from undertow._src.base.sites import warn_once
 from undertow._src.types.devices import cpu
 from undertow._src.types.dtypes import DTYPE_OF, float8_e5m2
 from undertow.autograd.writes import write
-from undertow.modes import is_grad_enabled, local, special
 from undertow.ops.public import public
-from undertow.sites import warn_once
 from undertow.storage import adopt
 from undertow.tensor_layout import host_memory
 from undertow.xp.device_array import DeviceArray

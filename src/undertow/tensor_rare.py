@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from undertow._core import TensorCore, wrap
+from undertow._src.base.sites import warn
 from undertow.autograd.apply import apply
 from undertow.autograd.views import steps_of
 from undertow.ops.arguments import check_tensor, spread_ints
@@ -17,7 +18,6 @@ from undertow.ops.reduce import all as all_of
 from undertow.ops.reduce import any as any_of
 from undertow.rules import shape as rules
 from undertow.rules.rule import twin
-from undertow.sites import warn
 from undertow.tensor_python import replace_elements
 from undertow.typed_storage import class_of_old
 

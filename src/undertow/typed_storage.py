@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.base.sites import warn
+from undertow._src.base.torch_named import TorchNamed, pickled_class
 from undertow._src.types import dtypes
 from undertow._src.types.devices import cpu, device
-from undertow.sites import warn
 from undertow.storage import Array, UntypedStorage, flat_memory
-from undertow.torch_named import TorchNamed, pickled_class
 
 _warned: list[bool] = []
 

@@ -155,7 +155,7 @@ def test_it_is_the_leafs_own_affair() -> None:
 
 
 def test_passes_are_quick_again_when_the_leaf_is_gone() -> None:
-    from undertow.modes import special
+    from undertow._src.base.modes import special
 
     before = special.active
     x = leaf(undertow, "float16")

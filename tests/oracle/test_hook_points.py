@@ -17,8 +17,8 @@ import pytest
 
 import undertow
 from tests.oracle.harness import agree, outcome
+from undertow._src.base.hooks import POINTS, Point
 from undertow.autograd.node import Node
-from undertow.hooks import POINTS, Point
 
 BEYOND_PYTORCH = {"module.parameters_ready"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import undertow as torch
-from undertow.modes import special
+from undertow._src.base.modes import special
 from undertow.why.watch.engine import carried_peak
 from undertow.why.watch.watcher import Watcher
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import undertow as torch
-from undertow.hooks import CountedHooks
+from undertow._src.base.hooks import CountedHooks
 
 
 def times(factor: float) -> Callable[..., Any]:

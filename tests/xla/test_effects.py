@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import undertow as torch
 from tests.xla import hook_collection as zoo
 from tests.xla.random_programs import Outcome
-from undertow.lazy import LateMethod
+from undertow._src.base.lazy import LateMethod
 from undertow.ops.sort import SortMethods
 from undertow.xla.effects import Effects, Exactly, analyse, analyse_module, kind_of, state, trust
 from undertow.xla.effects.objects import in_class

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch as real_torch
 
 import undertow
-from undertow import ownership
+from undertow._src.base import ownership
 from undertow.why.objects import package_of
 from undertow.xla.effects import trust
 

@@ -14,8 +14,8 @@ import numpy as np
 import undertow
 from tests.oracle import test_functions as functions
 from tests.oracle.sampling import Sample
+from undertow._src.base.modes import special
 from undertow.autograd import operands
-from undertow.modes import special
 from undertow.rules.rule import Rule, Spec
 from undertow.xp import numpy as numpy_xp
 from undertow.xp.quiet import quietly

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from undertow._core import TensorCore as TensorBase
+from undertow._src.base.errors import _LinAlgError as _LinAlgError
+from undertow._src.base.lazy import lazy_names
+from undertow._src.base.modes import is_grad_enabled as is_grad_enabled
+from undertow._src.base.modes import local, set_grad_enabled
 from undertow._src.random.generators import Generator as Generator
 from undertow._src.types.devices import device as device
 from undertow._src.types.devices import get_default_device
@@ -15,10 +19,6 @@ from undertow.asking import DisableTorchFunction as DisableTorchFunction
 from undertow.asking import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from undertow.asking import disabled as _disabled_torch_function_impl
 from undertow.asking import dispatch_disabled as _disabled_torch_dispatch_impl
-from undertow.errors import _LinAlgError as _LinAlgError
-from undertow.lazy import lazy_names
-from undertow.modes import is_grad_enabled as is_grad_enabled
-from undertow.modes import local, set_grad_enabled
 from undertow.overrides import has_torch_function as _has_torch_function
 from undertow.overrides import has_torch_function_unary as _has_torch_function_unary
 from undertow.overrides import has_torch_function_variadic as _has_torch_function_variadic

@@ -10,6 +10,7 @@ from undertow._C._engine import _get_creation_meta as _get_creation_meta
 from undertow._C._engine import _get_sequence_nr as _get_sequence_nr
 from undertow._C._engine import _set_creation_meta as _set_creation_meta
 from undertow._C._engine import _top_saved_tensors_default_hooks as _top_saved_tensors_default_hooks
+from undertow._src.base.modes import local
 from undertow.autograd.graph import saved_tensors_hooks
 from undertow.autograd.profiler import _recording
 from undertow.autograd.profiler import _supported_activities as _supported_activities
@@ -18,7 +19,6 @@ from undertow.autograd.profiler import kineto_available as kineto_available
 from undertow.autograd.profiler_kinds import ActiveProfilerType
 from undertow.autograd.profiler_kinds import DeviceType as DeviceType
 from undertow.autograd.saved import SavedTensor as SavedTensor
-from undertow.modes import local
 
 __all__ = [
     "DeviceType", "SavedTensor", "_pop_saved_tensors_default_hooks", "_profiler_enabled", "_profiler_type",

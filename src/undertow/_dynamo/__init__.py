@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._dynamo import config as config
+from undertow._src.base.lazy import lazy_names
 from undertow.compiler import allow_in_graph as allow_in_graph
 from undertow.compiler import assume_constant_result as assume_constant_result
 from undertow.compiler import disable as disable
 from undertow.compiler import is_compiling as is_compiling
 from undertow.compiler import reset as reset
 from undertow.compiler import set_stance as set_stance
-from undertow.lazy import lazy_names
 from undertow.nn.modules.module import Module
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any
 
 from undertow import func
 from undertow._functorch import make_functional as _make
-from undertow.sites import warn
+from undertow._src.base.sites import warn
 
 
 def get_warning(api: str, new_api: str | None = None, replace_newlines: bool = False) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from undertow.modes import special
+from undertow._src.base.modes import special
 
 _LOGS = {
     "dynamo": ["torch._dynamo"], "aot": ["torch._functorch.aot_autograd", "torch._functorch._aot_autograd"],

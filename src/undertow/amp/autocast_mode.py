@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._src.base.sites import warn
 from undertow._src.types import dtypes
 from undertow.amp.casting import (
     autocast_decrement_nesting,
@@ -22,7 +23,6 @@ from undertow.amp.casting import (
     set_autocast_dtype,
     set_autocast_enabled,
 )
-from undertow.sites import warn
 from undertow.tensor_convert import converted
 from undertow.xp.device_placement import gpus
 

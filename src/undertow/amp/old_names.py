@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from undertow._src.base.sites import warn
 from undertow.amp import casting
-from undertow.sites import warn
 
 _said: set[str] = set()  # each is called deprecated once
 

@@ -2,6 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from undertow._src.base.lazy import lazy_names
+from undertow._src.base.modes import enable_grad as enable_grad
+from undertow._src.base.modes import inference_mode as inference_mode
+from undertow._src.base.modes import no_grad as no_grad
+from undertow._src.base.modes import set_grad_enabled as set_grad_enabled
 from undertow.autograd import graph as graph
 from undertow.autograd import own_references as _own_references
 from undertow.autograd.anomaly_mode import detect_anomaly as detect_anomaly
@@ -12,11 +17,6 @@ from undertow.autograd.function import Function as Function
 from undertow.autograd.gradcheck import gradcheck as gradcheck
 from undertow.autograd.gradcheck import gradgradcheck as gradgradcheck
 from undertow.autograd.graph import unsafe_preserve_version_counter as _unsafe_preserve_version_counter  # noqa: F401
-from undertow.lazy import lazy_names
-from undertow.modes import enable_grad as enable_grad
-from undertow.modes import inference_mode as inference_mode
-from undertow.modes import no_grad as no_grad
-from undertow.modes import set_grad_enabled as set_grad_enabled
 
 _own_references.find_out()
 

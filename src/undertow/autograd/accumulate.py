@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, ndarray, wrap
+from undertow._src.base.modes import local, special
 from undertow.autograd import firing
 from undertow.autograd.apply import apply
 from undertow.autograd.node import AccumulateGrad
 from undertow.autograd.outputs import bump, refuse_overlap
 from undertow.autograd.writes import check_writable
-from undertow.modes import local, special
 from undertow.ops.arguments import broadcast_two
 from undertow.rules.rule import op
 from undertow.storage import is_dense

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._src.base.modes import special
+from undertow._src.base.sites import format_stack, warn
 from undertow.autograd.node import Node
-from undertow.modes import special
-from undertow.sites import format_stack, warn
 from undertow.xp.device_array import values_known
 from undertow.xp.device_memory import NeedsValue
 

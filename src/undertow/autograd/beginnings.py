@@ -12,12 +12,12 @@ from typing import Any
 
 from undertow import creation
 from undertow._core import TensorCore
+from undertow._src.base.modes import local
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.sizes import size_of
 from undertow.autograd.differentiate import GradientEdge, as_edges, backward, grad
 from undertow.autograd.metadata import output_specs
 from undertow.autograd.node import Node
-from undertow.modes import local
 from undertow.utils._dtype_abbrs import dtype_abbrs
 
 log = logging.getLogger("torch.autograd.graph")

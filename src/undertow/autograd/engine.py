@@ -19,15 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from undertow import hooks
 from undertow._core import NOT_ARRAYS, TensorCore, ndarray, tensor_class, wrap
+from undertow._src.base import hooks
+from undertow._src.base.modes import local, special
+from undertow._src.base.sites import user_site
 from undertow.autograd import anomaly_mode as anomaly
 from undertow.autograd import firing
 from undertow.autograd.accumulate import accumulate, added, brought_to
 from undertow.autograd.node import AccumulateGrad, Edge, Node, bind_node_caller
 from undertow.autograd.saved import Freed
-from undertow.modes import local, special
-from undertow.sites import user_site
 from undertow.xp import numpy as numpy_xp
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch

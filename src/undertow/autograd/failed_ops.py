@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.base.modes import local, special
 from undertow.autograd.saved import Packed
-from undertow.modes import local, special
 
 # By function: which of its variables are saved, in order; behind a colon those whose gradients read it, if not itself.
 SAVES = {

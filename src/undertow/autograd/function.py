@@ -13,15 +13,15 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.base.lazy import lazy_names
+from undertow._src.base.modes import local, no_grad, special
+from undertow._src.base.sites import warn
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.function_node import FunctionCtx as FunctionCtx
 from undertow.autograd.function_node import FunctionNode
 from undertow.autograd.function_outputs import save, spec_of, wrap_outputs
 from undertow.autograd.node import Node, edge_of, note_origin
 from undertow.autograd.views import refresh_view
-from undertow.lazy import lazy_names
-from undertow.modes import local, no_grad, special
-from undertow.sites import warn
 
 # PyTorch's names
 BackwardCFunction = FunctionNode

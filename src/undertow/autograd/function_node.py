@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.base.errors import freed_graph
+from undertow._src.base.modes import local
+from undertow._src.base.sites import warn
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.differentiate import grad
 from undertow.autograd.node import Edge, Node, wanted_spec
 from undertow.autograd.rule_node import fit
 from undertow.autograd.saved import Freed, SavedTensor
-from undertow.errors import freed_graph
-from undertow.modes import local
 from undertow.rules.rule import Spec
-from undertow.sites import warn
 
 
 class FunctionCtx:

@@ -11,10 +11,10 @@ from typing import Any
 
 from undertow import creation
 from undertow._core import TensorCore
+from undertow._src.base.lazy import lazy_names
+from undertow._src.base.modes import enable_grad
 from undertow.autograd.differentiate import grad
 from undertow.autograd.levels import Pushed, PushLevel, input_edge
-from undertow.lazy import lazy_names
-from undertow.modes import enable_grad
 from undertow.ops.join import stack
 
 Tensors = tuple[Any, ...]

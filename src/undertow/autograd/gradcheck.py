@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from undertow.lazy import late_function, lazy_names
+from undertow._src.base.lazy import late_function, lazy_names
 
 
 class GradcheckError(RuntimeError):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import wrap
+from undertow._src.base.sites import warn
 from undertow._src.random.generators import Generator
 from undertow.autograd.differentiate import grad
 from undertow.autograd.gradcheck import GradcheckError
@@ -33,7 +34,6 @@ from undertow.autograd.jacobians import (
     stepped_jacobian,
 )
 from undertow.random import rand
-from undertow.sites import warn
 
 FAILED_NONDET_MSG = """
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import wrap
+from undertow._src.base.sites import warn
 from undertow._src.random.generators import Generator
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.differentiate import grad
@@ -14,7 +15,6 @@ from undertow.autograd.gradcheck import GradcheckError
 from undertow.autograd.jacobians import Function, pushed_forward
 from undertow.autograd.node import Node, edge_of
 from undertow.random import randn
-from undertow.sites import warn
 
 FAILED_BATCHED_GRAD_MSG = """
 gradcheck or gradgradcheck failed while testing batched gradient computation.

@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from undertow import hooks
 from undertow._core import TensorCore
+from undertow._src.base import hooks
+from undertow._src.base.lazy import lazy_names
+from undertow._src.base.modes import local
+from undertow._src.base.sites import user_site
 from undertow.autograd import writes
 from undertow.autograd.differentiate import GradientEdge as GradientEdge
 from undertow.autograd.differentiate import get_gradient_edge as get_gradient_edge
 from undertow.autograd.node import AccumulateGrad, edge_of
 from undertow.autograd.node import Node as Node
-from undertow.lazy import lazy_names
-from undertow.modes import local
-from undertow.sites import user_site
 
 RemovableHandle = hooks.RemovableHandle
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from undertow import asking, hooks
+from undertow import asking
 from undertow._core import GradDtype, InferenceStorage, TensorCore, tensor_class, wrap
+from undertow._src.base import hooks
+from undertow._src.base.modes import local, special
+from undertow._src.base.sites import warn
 from undertow._src.types import dtypes
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd import differentiate
 from undertow.autograd.metadata import note_output
 from undertow.autograd.node import Node, keep_gradient, tensor_hooks_of
 from undertow.autograd.views import asks_through_base, refresh_view
-from undertow.modes import local, special
 from undertow.ops.arguments import must_be
-from undertow.sites import warn
 from undertow.xp.device_memory import Watch
 
 

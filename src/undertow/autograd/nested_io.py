@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.base.hooks import Hook, RemovableHandle
 from undertow.autograd.function import Function
-from undertow.hooks import Hook, RemovableHandle
 
 Condition = Callable[[Any], bool]
 

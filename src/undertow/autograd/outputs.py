@@ -9,12 +9,12 @@ import numpy as np
 
 from undertow import mirrors
 from undertow._core import InferenceStorage, TensorCore, wrap
+from undertow._src.base.lazy import late_function
+from undertow._src.base.modes import local, special
+from undertow._src.base.sites import user_stack, warn
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.node import Node, edge_of
-from undertow.lazy import late_function
-from undertow.modes import local, special
 from undertow.ops.arguments import type_name
-from undertow.sites import user_stack, warn
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch
 from undertow.xp.device_placement import empty_beside

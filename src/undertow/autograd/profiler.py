@@ -18,6 +18,8 @@ from time import perf_counter_ns as perf_counter_ns
 from typing import Any, Self
 
 from undertow._core import TensorCore
+from undertow._src.base.modes import special
+from undertow._src.base.sites import warn as warn
 from undertow.autograd.node import Node
 from undertow.autograd.profiler_kinds import MEMORY_EVENT_NAME as MEMORY_EVENT_NAME
 from undertow.autograd.profiler_kinds import OUT_OF_MEMORY_EVENT_NAME as OUT_OF_MEMORY_EVENT_NAME
@@ -38,9 +40,7 @@ from undertow.autograd.profiler_util import _filter_name as _filter_name
 from undertow.autograd.profiler_util import _filter_stack_entry as _filter_stack_entry
 from undertow.autograd.profiler_util import _rewrite_name as _rewrite_name
 from undertow.futures import Future as Future
-from undertow.modes import special
 from undertow.overrides import TorchFunctionMode
-from undertow.sites import warn as warn
 
 __all__ = [
     "EnforceUnique", "KinetoStepTracker", "emit_itt", "emit_nvtx", "load_nvprof", "parse_nvprof_trace", "profile",

@@ -12,14 +12,14 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from undertow import errors, hooks
 from undertow._core import Storage, TensorCore, wrap
+from undertow._src.base import errors, hooks
+from undertow._src.base.modes import local, special
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.modes import local, special
 
 if TYPE_CHECKING:
+    from undertow._src.base.sites import Site
     from undertow.autograd.node import Node
-    from undertow.sites import Site
 
 
 # Nodes of tensors that have become plain ones with the end of a forward-mode level, and may be used as such.

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from undertow.lazy import lazy_names
+from undertow._src.base.lazy import lazy_names
 
 _PARTS = (
     "cpu", "cuda", "cudnn", "cusparselt", "kleidiai", "mha", "mkl", "mkldnn", "mps", "nnpack", "openmp", "opt_einsum",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from undertow.lazy import lazy_names
+from undertow._src.base.lazy import lazy_names
 
 __getattr__, __dir__ = lazy_names(__name__, {"amp": "undertow.cpu.amp"})
 

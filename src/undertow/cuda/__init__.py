@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.base.errors import OutOfMemoryError as OutOfMemoryError
+from undertow._src.base.lazy import lazy_names
+from undertow._src.base.torch_named import TorchNamed as _TorchNamed
 from undertow._src.types.devices import device as _Device
 from undertow.cuda._absent import refuse as _refuse
 from undertow.cuda.graphs import CUDAGraph as CUDAGraph
@@ -42,15 +45,12 @@ from undertow.cuda.random import (  # noqa: F401
 from undertow.cuda.streams import Event as Event
 from undertow.cuda.streams import ExternalStream as ExternalStream
 from undertow.cuda.streams import Stream as Stream
-from undertow.errors import OutOfMemoryError as OutOfMemoryError
-from undertow.lazy import lazy_names
-from undertow.torch_named import TorchNamed as _TorchNamed
 from undertow.xp.device_placement import gpus
 
 _PARTS = ("_utils", "amp", "comm", "nccl", "nvtx", "profiler")
 __getattr__, __dir__ = lazy_names(
     __name__,
-    {name: f"undertow.cuda.{name}" for name in _PARTS} | {"AcceleratorError": "undertow.errors"},
+    {name: f"undertow.cuda.{name}" for name in _PARTS} | {"AcceleratorError": "undertow._src.base.errors"},
 )
 
 default_generators: tuple[Any, ...] = ()

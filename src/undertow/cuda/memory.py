@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
+from undertow._src.base.sites import warn
 from undertow.cuda._absent import refuse
-from undertow.sites import warn
 
 
 def empty_cache() -> None:

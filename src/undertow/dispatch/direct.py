@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from undertow import tree
 from undertow._core import TensorCore
+from undertow._src.base import tree
 from undertow._src.types.devices import _defaults
 from undertow._src.types.devices import device as Device
 from undertow.dispatch import offering

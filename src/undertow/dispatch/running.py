@@ -9,6 +9,8 @@ import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, wrap
 from undertow._ops import namespace
+from undertow._src.base.modes import local, special
+from undertow._src.base.tree import leaves
 from undertow.autograd.apply import settle
 from undertow.autograd.operands import compute, operands
 from undertow.autograd.outputs import bump
@@ -23,10 +25,8 @@ from undertow.dispatch.composites import COMPOSITES, noise
 from undertow.dispatch.direct import direct_call, lifted
 from undertow.dispatch.offering import CLASSES, anybody, aten, nobody_asked, note_class, offer
 from undertow.dispatch.offering import run as run_operator
-from undertow.modes import local, special
 from undertow.operators import Operator
 from undertow.rules.rule import Rule
-from undertow.tree import leaves
 from undertow.xp.quiet import quietly
 
 Statics = dict[str, Any]

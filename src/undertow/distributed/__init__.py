@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, NoReturn
 
-from undertow.lazy import lazy_names
+from undertow._src.base.lazy import lazy_names
 
 __all__ = [
     "ProcessGroup", "ReduceOp", "all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce", "all_to_all",

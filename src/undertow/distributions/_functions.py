@@ -1,5 +1,7 @@
 """The functions that distributions are written with, under PyTorch's names."""
 
+from undertow._src.base.modes import enable_grad as enable_grad
+from undertow._src.base.modes import no_grad as no_grad
 from undertow._src.types.dtypes import finfo as finfo
 from undertow._src.types.dtypes import get_default_dtype as get_default_dtype
 from undertow.creation import empty as empty
@@ -12,8 +14,6 @@ from undertow.creation import zeros as zeros
 from undertow.creation import zeros_like as zeros_like
 from undertow.from_data import as_tensor as as_tensor
 from undertow.from_data import tensor as tensor
-from undertow.modes import enable_grad as enable_grad
-from undertow.modes import no_grad as no_grad
 from undertow.ops.activation import softmax as softmax
 from undertow.ops.activation import softplus as softplus
 from undertow.ops.arrange import tril_indices as tril_indices

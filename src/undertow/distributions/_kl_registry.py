@@ -8,8 +8,8 @@ from functools import total_ordering
 from math import inf
 from typing import Any
 
+from undertow._src.base.sites import warn
 from undertow.distributions.distribution import Distribution
-from undertow.sites import warn
 
 _KL_REGISTRY: dict[tuple[Any, Any], Callable[[Any, Any], Any]] = {}
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.base.sites import warn
 from undertow._src.types.sizes import Size
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.utils import lazy_property
-from undertow.sites import warn
 from undertow.xp.device_array import values_known
 
 __all__ = ["Distribution"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from undertow._src.base.sites import warn
 from undertow._src.types.sizes import Size
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
@@ -14,7 +15,6 @@ from undertow.distributions.multivariate_normal import ByCovariance, _precision_
 from undertow.distributions.utils import is_number
 from undertow.ops.stretch import broadcast_shapes
 from undertow.ops.triangular import cholesky_solve
-from undertow.sites import warn
 
 __all__ = ["Wishart"]
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from undertow.lazy import homes_of, lazy_names
+from undertow._src.base.lazy import homes_of, lazy_names
 
 if TYPE_CHECKING:
     from undertow.func._derivatives import grad as grad

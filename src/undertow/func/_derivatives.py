@@ -13,9 +13,9 @@ from typing import Any
 
 from undertow import creation
 from undertow._core import TensorCore, wrap
+from undertow._src.base.modes import inference_mode, local
 from undertow.autograd.levels import Level, Pushed, PushLevel, input_edge, pull, requires_grad
 from undertow.func._vmapping import from_whole, open_levels, to_whole
-from undertow.modes import inference_mode, local
 from undertow.ops.join import stack
 from undertow.utils import _pytree as pytree
 

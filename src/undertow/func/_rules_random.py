@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.base.modes import local
 from undertow.creation import ones
 from undertow.func._batched import stacked
 from undertow.func._vmapping import MappedLevel, open_levels, to_whole
-from undertow.modes import local
 from undertow.utils import _pytree as pytree
 
 # By where the sizes of the result stand among the arguments.

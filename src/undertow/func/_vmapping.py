@@ -8,8 +8,8 @@ from typing import Any
 
 from undertow import overrides
 from undertow._core import TensorCore
+from undertow._src.base.modes import local
 from undertow.autograd.levels import order_of_levels
-from undertow.modes import local
 from undertow.utils import _pytree as pytree
 
 

@@ -12,6 +12,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from undertow._core import tensor_class
+from undertow._src.base.sites import PACKAGE
 from undertow.demands import _assert
 from undertow.fx.graph import Graph
 from undertow.fx.graph_module import GraphModule
@@ -20,7 +21,6 @@ from undertow.fx.proxy import ParameterProxy, Proxy, TracerBase, _proxies
 from undertow.nn.modules.container import Sequential
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter
-from undertow.sites import PACKAGE
 
 __all__ = ["Tracer", "symbolic_trace", "wrap"]
 

@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.base.sites import warn
 from undertow.ops.activation import usual_dim
 from undertow.ops.matmul import linear
 from undertow.ops.multi_head import _check_shapes as _mha_shape_check  # noqa: F401
 from undertow.ops.parts import chunk, split
-from undertow.sites import warn
 
 
 def _in_projection_packed(q: Any, k: Any, v: Any, w: Any, b: Any = None) -> tuple[Any, ...]:

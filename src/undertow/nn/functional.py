@@ -2,7 +2,7 @@
 
 # ruff: noqa: F401, I001
 
-from undertow.lazy import lazy_names
+from undertow._src.base.lazy import lazy_names
 from undertow.ops.activation import (
     celu as celu,
     celu_ as celu_,

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow import asking
+from undertow._src.base.modes import no_grad, special
+from undertow._src.base.sites import user_site, warn
 from undertow.creation import empty_like
 from undertow.creation import eye as _eye
-from undertow.modes import no_grad, special
 from undertow.ops.compare import where
 from undertow.ops.decompositions import linalg_qr as qr
 from undertow.random import randperm
-from undertow.sites import user_site, warn
 from undertow.xp.device_memory import NeedsValue, Watch
 
 __all__ = [

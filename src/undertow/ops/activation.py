@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.base.sites import warn
 from undertow._src.types.dtypes import DTYPE_OF, INTEGRAL, as_dtype, finfo
 from undertow.autograd.apply import apply, unary
 from undertow.autograd.writes import apply_in_place
@@ -19,7 +20,6 @@ from undertow.ops.shape import reshape
 from undertow.rules import activation as rules
 from undertow.rules import convert
 from undertow.rules.rule import Rule
-from undertow.sites import warn
 
 SELU = {"alpha": 1.6732632423543772848170429916717, "scale": 1.0507009873554804934193349852946, "input_scale": 1}
 

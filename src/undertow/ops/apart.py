@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from undertow._core import InferenceStorage, wrap
+from undertow._src.base.modes import local
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
 from undertow.autograd.record import record
-from undertow.modes import local
 from undertow.ops.arguments import (
     as_int,
     as_ints,

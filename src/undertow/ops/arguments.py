@@ -9,11 +9,11 @@ from operator import index
 from typing import Any, NoReturn
 
 from undertow._core import TensorCore
+from undertow._src.base.modes import Deterministic, local
+from undertow._src.base.sites import warn
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.dtypes import dtype as Dtype
 from undertow._src.types.sizes import wrapped_dim
-from undertow.modes import Deterministic, local
-from undertow.sites import warn
 
 # The spellings of NumPy that PyTorch takes for its own.
 NUMPY_SPELLINGS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}

@@ -12,6 +12,7 @@ import numpy as np
 
 from undertow import asking
 from undertow._core import TensorCore
+from undertow._src.base.modes import special
 from undertow._src.types.dtypes import DTYPE_OF, INTEGRAL, complex128, float64
 from undertow.autograd.apply import (
     FAST_DTYPES,
@@ -26,7 +27,6 @@ from undertow.autograd.apply import (
 )
 from undertow.autograd.outputs import into
 from undertow.autograd.writes import apply_in_place, wrote_directly
-from undertow.modes import special
 from undertow.ops.arguments import NUMPY_SPELLINGS, as_element, check_tensor, invalid_combination, type_name
 from undertow.ops.numbers import (
     as_factor,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, ndarray, wrap
+from undertow._src.base.sites import warn_once
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING, INTEGRAL, bfloat16
 from undertow.autograd.apply import apply, binary, name_function, unary
 from undertow.autograd.outputs import into
@@ -15,7 +16,6 @@ from undertow.ops.numbers import as_number, is_number, lifted_dtype
 from undertow.ops.public import Function, finish, in_place, in_place_operator, operator, overloaded, public
 from undertow.rules import compare as rules
 from undertow.rules.rule import Rule
-from undertow.sites import warn_once
 from undertow.xp.quiet import quietly
 
 # --- comparisons

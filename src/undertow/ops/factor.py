@@ -10,10 +10,10 @@ import numpy as np
 
 from undertow import return_types
 from undertow._core import wrap
+from undertow._src.base.errors import _LinAlgError
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
-from undertow.errors import _LinAlgError
 from undertow.ops.arguments import as_int, broadcast_two, check_tensor
 from undertow.ops.arithmetic import div
 from undertow.ops.compare import where

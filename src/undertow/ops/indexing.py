@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, wrap
+from undertow._src.base.modes import local, special
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.sizes import wrapped_dim
 from undertow.autograd.apply import PLAIN, apply
@@ -21,7 +22,6 @@ from undertow.autograd.rule_node import node_class
 from undertow.autograd.saved import SavedInput
 from undertow.autograd.views import refresh_view, refuse_overlap_of
 from undertow.autograd.writes import guards
-from undertow.modes import local, special
 from undertow.ops.arguments import as_element, check_tensor, type_name
 from undertow.ops.keys import beside, check_indices, check_when_known, explain_index, listed, slicing
 from undertow.ops.parts import END

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from undertow._core import wrap
+from undertow._src.base.modes import local, special
+from undertow._src.base.sites import warn_once
 from undertow._src.types.dtypes import DTYPE_OF, get_default_dtype, promote
 from undertow.autograd.apply import apply
 from undertow.autograd.node import edge_of
 from undertow.autograd.outputs import into
 from undertow.autograd.rule_node import node_class
 from undertow.autograd.views import refresh_view
-from undertow.modes import local, special
 from undertow.ops.arguments import as_int, tensor_list, wrap_dim
 from undertow.ops.image_order import has_channels_last, ordered_like
 from undertow.ops.public import public
@@ -24,7 +25,6 @@ from undertow.ops.stretch import atleast_1d, atleast_2d, atleast_3d, expand_to
 from undertow.rules import arrange as rules
 from undertow.rules.index import index_select
 from undertow.rules.rule import Rule, Spec
-from undertow.sites import warn_once
 from undertow.xp.namespaces import namespace_of
 
 

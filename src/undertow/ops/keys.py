@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.base.modes import special
+from undertow._src.base.sites import warn
 from undertow._src.types.devices import cpu
 from undertow._src.types.sizes import wrapped_dim
-from undertow.modes import special
 from undertow.ops.arguments import type_name
 from undertow.ops.parts import END
 from undertow.ops.placement import moved
@@ -19,7 +20,6 @@ from undertow.ops.scatter import check_in_range
 from undertow.ops.stretch import unsqueeze
 from undertow.ops.views import view_of
 from undertow.rules import shape as rules
-from undertow.sites import warn
 from undertow.xp.device_memory import Watch
 from undertow.xp.numpy_shape import leading, slice_along
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._src.base.sites import warn
 from undertow._src.types.dtypes import DTYPE_OF, get_default_dtype
 from undertow.autograd.apply import apply
 from undertow.ops.activation import logsigmoid
@@ -22,7 +23,6 @@ from undertow.ops.stretch import broadcast_tensors
 from undertow.rules import loss as rules
 from undertow.rules import scalars
 from undertow.rules.refusals import refusal
-from undertow.sites import warn
 from undertow.xp.device_array import values_known
 
 NONE, MEAN, SUM = 0, 1, 2

@@ -7,6 +7,7 @@ from typing import Any
 
 from undertow import asking
 from undertow._core import TensorCore
+from undertow._src.base.sites import warn
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
@@ -22,7 +23,6 @@ from undertow.rules import arrange
 from undertow.rules import linalg as rules
 from undertow.rules import reduce as reduce_rules
 from undertow.rules import shape as shape_rules
-from undertow.sites import warn
 
 
 def kind_of(input: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import wrap
+from undertow._src.base.sites import warn
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.ops.activation import functional_softmax
 from undertow.ops.addmm import baddbmm
@@ -17,7 +18,6 @@ from undertow.ops.join import cat
 from undertow.ops.matmul import bmm, linear
 from undertow.ops.pad import pad
 from undertow.ops.public import public
-from undertow.sites import warn
 
 
 def _check_shapes(query: Any, key: Any, value: Any, padding: Any, mask: Any, heads: int) -> bool:

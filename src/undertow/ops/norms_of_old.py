@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.base.sites import warn_once
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import as_int, as_ints, check_tensor, is_int, wrap_dims
@@ -13,7 +14,6 @@ from undertow.ops.public import overloaded, public
 from undertow.ops.shape import transpose, view_to
 from undertow.rules import vector_norm as rules
 from undertow.rules.rule import twin
-from undertow.sites import warn_once
 
 _norm_of_all = twin(rules.norm, "NormBackward0")
 

@@ -6,13 +6,14 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from undertow import asking, tree
+from undertow import asking
 from undertow._core import TensorCore
+from undertow._src.base import tree
+from undertow._src.base.errors import out_of_memory
+from undertow._src.base.modes import local, special
 from undertow.autograd import apply as _apply
 from undertow.autograd.failed_ops import show_saved
 from undertow.autograd.writes import apply_in_place, check_writable, wrote_directly
-from undertow.errors import out_of_memory
-from undertow.modes import local, special
 from undertow.ops.arguments import NUMPY_SPELLINGS, as_method_error, binding_error, invalid_combination, must_be
 from undertow.rules.rule import Rule
 from undertow.xp.device_memory import Watch

@@ -7,10 +7,10 @@ from typing import Any
 
 from undertow import return_types
 from undertow._core import TensorCore
+from undertow._src.base.modes import local
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING, as_dtype
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
-from undertow.modes import local
 from undertow.ops.arguments import (
     as_bool,
     as_int,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.base.sites import warn_once
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
@@ -15,7 +16,6 @@ from undertow.ops.arguments import as_element, as_int, check_tensor, invalid_com
 from undertow.ops.public import overloaded, public
 from undertow.rules import index as rules
 from undertow.rules.rule import op
-from undertow.sites import warn_once
 from undertow.xp.device_array import checked, values_known
 
 _UNSIGNED = {8: np.uint64, 4: np.uint32}

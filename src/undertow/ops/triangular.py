@@ -9,17 +9,17 @@ from numpy.linalg import LinAlgError
 
 from undertow import return_types
 from undertow._core import wrap
+from undertow._src.base.errors import _LinAlgError
+from undertow._src.base.sites import warn_once
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
-from undertow.errors import _LinAlgError
 from undertow.ops.arguments import check_tensor, no_kernel
 from undertow.ops.decompositions import check_inexact, check_matrices, check_square, in_batch
 from undertow.ops.factor import check_same_dtype, check_system, infos
 from undertow.ops.named import into_all, run, run_named
 from undertow.ops.public import public
 from undertow.rules import factor as rules
-from undertow.sites import warn_once
 from undertow.xp.device_array import values_known
 from undertow.xp.numpy_linalg import (
     cholesky_as_far_as_it_goes,

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from undertow._core import TensorCore, wrap
+from undertow._src.base.modes import local
 from undertow._src.types.dtypes import dtype as Dtype
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into, refuse_recording, write_out
-from undertow.modes import local
 from undertow.ops import complex as complex_ops
 from undertow.ops import parts, shape, stretch
 from undertow.ops.apart import alias_of, apart

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from math import inf
 from typing import Any
 
+from undertow._src.base.sites import warn
 from undertow.optim._lr_base import EPOCH_DEPRECATION_WARNING, LRScheduler, check_optimizer, computes_with_numbers
 from undertow.optim._lr_options import put_value, values_of
 from undertow.optim.optimizer import Optimizer
-from undertow.sites import warn
 
 
 class SequentialLR(LRScheduler):

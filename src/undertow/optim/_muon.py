@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.base.modes import no_grad
 from undertow._src.types.dtypes import bfloat16
-from undertow.modes import no_grad
 from undertow.optim import _checks as check
 from undertow.optim._per_parameter import Group, PerParameter
 from undertow.optim._state import zeros_for

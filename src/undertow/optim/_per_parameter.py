@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.base.modes import enable_grad, set_grad_enabled
 from undertow.autograd.apply import settle
 from undertow.autograd.outputs import bump
 from undertow.autograd.writes import guards
-from undertow.modes import enable_grad, set_grad_enabled
 from undertow.optim._arithmetic import Blocks, Recorded, Rule, blocks_for, on_tensors
 from undertow.optim._checks import fused as check_fused
 from undertow.optim._helpers import CAPTURABLE, CAPTURABLE_FOREACH, _device_dtype_check_for_fused

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.modes import no_grad
+from undertow._src.base.modes import no_grad
 from undertow.optim import _checks as check
 from undertow.optim._arithmetic import Rule
 from undertow.optim._functions import functions_of

@@ -8,14 +8,14 @@ from collections.abc import Callable, Hashable, Iterable
 from copy import deepcopy
 from typing import Any, TypeAlias
 
-from undertow import hooks
 from undertow._core import TensorCore
+from undertow._src.base import hooks
+from undertow._src.base.hooks import RemovableHandle
+from undertow._src.base.modes import special
+from undertow._src.base.sites import warn
 from undertow._src.types.dtypes import float32
-from undertow.hooks import RemovableHandle
-from undertow.modes import special
 from undertow.optim import _helpers
 from undertow.optim._helpers import *  # noqa: F403  optimizers written for PyTorch import these from here
-from undertow.sites import warn
 
 ParamsT: TypeAlias = Iterable[Any]  # tensors, or (name, tensor) pairs, or dicts of a group's options
 StateDict: TypeAlias = dict[str, Any]

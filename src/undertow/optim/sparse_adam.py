@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.base.modes import enable_grad
 from undertow.autograd.outputs import bump
-from undertow.modes import enable_grad
 from undertow.optim import _checks as check
 from undertow.optim._state import zeros_for
 from undertow.optim.optimizer import Optimizer, ParamsT

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Any
 
+from undertow._src.base.modes import no_grad
 from undertow.from_data import tensor
-from undertow.modes import no_grad
 from undertow.nn.modules.batchnorm import _BatchNorm
 from undertow.nn.modules.module import Module
 from undertow.ops.compare import where

@@ -2,7 +2,7 @@
 
 import pickle as pickle
 
-from undertow.lazy import lazy_names
+from undertow._src.base.lazy import lazy_names
 from undertow.serialization.legacy import MAGIC_NUMBER as MAGIC_NUMBER
 from undertow.serialization.legacy import PROTOCOL_VERSION as PROTOCOL_VERSION
 from undertow.serialization.loading import get_unsafe_globals_in_checkpoint as get_unsafe_globals_in_checkpoint

@@ -9,6 +9,7 @@ import pickle
 import sys
 from typing import IO, Any
 
+from undertow._src.base.sites import warn
 from undertow.serialization import legacy
 from undertow.serialization.archive import ArchiveReader, map_file
 from undertow.serialization.limits import shown
@@ -19,7 +20,6 @@ from undertow.serialization.saving import FileLike
 from undertow.serialization.settings import LoadEndianness, settings
 from undertow.serialization.storages import StorageType, TypedStorage, check_pid
 from undertow.serialization.unpickling import Source
-from undertow.sites import warn
 from undertow.storage import UntypedStorage
 from undertow.utils.serialization import config
 

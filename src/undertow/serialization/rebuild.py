@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from undertow._core import Storage, TensorCore, tensor_class, wrap
+from undertow._src.base.hooks import warn_if_has_hooks
 from undertow._src.types import dtypes
 from undertow._src.types.layouts import layout as Layout
 from undertow._src.types.layouts import sparse_coo
-from undertow.hooks import warn_if_has_hooks
 from undertow.mirrors import origin, reflect, reflections
 from undertow.nn.parameter import Parameter
 from undertow.ops.complex import is_conj, is_neg

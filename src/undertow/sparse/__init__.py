@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.base.torch_named import pickled_class
 from undertow._src.types import dtypes
 from undertow.ops.public import public
 from undertow.sparse import derivatives as derivatives
 from undertow.sparse import functions
 from undertow.sparse.coo import SparseTensor, known_places, make, sparse_coo_tensor
-from undertow.torch_named import pickled_class
 
 __all__ = ["addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "softmax", "spdiags", "sum"]
 

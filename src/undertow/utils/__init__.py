@@ -1,6 +1,6 @@
 """Tools around training: checkpointing, DLPack, hooks, data."""
 
-from undertow.lazy import lazy_names
+from undertow._src.base.lazy import lazy_names
 from undertow.utils import checkpoint as checkpoint
 from undertow.utils import dlpack as dlpack
 from undertow.utils import hooks as hooks

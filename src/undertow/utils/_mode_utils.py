@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from undertow.modes import local
+from undertow._src.base.modes import local
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import undertow.dispatch.running  # noqa: F401  from here on operators are offered
 from undertow._core import TensorCore
-from undertow.modes import local, special
-from undertow.tree import leaves
+from undertow._src.base.modes import local, special
+from undertow._src.base.tree import leaves
 
 __all__ = [
     "BaseTorchDispatchMode", "TorchDispatchMode", "autograd_would_have_decomposed", "get_alias_info",

@@ -12,7 +12,7 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from undertow.lazy import lazy_names
+from undertow._src.base.lazy import lazy_names
 from undertow.utils._pytree_nodes import (
     CONSTANT_NODES as CONSTANT_NODES, SUPPORTED_NODES as SUPPORTED_NODES, ConstantNode as ConstantNode, Context as Context,
     GetAttrKey as GetAttrKey, IsLeaf as IsLeaf,

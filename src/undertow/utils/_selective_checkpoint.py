@@ -12,7 +12,7 @@ from typing import Any
 
 from undertow import _ops
 from undertow._core import TensorCore
-from undertow.tree import map_leaves
+from undertow._src.base.tree import map_leaves
 from undertow.utils._python_dispatch import TorchDispatchMode
 
 _aten: Any = _ops.namespace("aten")

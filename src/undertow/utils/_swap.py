@@ -7,8 +7,8 @@ import weakref
 from typing import Any
 
 from undertow._core import TensorCore, View, wrap
+from undertow._src.base.hooks import CountedHooks
 from undertow.autograd.saved import SavedValue
-from undertow.hooks import CountedHooks
 
 _PARTS = ("_array", "_edge", "_requires_grad", "_storage", "_view", "_meta")
 

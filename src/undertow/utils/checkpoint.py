@@ -17,13 +17,13 @@ import numpy as np
 
 from undertow import random
 from undertow._core import TensorCore, wrap
+from undertow._src.base.lazy import late_function, lazy_names
+from undertow._src.base.modes import enable_grad, local
+from undertow._src.base.sites import warn
 from undertow.amp.casting import autocast_as_it_was
 from undertow.autograd.differentiate import backward
 from undertow.autograd.function import Function
 from undertow.autograd.graph import all_saved_hooks
-from undertow.lazy import late_function, lazy_names
-from undertow.modes import enable_grad, local
-from undertow.sites import warn
 
 operator_log = late_function(__name__, "undertow.utils._checkpoint_debug", "OperatorLog")
 differing_runs = late_function(__name__, "undertow.utils._checkpoint_debug", "differing_runs")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from undertow.modes import Deterministic
+from undertow._src.base.modes import Deterministic
 
 
 class _Settings(ModuleType):

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from undertow import _ops
 from undertow._core import TensorCore
-from undertow.tree import map_leaves
+from undertow._src.base.tree import map_leaves
 from undertow.utils._python_dispatch import TorchDispatchMode
 from undertow.utils.module_tracker import ModuleTracker
 

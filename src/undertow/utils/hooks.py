@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from undertow.hooks import RemovableHandle as RemovableHandle
-from undertow.hooks import warn_if_has_hooks as warn_if_has_hooks
-from undertow.lazy import lazy_names
+from undertow._src.base.hooks import RemovableHandle as RemovableHandle
+from undertow._src.base.hooks import warn_if_has_hooks as warn_if_has_hooks
+from undertow._src.base.lazy import lazy_names
 
 __getattr__, __dir__ = lazy_names(__name__, {"BackwardHook": "undertow.nn.modules._backward_hook"})
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from undertow._core import TensorCore
+from undertow._src.base.modes import local
+from undertow._src.base.tree import leaves
 from undertow.autograd.engine import queue_callback
 from undertow.autograd.graph import register_multi_grad_hook
-from undertow.modes import local
 from undertow.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-from undertow.tree import leaves
 
 __all__ = ["ModuleTracker"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.modes import special
+from undertow._src.base.modes import special
 from undertow.why.hook_list import HookEntry, hooks, of_everything
 from undertow.why.objects import name_of, norm, packages, version_of
 from undertow.why.places import Place

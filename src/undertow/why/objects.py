@@ -9,7 +9,7 @@ from functools import cache
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
-from undertow.ownership import is_own_class, module_name
+from undertow._src.base.ownership import is_own_class, module_name
 from undertow.why.places import Place, Places
 
 

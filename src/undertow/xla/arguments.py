@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.base.modes import no_grad
 from undertow.autograd.apply import apply
 from undertow.autograd.node import edge_of
-from undertow.modes import no_grad
 from undertow.xla.arriving import Arriving
 from undertow.xla.errors import CompileError
 from undertow.xla.reach import Reached

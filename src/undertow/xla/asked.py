@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._src.base.sites import outside
 from undertow._src.types.dtypes import SCALAR_DTYPE
-from undertow.sites import outside
 from undertow.xla.numbers import Figure, Known, Real, Values, Whole
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch

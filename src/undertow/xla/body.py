@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._src.base.sites import PACKAGE, warn
 from undertow.nn.modules.module import Module
 from undertow.optim.lr_scheduler import ReduceLROnPlateau
 from undertow.optim.optimizer import Optimizer
-from undertow.sites import PACKAGE, warn
 from undertow.xla.cures import OTHERWISE, cure_of, is_elsewhere
 from undertow.xla.effects import (
     TOO_LARGE,

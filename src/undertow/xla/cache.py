@@ -15,7 +15,7 @@ from pathlib import Path
 import jax
 from jax import monitoring
 
-from undertow.sites import warn
+from undertow._src.base.sites import warn
 
 VARIABLE = "UNDERTOW_CACHE"  # a folder, or "off"
 SIZE_VARIABLE = "UNDERTOW_CACHE_MB"

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.base.modes import Deterministic, local
 from undertow._src.types.devices import get_default_device
 from undertow._src.types.dtypes import SCALAR_DTYPE
-from undertow.modes import Deterministic, local
 from undertow.xla.places import PLAIN, described
 from undertow.xla.records import Record
 from undertow.xla.settings import unusual_dtypes

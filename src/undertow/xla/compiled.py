@@ -12,11 +12,11 @@ from typing import Any
 
 from undertow._core import TensorCore
 from undertow._dynamo import config
+from undertow._src.base.modes import ThreadModes, local, special
+from undertow._src.base.sites import warn
 from undertow._src.types.devices import cpu
 from undertow._src.types.sizes import Size
 from undertow._tensor import Tensor
-from undertow.modes import ThreadModes, local, special
-from undertow.sites import warn
 from undertow.xla.arguments import hooks_on_node
 from undertow.xla.body import Body
 from undertow.xla.cache import keep_on_disk

@@ -11,8 +11,8 @@ import itertools
 from collections.abc import Container, Iterable
 from typing import Any
 
+from undertow._src.base.tree import map_leaves
 from undertow._src.types.sizes import Size
-from undertow.tree import map_leaves
 from undertow.xla.numbers import Figure, Uncountable
 from undertow.xla.places import Numbers, Place, held_at, place_at, put
 from undertow.xla.results import FIXED, figures_in, graph_is_left, hidden_in, nodes_behind, parts_of, tensors_in

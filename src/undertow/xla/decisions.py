@@ -19,7 +19,7 @@ import jax
 import numpy as np
 from jax.extend.core import Literal
 
-from undertow.sites import Site
+from undertow._src.base.sites import Site
 from undertow.xla.errors import CompileError
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Stops

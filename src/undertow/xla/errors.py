@@ -6,7 +6,7 @@ import os
 
 import jax
 
-from undertow.sites import PACKAGE
+from undertow._src.base.sites import PACKAGE
 from undertow.xp.device_memory import NeedsValue, Stops
 from undertow.xp.jax_tracing import ShapeNeedsValues
 

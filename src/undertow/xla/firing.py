@@ -20,10 +20,10 @@ from types import CellType
 from typing import Any, NamedTuple
 
 from undertow._core import TensorCore
-from undertow.hooks import RemovableHandle
-from undertow.modes import local
+from undertow._src.base.hooks import RemovableHandle
+from undertow._src.base.modes import local
+from undertow._src.base.tree import leaves
 from undertow.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
-from undertow.tree import leaves
 from undertow.xla.effects import Effect, Effects, Read, analyse
 from undertow.xla.effects.objects import entries_of
 from undertow.xla.errors import CompileError

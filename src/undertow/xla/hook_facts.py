@@ -9,14 +9,14 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.base.hooks import RemovableHandle
+from undertow._src.base.modes import local
+from undertow._src.base.tree import leaves
 from undertow._src.types.devices import device
 from undertow._src.types.dtypes import dtype
-from undertow.hooks import RemovableHandle
-from undertow.modes import local
 from undertow.nn.modules.module import Module
 from undertow.optim.lr_scheduler import LRScheduler
 from undertow.optim.optimizer import Optimizer
-from undertow.tree import leaves
 from undertow.xla.arguments import hooks_on_node
 from undertow.xla.effects import Called, Effect, Effects, Exactly, Kind, Parts, analyse, trust
 from undertow.xla.effects.objects import instance_dict

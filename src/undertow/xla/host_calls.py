@@ -13,15 +13,15 @@ import numpy as np
 from jax.experimental import io_callback
 
 from undertow._core import TensorCore, wrap
+from undertow._src.base.modes import local, set_grad_enabled
+from undertow._src.base.tree import leaves, map_leaves
 from undertow._src.random.generators import alive
 from undertow._src.types.devices import device as Device
 from undertow.amp.casting import autocast_as_it_was
 from undertow.autograd.apply import settle
-from undertow.modes import local, set_grad_enabled
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 from undertow.sparse.coo import make
-from undertow.tree import leaves, map_leaves
 from undertow.xla.effects import trust
 from undertow.xla.errors import CompileError
 from undertow.xla.numbers import Figure

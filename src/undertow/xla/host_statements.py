@@ -8,11 +8,11 @@ from types import FunctionType
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.base.modes import local, set_grad_enabled
+from undertow._src.base.tree import map_leaves
 from undertow.amp.casting import autocast_as_it_was
-from undertow.modes import local, set_grad_enabled
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
-from undertow.tree import map_leaves
 from undertow.xla.errors import CompileError
 from undertow.xla.host_calls import Placed
 from undertow.xla.marks import Mark

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 
 from undertow._core import TensorCore
+from undertow._src.base.sites import Site
+from undertow._src.base.tree import leaves
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
-from undertow.sites import Site
-from undertow.tree import leaves
 from undertow.xla.cast import Cast
 from undertow.xla.effects import Effect, Effects, Read
 from undertow.xla.effects import Place as EffectPlace

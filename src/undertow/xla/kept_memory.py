@@ -16,7 +16,7 @@ from weakref import ref
 import numpy as np
 
 from undertow._core import TensorCore, wrap
-from undertow.tree import leaves
+from undertow._src.base.tree import leaves
 from undertow.xla.errors import CompileError
 from undertow.xp import numpy as numpy_xp
 from undertow.xp.device_array import DeviceArray

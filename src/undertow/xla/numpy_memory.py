@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from undertow.sites import Site, user_site
+from undertow._src.base.sites import Site, user_site
 from undertow.storage import Foreign
 from undertow.xla.errors import CompileError
 from undertow.xp.device_array import DeviceArray

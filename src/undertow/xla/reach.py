@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._src.base.ownership import module_name, own_part
 from undertow._src.random.generators import Generator
 from undertow._tensor import Tensor
 from undertow.nn.modules import module as modules_
@@ -34,7 +35,6 @@ from undertow.optim import optimizer as optimizers_
 from undertow.optim.lbfgs import LBFGS
 from undertow.optim.lr_scheduler import LRScheduler
 from undertow.optim.optimizer import Optimizer
-from undertow.ownership import module_name, own_part
 from undertow.xla.code_names import Import, names_of
 from undertow.xla.effects import trust
 from undertow.xla.effects.objects import entries_of, held_by, instance_dict

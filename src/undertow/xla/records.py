@@ -13,9 +13,9 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from undertow._core import TensorCore
+from undertow._src.base.tree import leaves, map_leaves
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
-from undertow.tree import leaves, map_leaves
 from undertow.xla.effects import trust
 from undertow.xp.device_memory import Stops
 

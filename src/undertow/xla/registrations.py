@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from types import CodeType
 from typing import Any
 
-from undertow import hooks
-from undertow.sites import Site
+from undertow._src.base import hooks
+from undertow._src.base.sites import Site
 from undertow.xla.effects import trust
 from undertow.xla.reach import GLOBAL_HOOKS, Reached
 

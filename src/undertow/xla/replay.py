@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from undertow import hooks
+from undertow._src.base import hooks
 from undertow.xla.errors import CompileError
 from undertow.xla.hook_facts import is_own
 from undertow.xla.host_calls import HostCall

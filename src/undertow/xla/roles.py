@@ -10,10 +10,10 @@ from weakref import ref
 import numpy as np
 
 from undertow._core import InferenceStorage, wrap
+from undertow._src.base.modes import local
 from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
 from undertow.autograd.node import Node
-from undertow.modes import local
 from undertow.xla.arguments import view_again
 from undertow.xla.errors import CompileError
 from undertow.xla.kept_memory import Memory, Part, nothing_held, part_of

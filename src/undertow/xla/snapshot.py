@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow.hooks import CountedHooks
+from undertow._src.base.hooks import CountedHooks
 from undertow.xla.arguments import hooks_on_node
 from undertow.xla.code import Code
 from undertow.xla.effects.objects import entries_of, held_by, instance_dict, keys_in

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from undertow._core import TensorCore
+from undertow._src.base.tree import map_leaves
 from undertow.sparse.coo import make
-from undertow.tree import map_leaves
 
 
 class Parts(NamedTuple):

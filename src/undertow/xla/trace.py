@@ -22,8 +22,10 @@ import jax
 import numpy as np
 from jax.experimental import io_callback
 
-from undertow import hooks
 from undertow._core import TensorCore, wrap
+from undertow._src.base import hooks
+from undertow._src.base.modes import local, special
+from undertow._src.base.sites import Site, outside
 from undertow._src.random.generators import Generator, alive
 from undertow._src.random.memory_order import memory_order
 from undertow._src.types.devices import cpu
@@ -31,8 +33,6 @@ from undertow._src.types.devices import device as Device
 from undertow.amp.casting import Autocast
 from undertow.autograd.apply import apart
 from undertow.autograd.views import device_view
-from undertow.modes import local, special
-from undertow.sites import Site, outside
 from undertow.storage import memories_behind
 from undertow.xla.arriving import Arriving
 from undertow.xla.asked import asked

@@ -10,9 +10,9 @@ import jax
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._src.base.modes import local
+from undertow._src.base.tree import leaves, map_leaves
 from undertow._src.types.devices import cpu
-from undertow.modes import local
-from undertow.tree import leaves, map_leaves
 from undertow.xla.arguments import Arguments, Handed, refuse_overlaps
 from undertow.xla.counters import Counters, from_places
 from undertow.xla.decisions import Answer, Decisions, Hints, Unverified, part_for

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from undertow import errors
 from undertow._core import TensorCore, wrap
+from undertow._src.base import errors
+from undertow._src.base.modes import local
 from undertow._src.types.devices import device as Device
 from undertow.autograd import engine
 from undertow.autograd.node import AccumulateGrad, Edge, Node, edge_of, keep_gradient
 from undertow.autograd.saved import Freed
-from undertow.modes import local
 from undertow.xla.errors import CompileError, explained
 from undertow.xla.firing import Firing
 from undertow.xla.numbers import Figure, NumbersOfCall, Question, still_answered

@@ -20,7 +20,7 @@ import numpy as np
 
 from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
-from undertow.modes import special
+from undertow._src.base.modes import special
 from undertow.xp import numpy as numpy_xp
 from undertow.xp.numpy_order import outer_to_inner
 

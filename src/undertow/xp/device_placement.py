@@ -11,7 +11,7 @@ import numpy as np
 
 from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
-from undertow.modes import local
+from undertow._src.base.modes import local
 from undertow.xp.device_array import DeviceArray, unwrapped
 from undertow.xp.device_memory import Watch, jax_namespace
 

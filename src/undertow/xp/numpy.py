@@ -13,7 +13,7 @@ from numpy import (  # noqa: F401
     sin, sinh, sqrt, square, subtract, take, take_along_axis, tan, tanh, tensordot, tril, triu,
     zeros, zeros_like,
 )  # fmt: skip
-from undertow.lazy import late_function
+from undertow._src.base.lazy import late_function
 from undertow.xp.memory import keep_freed_memory
 from undertow.xp.numpy_elementwise import (  # noqa: F401
     angle, ceil, complex, conj, floor, floor_divide, fmod, heaviside, imag, isneginf, isposinf, left_shift, logaddexp,

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from undertow.errors import out_of_memory
+from undertow._src.base.errors import out_of_memory
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from undertow._src.base.sites import warn
 from undertow._src.random import rejection
 from undertow._src.random.box_muller import BLOCK, standard_normals
 from undertow._src.random.engine import Engine
@@ -23,7 +24,6 @@ from undertow._src.random.numerics import (
     through_c_library,
 )
 from undertow._src.random.ranges import check_dtype, check_permutation, check_uniform, integer_range
-from undertow.sites import warn
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike

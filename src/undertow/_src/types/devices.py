@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Self
 
-from undertow.torch_named import TorchNamed
+from undertow._src.base.torch_named import TorchNamed
 
 _TYPES = (
     "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla", "lazy",

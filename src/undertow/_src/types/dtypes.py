@@ -12,7 +12,7 @@ from typing import Any, Self
 import ml_dtypes  # 5 ms to import; lazy loading would cost a check on every use of bfloat16
 import numpy as np
 
-from undertow.torch_named import TorchNamed
+from undertow._src.base.torch_named import TorchNamed
 
 # Categories, in the order in which promotion climbs.
 BOOLEAN, INTEGRAL, FLOATING, COMPLEX = range(4)

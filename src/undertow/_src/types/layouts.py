@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from undertow.torch_named import TorchNamed
+from undertow._src.base.torch_named import TorchNamed
 
 
 class _Named(metaclass=TorchNamed):

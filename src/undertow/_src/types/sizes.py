@@ -8,7 +8,7 @@ from functools import partial
 from operator import index
 from typing import Any, Self
 
-from undertow.torch_named import TorchNamed
+from undertow._src.base.torch_named import TorchNamed
 
 
 class WrappedDim(int):

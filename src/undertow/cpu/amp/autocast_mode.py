@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from undertow import amp
+from undertow._src.base.sites import warn
 from undertow._src.types import dtypes
-from undertow.sites import warn
 
 __all__ = ["autocast"]
 

@@ -6,8 +6,8 @@ import functools
 from typing import Any
 
 from undertow import amp
+from undertow._src.base.sites import warn
 from undertow._src.types import dtypes
-from undertow.sites import warn
 
 __all__ = ["autocast", "custom_bwd", "custom_fwd"]
 

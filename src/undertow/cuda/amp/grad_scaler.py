@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from undertow import amp
-from undertow.sites import warn
+from undertow._src.base.sites import warn
 
 __all__ = ["GradScaler"]
 

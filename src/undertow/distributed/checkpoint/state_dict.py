@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from undertow._core import TensorCore
+from undertow._src.base.tree import map_leaves
 from undertow.creation import zeros_like
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
-from undertow.tree import map_leaves
 
 __all__ = [
     "StateDictOptions", "get_model_state_dict", "get_optimizer_state_dict", "get_state_dict", "set_model_state_dict",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from undertow._core import TensorCore
+from undertow._src.base.tree import map_leaves
 from undertow._src.types.dtypes import dtype as Dtype
 from undertow._src.types.layouts import channels_last, channels_last_3d, contiguous_format, memory_format
 from undertow._src.types.sizes import Size
 from undertow.fx.interpreter import Interpreter
 from undertow.fx.node import Node
-from undertow.tree import map_leaves
 
 __all__ = ["ShapeProp", "TensorMetadata"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
+from undertow._src.base.sites import warn
 from undertow._src.types.dtypes import bool as boolean
 from undertow._tensor import Tensor
 from undertow.creation import empty, ones
 from undertow.nn.functional import scaled_dot_product_attention
-from undertow.sites import warn
 
 __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]
 

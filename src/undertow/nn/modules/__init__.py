@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from undertow.lazy import lazy_names
+from undertow._src.base.lazy import lazy_names
 from undertow.nn.modules._homes import CLASSES, FILES
 
 __all__ = list(CLASSES)

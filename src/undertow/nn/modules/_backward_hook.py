@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from undertow import asking, hooks
+from undertow import asking
 from undertow._core import TensorCore, View, tensor_class, wrap
+from undertow._src.base import hooks
+from undertow._src.base.modes import local, special
+from undertow._src.base.sites import user_stack, warn
 from undertow.autograd import firing
 from undertow.autograd.node import Node, edge_of
-from undertow.modes import local, special
-from undertow.sites import user_stack, warn
 
 _new = object.__new__
 _FIRST = [0]  # the places of a single tensor

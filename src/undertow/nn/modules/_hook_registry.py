@@ -12,12 +12,12 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
-from undertow import hooks
 from undertow._core import TensorCore
+from undertow._src.base import hooks
+from undertow._src.base.sites import warn
 from undertow.nn.modules._nested_backward_hook import NestedHook
 from undertow.nn.modules._nested_backward_hook import around as backward_hook_around
 from undertow.nn.modules._parameters_ready import attach as attach_parameters_ready
-from undertow.sites import warn
 
 Hooks = OrderedDict[int, hooks.Hook]
 Flags = OrderedDict[int, bool]

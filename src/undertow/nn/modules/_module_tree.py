@@ -6,10 +6,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from undertow import hooks
 from undertow.__future__ import get_overwrite_module_params_on_conversion, get_swap_module_params_on_conversion
 from undertow._core import TensorCore
-from undertow.modes import no_grad
+from undertow._src.base import hooks
+from undertow._src.base.modes import no_grad
 from undertow.nn.parameter import Parameter
 from undertow.tensor_types import typename
 from undertow.utils._swap import swap_tensors

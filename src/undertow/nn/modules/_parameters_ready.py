@@ -11,8 +11,8 @@ from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
-from undertow import hooks
-from undertow.modes import local
+from undertow._src.base import hooks
+from undertow._src.base.modes import local
 
 
 class ParametersReady:

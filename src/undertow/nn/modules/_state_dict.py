@@ -7,12 +7,12 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from undertow import hooks
 from undertow.__future__ import get_swap_module_params_on_conversion
 from undertow._core import TensorCore
-from undertow.modes import no_grad
+from undertow._src.base import hooks
+from undertow._src.base.modes import no_grad
+from undertow._src.base.sites import warn
 from undertow.nn.parameter import Parameter, is_lazy
-from undertow.sites import warn
 from undertow.utils._swap import swap_tensors
 
 EXTRA_STATE_KEY_SUFFIX = "_extra_state"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.base.lazy import lazy_names
+from undertow._src.base.sites import warn
 from undertow.creation import empty
-from undertow.lazy import lazy_names
 from undertow.nn import functional as F
 from undertow.nn import init
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter
-from undertow.sites import warn
 
 __all__ = [
     "Threshold", "ReLU", "RReLU", "Hardtanh", "ReLU6", "Sigmoid", "Hardsigmoid", "Tanh", "SiLU", "Mish", "Hardswish",

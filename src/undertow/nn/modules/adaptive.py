@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from undertow._src.base.sites import user_site
 from undertow.nn import functional as F
 from undertow.nn.modules.container import ModuleList, Sequential
 from undertow.nn.modules.linear import Linear
 from undertow.nn.modules.module import Module
-from undertow.sites import user_site
 from undertow.xp.device_memory import NeedsValue, Watch
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]

@@ -9,11 +9,11 @@ from itertools import chain
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.base.sites import warn
 from undertow.nn.modules._module_text import indent
 from undertow.nn.modules.module import Module
 from undertow.nn.modules.module import _addindent as _addindent
 from undertow.nn.parameter import Parameter
-from undertow.sites import warn
 
 
 def _place(index: Any, length: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from undertow._src.base.sites import warn
 from undertow.creation import empty
 from undertow.nn import functional as F
 from undertow.nn import init
@@ -12,7 +13,6 @@ from undertow.nn.modules.lazy import OneSizeLazy, Shapes, lazy_parameter
 from undertow.nn.modules.module import Module
 from undertow.nn.modules.utils import _pair, _reverse_repeat_tuple, _single, _triple
 from undertow.nn.parameter import Parameter
-from undertow.sites import warn
 
 __all__ = [
     "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "LazyConv1d", "LazyConv2d",

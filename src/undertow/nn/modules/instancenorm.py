@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.base.sites import warn
 from undertow.nn import functional as F
 from undertow.nn.modules.batchnorm import _LazyNormBase, _NormBase
-from undertow.sites import warn
 
 __all__ = [
     "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LazyInstanceNorm1d", "LazyInstanceNorm2d",

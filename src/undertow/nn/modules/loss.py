@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from undertow.lazy import lazy_names
+from undertow._src.base.lazy import lazy_names
+from undertow._src.base.sites import warn
 from undertow.nn import _reduction as _Reduction
 from undertow.nn import functional as F
 from undertow.nn.modules.distance import PairwiseDistance
 from undertow.nn.modules.module import Module
-from undertow.sites import warn
 
 __all__ = [
     "L1Loss", "NLLLoss", "NLLLoss2d", "PoissonNLLLoss", "GaussianNLLLoss", "KLDivLoss", "MSELoss", "BCELoss",

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from undertow._core import TensorCore
-from undertow.hooks import CountedHooks
+from undertow._src.base.hooks import CountedHooks
+from undertow._src.base.sites import warn
 from undertow.nn.modules import _hook_registry as _registry
 from undertow.nn.modules import _module_tree as _tree
 from undertow.nn.modules._backward_hook import BackwardHook as BackwardHook
@@ -19,7 +20,6 @@ from undertow.nn.modules._state_dict import EXTRA_STATE_KEY_SUFFIX, StateDict
 from undertow.nn.modules._state_dict import _IncompatibleKeys as _IncompatibleKeys
 from undertow.nn.modules._state_dict import _WrappedHook as _WrappedHook
 from undertow.nn.parameter import Buffer, Parameter
-from undertow.sites import warn
 from undertow.tensor_convert import _parse_to as parse_to
 from undertow.tensor_types import typename
 

@@ -7,6 +7,7 @@ import numbers
 from typing import Any
 
 from undertow import asking
+from undertow._src.base.sites import warn
 from undertow.creation import empty, zeros
 from undertow.nn import init
 from undertow.nn.modules.module import Module
@@ -28,7 +29,6 @@ from undertow.ops.recurrent import (
     tanh_layer,
     transposed_output,
 )  # fmt: skip
-from undertow.sites import warn
 
 _LAYERS = {"LSTM": lstm_layer, "GRU": gru_layer, "RNN_TANH": tanh_layer, "RNN_RELU": relu_layer}
 _FUNCTIONS = {"LSTM": lstm, "GRU": gru, "RNN_TANH": rnn_tanh, "RNN_RELU": rnn_relu}

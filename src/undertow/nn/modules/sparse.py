@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.base.modes import no_grad
 from undertow.creation import empty
-from undertow.modes import no_grad
 from undertow.nn import functional as F
 from undertow.nn import init
 from undertow.nn.modules.module import Module

@@ -6,8 +6,9 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+from undertow._src.base.modes import is_grad_enabled
+from undertow._src.base.sites import warn
 from undertow.creation import full
-from undertow.modes import is_grad_enabled
 from undertow.nn import functional as F
 from undertow.nn import init
 from undertow.nn.modules.activation import GELU, ReLU
@@ -19,7 +20,6 @@ from undertow.nn.modules.module import Module
 from undertow.nn.modules.normalization import LayerNorm
 from undertow.ops.arrange import triu
 from undertow.ops.multi_head import additive_masks
-from undertow.sites import warn
 from undertow.xp.device_array import values_known
 
 Activation = str | Callable[[Any], Any]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.base.modes import is_grad_enabled, set_grad_enabled
 from undertow._utils import ExceptionWrapper
-from undertow.modes import is_grad_enabled, set_grad_enabled
 
 __all__ = ["get_a_var", "parallel_apply"]
 

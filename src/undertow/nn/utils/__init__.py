@@ -4,7 +4,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from undertow.lazy import lazy_names
+from undertow._src.base.lazy import lazy_names
 
 _NAMES = {
     "clip_grad": "clip_grad_norm clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm",

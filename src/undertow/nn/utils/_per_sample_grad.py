@@ -10,8 +10,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from undertow import tree
 from undertow._core import TensorCore
+from undertow._src.base import tree
 from undertow._tensor import Tensor
 from undertow.asking import DisableTorchFunctionSubclass
 from undertow.autograd.function import Function

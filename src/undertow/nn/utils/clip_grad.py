@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.base.modes import no_grad, special
+from undertow._src.base.sites import warn
 from undertow.asking import PLAIN
 from undertow.from_data import tensor
-from undertow.modes import no_grad, special
 from undertow.ops.join import stack
 from undertow.ops.norms import linalg_vector_norm as vector_norm
-from undertow.sites import warn
 from undertow.xp.device_array import values_known
 from undertow.xp.device_memory import Watch
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.base.modes import no_grad
 from undertow.creation import eye, zeros_like
-from undertow.modes import no_grad
 from undertow.nn import functional as F
 from undertow.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from undertow.nn.modules.module import Module

@@ -13,7 +13,7 @@ from copy import deepcopy
 from typing import Any
 
 from undertow._core import TensorCore
-from undertow.modes import no_grad
+from undertow._src.base.modes import no_grad
 from undertow.nn.modules.container import ModuleDict, ModuleList
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.modes import no_grad
+from undertow._src.base.modes import no_grad
 from undertow.nn import functional as F
 from undertow.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from undertow.nn.modules.module import Module

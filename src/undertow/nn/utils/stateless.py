@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from undertow._src.base.sites import warn
 from undertow.nn.utils import _functional_call
 from undertow.nn.utils._functional_call import _reparametrize_module as _reparametrize_module
 from undertow.nn.utils._functional_call import _untie_named_tensors_map as _untie_named_tensors_map
-from undertow.sites import warn
 
 __all__ = ["functional_call"]
 

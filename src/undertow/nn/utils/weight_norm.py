@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.base.sites import warn
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter, UninitializedParameter
 from undertow.nn.utils.parametrizations import norm_except_dim, weight_from
-from undertow.sites import warn
 
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
 

@@ -7,8 +7,8 @@ import unittest
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from undertow._src.base.modes import no_grad
 from undertow._src.types.dtypes import float32
-from undertow.modes import no_grad
 from undertow.nn import Linear, MSELoss, Sequential
 from undertow.optim import SGD
 from undertow.random import randn

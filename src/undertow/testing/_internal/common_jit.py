@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.base.tree import leaves
 from undertow.autograd import grad
 from undertow.testing._internal.common_utils import TestCase
 from undertow.testing._internal.jit_utils import clone_inputs
-from undertow.tree import leaves
 
 
 class JitCommonTestCase(TestCase):

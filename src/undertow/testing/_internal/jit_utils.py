@@ -11,9 +11,9 @@ from typing import Any
 
 from undertow import jit
 from undertow._core import TensorCore
+from undertow._src.base.tree import map_leaves
 from undertow.testing._internal.common_utils import IS_WINDOWS as IS_WINDOWS
 from undertow.testing._internal.common_utils import TestCase, freeze_rng_state
-from undertow.tree import map_leaves
 
 RUN_CUDA = RUN_CUDA_MULTI_GPU = RUN_CUDA_HALF = TEST_BAILOUTS = False
 FUSION_GROUP = "prim::TensorExprGroup"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.base.tree import map_leaves
 from undertow._tensor import Tensor
 from undertow.asking import disabled
 from undertow.creation import zeros
-from undertow.tree import map_leaves
 from undertow.utils._python_dispatch import return_and_correct_aliasing
 
 

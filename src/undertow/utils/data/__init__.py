@@ -1,6 +1,6 @@
 """torch.utils.data: datasets, samplers, and the loader that turns them into batches."""
 
-from undertow.lazy import lazy_names
+from undertow._src.base.lazy import lazy_names
 from undertow.utils.data._utils.collate import default_collate as default_collate
 from undertow.utils.data._utils.collate import default_convert as default_convert
 from undertow.utils.data._utils.worker import get_worker_info as get_worker_info

@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
+from undertow._src.base.sites import warn
 from undertow._src.random.generators import Generator
-from undertow.sites import warn
 from undertow.utils.data._utils.collate import default_collate, default_convert
 from undertow.utils.data._utils.fetch import create_fetcher
 from undertow.utils.data._utils.worker import get_worker_info as get_worker_info

@@ -9,8 +9,8 @@ from itertools import accumulate
 from typing import Any, Generic, TypeVar
 from typing import Iterable as TypingIterable  # noqa: UP035  its metaclass lets IterableDataset[int] be written
 
+from undertow._src.base.sites import warn
 from undertow._src.random.generators import Generator, stream_of
-from undertow.sites import warn
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from undertow.modes import local, special
-from undertow.ownership import is_own_module
+from undertow._src.base.modes import local, special
+from undertow._src.base.ownership import is_own_module
 from undertow.why.watch.patches import Patches
 
 _LARGE = 4096

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from undertow.ownership import is_own_class, module_name
+from undertow._src.base.ownership import is_own_class, module_name
 from undertow.why.places import Place
 from undertow.why.trace import ModuleRecord, TensorRecord, Trace
 from undertow.why.watch.engine import Engine

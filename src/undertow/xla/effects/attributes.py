@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.base.lazy import present
 from undertow._tensor import Tensor
-from undertow.lazy import present
 from undertow.nn import Module
 from undertow.xla.effects import trust
 from undertow.xla.effects.objects import MISSING, in_class, instance_dict, static_value, stored

@@ -10,8 +10,8 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from undertow.hooks import CountedHooks
-from undertow.lazy import LateMethod
+from undertow._src.base.hooks import CountedHooks
+from undertow._src.base.lazy import LateMethod
 from undertow.nn import Module
 
 MISSING = type("Missing", (), {"__repr__": lambda self: "missing"})()

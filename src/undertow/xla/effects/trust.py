@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.base.ownership import is_own_class, module_name
 from undertow._tensor import Tensor
-from undertow.ownership import is_own_class, module_name
 from undertow.xla.settings import ANSWERED
 
 _OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep

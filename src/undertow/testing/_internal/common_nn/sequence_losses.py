@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.base.modes import no_grad
 from undertow._src.types.dtypes import bfloat16, float32
-from undertow.modes import no_grad
 from undertow.ops.join import stack
 from undertow.random import randn
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from undertow import __future__ as future
 from undertow._core import TensorCore
+from undertow._src.base.modes import Deterministic
 from undertow._src.types.dtypes import get_default_dtype
 from undertow._src.types.dtypes import set_default_dtype as _set_default_dtype
-from undertow.modes import Deterministic
 from undertow.process_settings import (
     are_deterministic_algorithms_enabled,
     is_deterministic_algorithms_warn_only_enabled,

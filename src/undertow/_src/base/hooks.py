@@ -17,7 +17,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any, NamedTuple
 
-from undertow.sites import PACKAGE, Site, outside, warn
+from undertow._src.base.sites import PACKAGE, Site, outside, warn
 
 Hook = Callable[..., Any]
 HookMap = OrderedDict  # id -> callable; a real mutable mapping, because tools edit these in place

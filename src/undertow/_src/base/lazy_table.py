@@ -3,6 +3,7 @@
 # The functions of `undertow`.
 HOMES = {
     "undertow._compile": "_disable_dynamo",
+    "undertow._src.base.errors": "AcceleratorError OutOfMemoryError",
     "undertow._src.types.dtypes": "bit bits16 bits1x8 bits2x4 bits4x2 bits8 float4_e2m1fn_x2 int1 int2 int3 int4 int5 "
     "int6 int7 quint2x4 quint4x2 uint1 uint2 uint3 uint4 uint5 uint6 uint7",
     "undertow._src.types.symbols": "SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt "
@@ -20,7 +21,6 @@ HOMES = {
     "undertow.demands": "_assert _assert_async _check _check_index _check_is_size _check_not_implemented "
     "_check_tensor_all _check_tensor_all_with _check_type _check_value _check_with _has_compatible_shallow_copy_type "
     "_running_with_deploy _shape_as_tensor set_vital",
-    "undertow.errors": "AcceleratorError OutOfMemoryError",
     "undertow.foreach": "_foreach_abs _foreach_abs_ _foreach_acos _foreach_acos_ _foreach_add _foreach_add_ "
     "_foreach_addcdiv _foreach_addcdiv_ _foreach_addcmul _foreach_addcmul_ _foreach_asin _foreach_asin_ _foreach_atan "
     "_foreach_atan_ _foreach_ceil _foreach_ceil_ _foreach_clamp_max _foreach_clamp_max_ _foreach_clamp_min "

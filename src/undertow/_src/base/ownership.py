@@ -8,7 +8,7 @@ import weakref
 from types import FunctionType, ModuleType
 from typing import Any
 
-from undertow.sites import PACKAGE
+from undertow._src.base.sites import PACKAGE
 
 _known: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 

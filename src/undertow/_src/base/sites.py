@@ -8,7 +8,7 @@ import sys
 import warnings
 from types import FrameType
 
-PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep  # src/undertow/
 
 
 class Site:

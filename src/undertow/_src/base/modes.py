@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from undertow.sites import warn
+from undertow._src.base.sites import warn
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -218,6 +218,7 @@ class _SetGrad(ContextDecorator):
 class no_grad(_SetGrad):
     """Operations inside are not recorded."""
 
+    __module__ = "undertow.autograd.grad_mode"  # where PyTorch has it
     mode = False
 
     def __new__(cls, function: Any = None) -> Any:
@@ -234,11 +235,14 @@ class no_grad(_SetGrad):
 class enable_grad(no_grad):
     """Operations inside are recorded, also within no_grad."""
 
+    __module__ = "undertow.autograd.grad_mode"  # where PyTorch has it
     mode = True
 
 
 class set_grad_enabled(_SetGrad):
     """Sets gradient mode at once; as a context manager it restores the mode on exit."""
+
+    __module__ = "undertow.autograd.grad_mode"  # where PyTorch has it
 
     def __init__(self, mode: bool) -> None:
         super().__init__()
@@ -269,6 +273,8 @@ class set_grad_enabled(_SetGrad):
 
 class inference_mode(ContextDecorator):
     """Like no_grad, and tensors made inside never take part in autograd."""
+
+    __module__ = "undertow.autograd.grad_mode"  # where PyTorch has it
 
     def __new__(cls, mode: Any = True) -> Any:
         self = object.__new__(cls)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from undertow.sites import Site
+from undertow._src.base.sites import Site
 
 
 class _LinAlgError(RuntimeError):
     """A matrix that a function of `linalg` has no answer for: singular, or not positive definite."""
+
+    __module__ = "undertow._C"  # where PyTorch has it
 
 
 class OutOfMemoryError(RuntimeError):

@@ -1,0 +1,1 @@
+"""What all the rest stands on: errors, hooks, modes, the user's lines, trees of values, late imports."""
