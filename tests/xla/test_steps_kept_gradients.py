@@ -290,3 +290,58 @@ def test_writes_through_a_kept_alias_that_the_program_can_not_know_of_are_refuse
     with pytest.raises(CompileError, match="through an alias that was kept"):
         step(torch.ones(2))
     assert p.grad is None and q.grad is None
+
+
+@pytest.mark.parametrize("reader", ["in the program", "on the host"])
+@pytest.mark.parametrize("clears", ["none", "late", "never"])
+@pytest.mark.parametrize("turns", [(0,), (1, 2)])
+def test_a_gradient_kept_between_calls_is_not_the_next_one(reader: str, clears: str, turns: tuple[int, ...]) -> None:
+    """Only a hook finds it: it is a tensor of its own there, and not whatever `.grad` is by then."""
+
+    def build() -> Case:
+        layer = nn.Linear(2, 3)
+        kept: list[Any] = []
+        log: list[Any] = []
+
+        def shift(module: Any, inputs: Any, output: Any) -> Any:
+            return output + kept[-1].mean() if kept else output
+
+        def look(module: Any, inputs: Any, output: Any) -> None:
+            log.extend([each.sum().item() for each in kept])
+
+        def step(x: Any) -> Any:
+            if clears == "none":
+                layer.zero_grad()
+            loss = layer(x).pow(2).mean()
+            if clears == "late":
+                layer.zero_grad()
+            loss.backward()
+            return loss
+
+        def keep(turn: int) -> None:
+            if turn in turns:
+                kept.append(layer.weight.grad)
+
+        layer.register_forward_hook(shift if reader == "in the program" else look)
+        return Case(step, layer, kept, args=lambda turn: (torch.ones(4, 2) * (turn + 1),), log=log, between=keep)
+
+    agree(build, steps=5)
+
+
+def test_a_gradient_that_the_program_reads_is_not_written_over() -> None:
+    def build() -> Case:
+        layer = nn.Linear(2, 3)
+
+        def shift(module: Any, inputs: Any, output: Any) -> Any:
+            return output if layer.weight.grad is None else output + layer.weight.grad.mean()
+
+        def step(x: Any) -> Any:
+            loss = layer(x).pow(2).mean()
+            layer.zero_grad()
+            loss.backward()
+            return loss
+
+        layer.register_forward_hook(shift)
+        return Case(step, layer, args=lambda turn: (torch.ones(4, 2) * (turn + 1),))
+
+    agree(build, steps=5)

@@ -254,10 +254,13 @@ class Assembled(Traced):
         left = [each for part in self.left_behind() for each in tensors_in(part, self.known)]
         shown = Counter(id(each._array.cell) for each in left if _on_device(each))
         made = {id(cell) for cell in outputs}
+        read = {id(self.given.tensors[place]) for place in self.argument_inputs}
+        kept = {id(tensor._meta) for tensor, before in self.entry.grads if id(before) in read}  # not to be written over
         gradients = [
             (entry[0], entry[2])
             for entry in self.exit
             if type(entry[0]) is Meta
+            and id(entry[0]) not in kept
             and _on_device(entry[2])
             and shown[id(entry[2]._array.cell)] == 1
             and id(entry[2]._array.cell) in made

@@ -75,6 +75,7 @@ class Hosting:
         self.early: list[tuple[Any, Any]] = []  # entries that the step adds before calls on the host add others
         self._added_to: set[Place] = set()  # the mappings to which those add
         self.stores: Stores = []  # where traced hooks store something, and what was there
+        self.gradients: set[int] = set()  # ids of those that leaves had before the trace, unless the step reaches them
         self.entry: Snapshot | None = None  # what the step's Python state was before the trace
         self.seen_by_keepers: WeakSet[Cell] = WeakSet()  # memories that hooks in the program saw which keep something
         self.stand_ins: dict[Place, Any] = {}  # what the trace finds in places that are inputs of the program
@@ -87,7 +88,7 @@ class Hosting:
         new = [
             (each, name)
             for each, name in held
-            if _has_state(each) and id(each) not in self.known
+            if (_has_state(each) or id(each) in self.gradients) and id(each) not in self.known
             and not (isinstance(each, TensorCore) and Watch.trace.is_made(each))  # which the next trace makes anew
         ]
         if new:

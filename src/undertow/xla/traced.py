@@ -81,6 +81,7 @@ class Traced:
         trace.firing, trace.state, trace.schedules = firing, state, self.schedules
         trace.before, firing.entry = self.registrations.reached(), self.entry
         firing.cast.expect(self.given.own())
+        firing.gradients = {*map(id, self.given.gradients())}
         firing.groups = {id(group) for optimizer in state.optimizers for group in optimizer.param_groups}
         numbers, self.marks = self.options.values(), TensorMarks(state.tensors, self.arguments)
         renewed = self.given.renewed
