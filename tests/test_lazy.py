@@ -24,7 +24,8 @@ from undertow.xp import numpy as numpy_xp
 SELDOM = """
     autograd.functional foreach cuda linalg random _src.random utils return_types ops.activation ops.arithmetic
     ops.arrange ops.compare ops.conv ops.elementwise ops.factor ops.indexing ops.join ops.loss ops.matmul ops.pool
-    ops.reduce ops.sort rules.conv rules.elementwise rules.factor rules.loss rules.special rules.trigonometry
+    ops.reduce ops.sort _src.rules.conv _src.rules.elementwise _src.rules.factor
+    _src.rules.loss _src.rules.special _src.rules.trigonometry
     xp.tensor xp.numpy_conv xp.numpy_fft xp.numpy_gamma xp.numpy_linalg xp.numpy_nn xp.numpy_sort
 """.split()
 SELDOM_OF_PYTHON = {"array", "ipaddress", "mmap", "numpy.typing", "pathlib", "urllib.parse"}

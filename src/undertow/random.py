@@ -15,6 +15,7 @@ from undertow._src.random.generators import Generator as Generator
 from undertow._src.random.generators import default_generator as default_generator
 from undertow._src.random.generators import stream_of
 from undertow._src.random.memory_order import in_memory_order
+from undertow._src.rules import random as rules
 from undertow._src.types.devices import device
 from undertow._src.types.dtypes import DTYPE_OF, SCALAR_DTYPE
 from undertow.autograd.apply import apply
@@ -32,7 +33,6 @@ from undertow.factory_arguments import (
 )
 from undertow.ops.arguments import as_int, as_ints, broadcast_two, check_tensor, invalid_combination, is_int
 from undertow.ops.public import overloaded, public
-from undertow.rules import random as rules
 from undertow.xp.device_array import lying
 
 Draw = Callable[[Stream, int, np.dtype[Any]], Any]  # from a stream, that many values of a dtype

@@ -6,6 +6,8 @@ from typing import Any
 
 from undertow._core import TensorCore
 from undertow._src.base.lazy import lazy_names
+from undertow._src.rules import special as rules
+from undertow._src.rules.rule import Rule
 from undertow.autograd.apply import unary
 from undertow.ops.activation import functional_log_softmax as _log_softmax
 from undertow.ops.activation import softmax as softmax
@@ -54,8 +56,6 @@ from undertow.ops.elementwise import (
 from undertow.ops.numbers import is_number
 from undertow.ops.public import finish, overloaded
 from undertow.ops.reduce import logsumexp as logsumexp
-from undertow.rules import special as rules
-from undertow.rules.rule import Rule
 
 multigammaln = mvlgamma
 expit = unary(rules.sigmoid, "expit", "1 / (1 + e⁻ˣ).")

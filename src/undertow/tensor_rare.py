@@ -8,6 +8,8 @@ from typing import Any, NoReturn
 
 from undertow._core import TensorCore, wrap
 from undertow._src.base.sites import warn
+from undertow._src.rules import shape as rules
+from undertow._src.rules.rule import twin
 from undertow.autograd.apply import apply
 from undertow.autograd.views import steps_of
 from undertow.ops.arguments import check_tensor, spread_ints
@@ -16,8 +18,6 @@ from undertow.ops.complex import conj, conj_physical
 from undertow.ops.public import public
 from undertow.ops.reduce import all as all_of
 from undertow.ops.reduce import any as any_of
-from undertow.rules import shape as rules
-from undertow.rules.rule import twin
 from undertow.tensor_python import replace_elements
 from undertow.typed_storage import class_of_old
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from undertow._core import wrap
+from undertow._src.rules import attention, conv, linalg
 from undertow.autograd.operands import operands
 from undertow.autograd.rule_node import UPCAST
-from undertow.rules import attention, conv, linalg
 from undertow.xp import jax as jax_namespace
 from undertow.xp import numpy as numpy_namespace
 from undertow.xp.device_array import DeviceArray

@@ -16,10 +16,10 @@ from typing import Any
 
 from undertow._core import TensorCore
 from undertow._src.base.modes import local, special
+from undertow._src.rules.rule import Rule
 from undertow._src.types import dtypes
 from undertow._src.types.devices import device as Device
 from undertow._src.types.dtypes import DTYPE_OF, dtype, promote
-from undertow.rules.rule import Rule
 from undertow.tensor_convert import converted
 
 Function = Callable[..., Any]

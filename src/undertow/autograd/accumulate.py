@@ -18,13 +18,13 @@ import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, ndarray, wrap
 from undertow._src.base.modes import local, special
+from undertow._src.rules.rule import op
 from undertow.autograd import firing
 from undertow.autograd.apply import apply
 from undertow.autograd.node import AccumulateGrad
 from undertow.autograd.outputs import bump, refuse_overlap
 from undertow.autograd.writes import check_writable
 from undertow.ops.arguments import broadcast_two
-from undertow.rules.rule import op
 from undertow.storage import is_dense
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch

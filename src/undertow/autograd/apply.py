@@ -16,6 +16,7 @@ import numpy as np
 from undertow import _core, asking
 from undertow._core import InferenceStorage, TensorCore, ndarray, wrap
 from undertow._src.base.modes import local, special
+from undertow._src.rules.rule import Rule, Spec
 from undertow._src.types.devices import cpu
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.node import edge_of
@@ -27,7 +28,6 @@ from undertow.autograd.saved import SavedInput, SavedOutput
 from undertow.autograd.specialise import specialised_apply
 from undertow.autograd.views import link_view, refresh_view, refuse_overlap_of
 from undertow.ops.arguments import invalid_combination, must_be
-from undertow.rules.rule import Rule, Spec
 from undertow.xp import numpy as numpy_xp
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch

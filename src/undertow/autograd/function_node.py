@@ -14,12 +14,12 @@ from undertow._core import TensorCore, wrap
 from undertow._src.base.errors import freed_graph
 from undertow._src.base.modes import local
 from undertow._src.base.sites import warn
+from undertow._src.rules.rule import Spec
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.differentiate import grad
 from undertow.autograd.node import Edge, Node, wanted_spec
 from undertow.autograd.rule_node import fit
 from undertow.autograd.saved import Freed, SavedTensor
-from undertow.rules.rule import Spec
 
 
 class FunctionCtx:

@@ -11,13 +11,13 @@ from typing import Any
 from undertow._core import TensorCore, View
 from undertow._src.base.modes import local
 from undertow._src.base.sites import warn
+from undertow._src.rules.rule import Spec
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.outputs import bump
 from undertow.autograd.record import save_hooks_of
 from undertow.autograd.saved import SavedInput, SavedOutput
 from undertow.autograd.views import steps_of
 from undertow.autograd.writes import check_writable, rebase, set_edge
-from undertow.rules.rule import Spec
 
 
 def _listed(node: Any, name: str) -> tuple[Any, ...]:

@@ -21,11 +21,11 @@ from typing import Any
 from undertow import creation
 from undertow._core import TensorCore, wrap
 from undertow._src.base.modes import local
+from undertow._src.rules.rule import Spec
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.differentiate import GradientEdge, grad, silent_grad
 from undertow.autograd.node import AccumulateGrad, Edge, Node, edge_of
 from undertow.autograd.views import refresh_view
-from undertow.rules.rule import Spec
 
 
 class LevelInput(Node):

@@ -9,9 +9,9 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from undertow._src.rules.rule import Spec
 from undertow._src.types.devices import cpu
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.rules.rule import Spec
 
 _noted: weakref.WeakKeyDictionary[Any, Spec] = weakref.WeakKeyDictionary()
 

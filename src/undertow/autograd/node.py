@@ -17,9 +17,9 @@ from undertow._core import TensorCore, making
 from undertow._src.base import hooks
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import format_stack, user_stack
+from undertow._src.rules.rule import Spec
 from undertow.autograd.metadata import InputMetadata, note_ahead, output_specs
 from undertow.autograd.saved import Freed
-from undertow.rules.rule import Spec
 
 Edge = tuple["Node", int]
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, ndarray
+from undertow._src.rules.refusals import refusal
+from undertow._src.rules.rule import Rule
 from undertow._src.types.dtypes import (
     DTYPE_OF,
     FLOAT8,
@@ -20,8 +22,6 @@ from undertow._src.types.dtypes import (
 )
 from undertow.autograd.rule_node import CONJUGATE, FIT, UPCAST
 from undertow.ops.arguments import broadcast_two
-from undertow.rules.refusals import refusal
-from undertow.rules.rule import Rule
 from undertow.xp import numpy as numpy_xp
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Target, Watch

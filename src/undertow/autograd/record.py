@@ -7,6 +7,7 @@ from typing import Any
 
 from undertow._core import TensorCore
 from undertow._src.base.modes import local, special
+from undertow._src.rules.rule import Rule, Spec
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.failed_ops import mark_shown
 from undertow.autograd.node import edge_of, note_origin
@@ -14,7 +15,6 @@ from undertow.autograd.rule_node import FIT, RuleNode, node_class
 from undertow.autograd.saved import Packed, SavedInput, SavedOutput, SavedValue
 from undertow.autograd.shown_names import PRIVATE
 from undertow.autograd.views import refresh_view
-from undertow.rules.rule import Rule, Spec
 
 
 def record(

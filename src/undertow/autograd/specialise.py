@@ -53,8 +53,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from undertow._src.rules.rule import Rule
 from undertow.autograd.saved import Freed, SavedValue
-from undertow.rules.rule import Rule
 
 _HERE = __file__.removesuffix(".py") + ", written out"  # a file of undertow's, for those who look for the user's lines
 

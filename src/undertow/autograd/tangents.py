@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from undertow._src.rules.elementwise import NOT_IMPLEMENTED
 from undertow.creation import zeros
-from undertow.rules.elementwise import NOT_IMPLEMENTED
 
 # Ops that PyTorch has no forward formula for, by the node that they record.
 WITHOUT_FORMULA = {

@@ -15,11 +15,11 @@ import numpy as np
 from undertow._core import InferenceStorage, View
 from undertow._src.base import errors
 from undertow._src.base.modes import local, special
+from undertow._src.rules.rule import Rule, Spec
+from undertow._src.rules.shape import as_strided
 from undertow.autograd.node import Edge, Node, edge_of, keep_gradient, note_origin
 from undertow.autograd.rule_node import node_class
 from undertow.autograd.saved import described_source
-from undertow.rules.rule import Rule, Spec
-from undertow.rules.shape import as_strided
 from undertow.storage import check_overlap, layout_of, root_of, share_storage
 from undertow.xp import numpy as numpy_xp
 from undertow.xp.device_array import DeviceArray

@@ -16,6 +16,7 @@ from undertow import mirrors
 from undertow._core import InferenceStorage, TensorCore, ndarray
 from undertow._src.base import errors
 from undertow._src.base.modes import local, special
+from undertow._src.rules.rule import Rule
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import FAST_DTYPES, NUMBERS, PLAIN, settle, tensor_among, with_numbers
 from undertow.autograd.node import Edge, Node, edge_of, note_origin
@@ -34,7 +35,6 @@ from undertow.autograd.views import (
     take_view,
     view_gradient,
 )  # fmt: skip
-from undertow.rules.rule import Rule
 from undertow.xp import numpy as numpy_xp
 from undertow.xp.quiet import quietly, silently
 

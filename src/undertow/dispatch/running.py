@@ -11,6 +11,7 @@ from undertow._core import InferenceStorage, TensorCore, wrap
 from undertow._ops import namespace
 from undertow._src.base.modes import local, special
 from undertow._src.base.tree import leaves
+from undertow._src.rules.rule import Rule
 from undertow.autograd.apply import settle
 from undertow.autograd.operands import compute, operands
 from undertow.autograd.outputs import bump
@@ -26,7 +27,6 @@ from undertow.dispatch.direct import direct_call, lifted
 from undertow.dispatch.offering import CLASSES, anybody, aten, nobody_asked, note_class, offer
 from undertow.dispatch.offering import run as run_operator
 from undertow.operators import Operator
-from undertow.rules.rule import Rule
 from undertow.xp.quiet import quietly
 
 Statics = dict[str, Any]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.rules import conv as rules
 from undertow.autograd.apply import apply
 from undertow.ops.conv import expanded
-from undertow.rules import conv as rules
 
 __all__ = [
     "conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input", "conv3d_weight",

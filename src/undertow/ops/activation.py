@@ -9,6 +9,9 @@ from typing import Any
 
 from undertow._core import TensorCore
 from undertow._src.base.sites import warn
+from undertow._src.rules import activation as rules
+from undertow._src.rules import convert
+from undertow._src.rules.rule import Rule
 from undertow._src.types.dtypes import DTYPE_OF, INTEGRAL, as_dtype, finfo
 from undertow.autograd.apply import apply, unary
 from undertow.autograd.writes import apply_in_place
@@ -17,9 +20,6 @@ from undertow.ops.arguments import as_element, as_int, check_tensor, must_be, no
 from undertow.ops.numbers import as_number, is_number
 from undertow.ops.public import finish, in_place, public
 from undertow.ops.shape import reshape
-from undertow.rules import activation as rules
-from undertow.rules import convert
-from undertow.rules.rule import Rule
 
 SELU = {"alpha": 1.6732632423543772848170429916717, "scale": 1.0507009873554804934193349852946, "input_scale": 1}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.rules import linalg as rules
 from undertow.autograd.writes import apply_in_place
 from undertow.ops.arguments import check_tensor, no_kernel, scalar_name
 from undertow.ops.matmul import (
@@ -17,7 +18,6 @@ from undertow.ops.matmul import (
 )
 from undertow.ops.named import run
 from undertow.ops.public import overloaded
-from undertow.rules import linalg as rules
 
 
 @overloaded

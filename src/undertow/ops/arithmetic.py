@@ -13,6 +13,9 @@ import numpy as np
 from undertow import asking
 from undertow._core import TensorCore
 from undertow._src.base.modes import special
+from undertow._src.rules import convert
+from undertow._src.rules import elementwise as rules
+from undertow._src.rules.rule import Rule
 from undertow._src.types.dtypes import DTYPE_OF, INTEGRAL, complex128, float64
 from undertow.autograd.apply import (
     FAST_DTYPES,
@@ -40,9 +43,6 @@ from undertow.ops.numbers import (
     warn_deprecated,
 )
 from undertow.ops.public import Function, finish, in_place, in_place_operator, operator, overloaded, public
-from undertow.rules import convert
-from undertow.rules import elementwise as rules
-from undertow.rules.rule import Rule
 
 # --- sums and differences
 

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.rules import arrange as rules
+from undertow._src.rules import index as index_rules
+from undertow._src.rules import shape as shape_rules
 from undertow._src.types.devices import cpu, get_default_device
 from undertow._src.types.dtypes import DTYPE_OF, as_dtype
 from undertow._src.types.layouts import CHANNELS_LAST, axes_of, contiguous_format, memory_format, preserve_format
@@ -31,9 +34,6 @@ from undertow.ops.parts import diagonal_dims
 from undertow.ops.public import overloaded, public
 from undertow.ops.shape import reshape_to
 from undertow.ops.stretch import expand_to, unsqueeze
-from undertow.rules import arrange as rules
-from undertow.rules import index as index_rules
-from undertow.rules import shape as shape_rules
 from undertow.xp.device_array import DeviceArray, lying
 from undertow.xp.device_memory import Watch
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from undertow._core import wrap
+from undertow._src.rules import activation, scalars
+from undertow._src.rules import attention as rules
 from undertow._src.types.dtypes import DTYPE_OF, float32
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import check_tensor
 from undertow.ops.dropout import torch_dropout
 from undertow.ops.matmul import matmul
 from undertow.ops.public import public
-from undertow.rules import activation, scalars
-from undertow.rules import attention as rules
 
 
 def _check_operands(query: Any, key: Any, value: Any, mask: Any) -> None:

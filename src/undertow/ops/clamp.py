@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._src.rules import compare, special
+from undertow._src.rules import elementwise as rules
+from undertow._src.rules.rule import Rule
 from undertow._src.types.dtypes import DTYPE_OF, INTEGRAL, result_type
 from undertow.autograd.apply import NUMBERS, PLAIN
 from undertow.autograd.writes import apply_in_place, wrote_directly
 from undertow.ops.arguments import as_element, check_tensor, invalid_combination
 from undertow.ops.numbers import as_number, check_holds, is_number, lifted, warn_deprecated
 from undertow.ops.public import finish, overloaded, public
-from undertow.rules import compare, special
-from undertow.rules import elementwise as rules
-from undertow.rules.rule import Rule
 
 # --- bounds
 

@@ -8,14 +8,14 @@ import numpy as np
 
 from undertow._core import TensorCore, ndarray, wrap
 from undertow._src.base.sites import warn_once
+from undertow._src.rules import compare as rules
+from undertow._src.rules.rule import Rule
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING, INTEGRAL, bfloat16
 from undertow.autograd.apply import apply, binary, name_function, unary
 from undertow.autograd.outputs import into
 from undertow.ops.arguments import as_element, broadcast_two, check_tensor, invalid_combination, must_be
 from undertow.ops.numbers import as_number, is_number, lifted_dtype
 from undertow.ops.public import Function, finish, in_place, in_place_operator, operator, overloaded, public
-from undertow.rules import compare as rules
-from undertow.rules.rule import Rule
 from undertow.xp.quiet import quietly
 
 # --- comparisons

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, ndarray
+from undertow._src.rules import complex as rules
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.autograd.writes import apply_in_place
@@ -14,7 +15,6 @@ from undertow.mirrors import reflect, reflections
 from undertow.ops.arguments import check_tensor
 from undertow.ops.parts import select
 from undertow.ops.public import finish, public
-from undertow.rules import complex as rules
 
 
 def _is_complex(tensor: Any) -> bool:

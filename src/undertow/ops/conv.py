@@ -8,6 +8,7 @@ import numpy as np
 
 from undertow._core import TensorCore
 from undertow._src.base.sites import warn_once
+from undertow._src.rules import conv as rules
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import as_int, invalid_combination, is_int, must_be, no_kernel, wrap_dim
@@ -15,7 +16,6 @@ from undertow.ops.arrange import constant_pad_nd
 from undertow.ops.image_order import ordered_like
 from undertow.ops.public import overloaded, public
 from undertow.ops.stretch import squeeze, unsqueeze
-from undertow.rules import conv as rules
 
 Sizes = tuple[int, ...]
 

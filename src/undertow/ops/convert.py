@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from undertow._src.base.sites import warn_once
+from undertow._src.rules import convert as rules
 from undertow.autograd.apply import apply
-from undertow.rules import convert as rules
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.quiet import quietly
 

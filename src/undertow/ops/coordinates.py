@@ -9,14 +9,14 @@ import numpy as np
 
 from undertow import return_types
 from undertow._core import TensorCore, wrap
+from undertow._src.rules.elementwise import not_differentiated
+from undertow._src.rules.rule import op
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import as_int, check_tensor, is_int, no_kernel
 from undertow.ops.parts import unbind
 from undertow.ops.public import overloaded, public
 from undertow.ops.sort import bin_edges
-from undertow.rules.elementwise import not_differentiated
-from undertow.rules.rule import op
 
 
 @public

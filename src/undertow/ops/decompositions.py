@@ -11,6 +11,7 @@ from undertow import return_types
 from undertow._core import TensorCore, wrap
 from undertow._src.base.errors import _LinAlgError
 from undertow._src.base.sites import warn_once
+from undertow._src.rules import decompose as rules
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
@@ -18,7 +19,6 @@ from undertow.ops.arguments import check_tensor, no_kernel
 from undertow.ops.named import into_all, run, run_named
 from undertow.ops.public import public
 from undertow.ops.shape import transpose
-from undertow.rules import decompose as rules
 from undertow.xp.device_array import values_known
 from undertow.xp.namespaces import namespace_of
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.rules import distance as rules
+from undertow._src.rules import scalars, vector_norm
 from undertow._src.types.dtypes import DTYPE_OF, promote_types
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import check_tensor, wrap_dim
 from undertow.ops.numbers import lifted
 from undertow.ops.public import public
 from undertow.ops.stretch import broadcast_tensors
-from undertow.rules import distance as rules
-from undertow.rules import scalars, vector_norm
 
 
 @public

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._src.random.generators import Generator, stream_of
+from undertow._src.rules import draws as rules
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import check_tensor
 from undertow.ops.public import public
-from undertow.rules import draws as rules
 
 
 def _check(input: Any, name: str) -> None:

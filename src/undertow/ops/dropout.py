@@ -12,13 +12,13 @@ from undertow._src.base.modes import special
 from undertow._src.base.sites import warn
 from undertow._src.random.generators import stream_of
 from undertow._src.random.memory_order import in_memory_order
+from undertow._src.rules import dropout as rules
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.autograd.writes import apply_in_place
 from undertow.ops.activation import softmax
 from undertow.ops.arguments import check_tensor, no_kernel
 from undertow.ops.public import public
-from undertow.rules import dropout as rules
 from undertow.xp.numpy_order import empty_copy_of
 
 

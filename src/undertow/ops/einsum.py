@@ -10,6 +10,7 @@ import math
 from functools import lru_cache
 from typing import Any
 
+from undertow._src.rules import reduce as reduce_rules
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import as_ints, tensor_list
 from undertow.ops.arithmetic import mul
@@ -17,7 +18,6 @@ from undertow.ops.matmul import bmm
 from undertow.ops.parts import diagonal
 from undertow.ops.public import public
 from undertow.ops.shape import permuted, reshape_to, view_to
-from undertow.rules import reduce as reduce_rules
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 Term = tuple[Any, list[str]]  # a tensor and the letter of each of its dims

@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from undertow import return_types
+from undertow._src.rules import elementwise as rules
+from undertow._src.rules import special
+from undertow._src.rules import trigonometry as angles
+from undertow._src.rules.rule import Rule
 from undertow.autograd.apply import binary, unary
 from undertow.autograd.writes import apply_in_place
 from undertow.ops.arguments import as_int, check_tensor
 from undertow.ops.named import run_named
 from undertow.ops.public import Function, finish, in_place, overloaded, public
-from undertow.rules import elementwise as rules
-from undertow.rules import special
-from undertow.rules import trigonometry as angles
-from undertow.rules.rule import Rule
 
 
 def pair(rule: Rule, name: str = "", check: Function | None = None) -> tuple[Function, Function]:

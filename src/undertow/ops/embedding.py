@@ -10,6 +10,7 @@ import numpy as np
 from undertow._core import TensorCore, wrap
 from undertow._src.base.modes import local
 from undertow._src.base.sites import warn
+from undertow._src.rules import embedding as rules
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.sizes import size_of
 from undertow.autograd.apply import apply
@@ -17,7 +18,6 @@ from undertow.autograd.writes import check_writable, write
 from undertow.ops.arguments import check_tensor, must_be
 from undertow.ops.public import public
 from undertow.ops.scatter import all_below
-from undertow.rules import embedding as rules
 from undertow.xp.device_array import checked, values_known
 from undertow.xp.namespaces import namespace_of
 

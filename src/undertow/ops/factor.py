@@ -11,6 +11,7 @@ import numpy as np
 from undertow import return_types
 from undertow._core import wrap
 from undertow._src.base.errors import _LinAlgError
+from undertow._src.rules import factor as rules
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
@@ -30,7 +31,6 @@ from undertow.ops.norms import linalg_matrix_norm
 from undertow.ops.public import public
 from undertow.ops.shape import permuted, reshape_to
 from undertow.ops.stretch import squeeze
-from undertow.rules import factor as rules
 from undertow.xp.device_array import values_known
 from undertow.xp.numpy_linalg import first_zero_pivot
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from undertow._src.rules import fft as rules
 from undertow._src.types.dtypes import DTYPE_OF, bfloat16, float16, get_default_dtype
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
@@ -13,7 +14,6 @@ from undertow.ops.arrange import constant_pad_nd, roll
 from undertow.ops.complex import conj, conj_physical
 from undertow.ops.parts import narrow
 from undertow.ops.public import public
-from undertow.rules import fft as rules
 
 _FORWARD = {None: 0, "backward": 0, "ortho": 1, "forward": 2}
 _INVERSE = {None: 2, "backward": 2, "ortho": 1, "forward": 0}

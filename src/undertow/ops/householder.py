@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from undertow import return_types
+from undertow._src.rules import decompose
+from undertow._src.rules import householder as rules
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import check_tensor, no_kernel
 from undertow.ops.named import run, run_named
 from undertow.ops.public import public
-from undertow.rules import decompose
-from undertow.rules import householder as rules
 
 
 def _check_kind(input: Any, kernel: str) -> None:

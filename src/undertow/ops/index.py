@@ -8,6 +8,7 @@ import numpy as np
 
 from undertow._core import TensorCore, wrap
 from undertow._src.base.sites import warn_once
+from undertow._src.rules import index as rules
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into, overlaps
@@ -30,7 +31,6 @@ from undertow.ops.public import overloaded, public
 from undertow.ops.scatter import check_in_range, gather
 from undertow.ops.shape import reshape_to
 from undertow.ops.writing import write_in_place
-from undertow.rules import index as rules
 from undertow.xp.device_array import checked, values_known
 
 # --- slices of a dim

@@ -12,6 +12,9 @@ import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, wrap
 from undertow._src.base.modes import local, special
+from undertow._src.rules import convert, index
+from undertow._src.rules import shape as rules
+from undertow._src.rules.rule import Spec
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.sizes import wrapped_dim
 from undertow.autograd.apply import PLAIN, apply
@@ -30,9 +33,6 @@ from undertow.ops.shape import reshape_to
 from undertow.ops.stretch import expand_to
 from undertow.ops.views import view_through
 from undertow.ops.writing import copy_into, fill_, write_in_place
-from undertow.rules import convert, index
-from undertow.rules import shape as rules
-from undertow.rules.rule import Spec
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch
 from undertow.xp.namespaces import namespace_of

@@ -11,6 +11,9 @@ import numpy as np
 from undertow._core import wrap
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import warn_once
+from undertow._src.rules import arrange as rules
+from undertow._src.rules.index import index_select
+from undertow._src.rules.rule import Rule, Spec
 from undertow._src.types.dtypes import DTYPE_OF, get_default_dtype, promote
 from undertow.autograd.apply import apply
 from undertow.autograd.node import edge_of
@@ -22,9 +25,6 @@ from undertow.ops.image_order import has_channels_last, ordered_like
 from undertow.ops.public import public
 from undertow.ops.shape import reshape_to
 from undertow.ops.stretch import atleast_1d, atleast_2d, atleast_3d, expand_to
-from undertow.rules import arrange as rules
-from undertow.rules.index import index_select
-from undertow.rules.rule import Rule, Spec
 from undertow.xp.namespaces import namespace_of
 
 

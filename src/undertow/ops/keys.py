@@ -11,6 +11,7 @@ import numpy as np
 from undertow._core import TensorCore, wrap
 from undertow._src.base.modes import special
 from undertow._src.base.sites import warn
+from undertow._src.rules import shape as rules
 from undertow._src.types.devices import cpu
 from undertow._src.types.sizes import wrapped_dim
 from undertow.ops.arguments import type_name
@@ -19,7 +20,6 @@ from undertow.ops.placement import moved
 from undertow.ops.scatter import check_in_range
 from undertow.ops.stretch import unsqueeze
 from undertow.ops.views import view_of
-from undertow.rules import shape as rules
 from undertow.xp.device_memory import Watch
 from undertow.xp.numpy_shape import leading, slice_along
 

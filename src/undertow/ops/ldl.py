@@ -14,14 +14,14 @@ import numpy as np
 
 from undertow import return_types
 from undertow._core import wrap
+from undertow._src.rules.elementwise import not_differentiated
+from undertow._src.rules.rule import op
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import broadcast_two, check_tensor
 from undertow.ops.decompositions import check_inexact, check_matrices, check_square
 from undertow.ops.named import into_all, run
 from undertow.ops.public import public
-from undertow.rules.elementwise import not_differentiated
-from undertow.rules.rule import op
 from undertow.storage import Array
 
 _GROWTH = (1 + math.sqrt(17)) / 8

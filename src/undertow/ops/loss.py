@@ -9,6 +9,9 @@ import numpy as np
 
 from undertow._core import TensorCore
 from undertow._src.base.sites import warn
+from undertow._src.rules import loss as rules
+from undertow._src.rules import scalars
+from undertow._src.rules.refusals import refusal
 from undertow._src.types.dtypes import DTYPE_OF, get_default_dtype
 from undertow.autograd.apply import apply
 from undertow.ops.activation import logsigmoid
@@ -20,9 +23,6 @@ from undertow.ops.elementwise import exp, log, minimum
 from undertow.ops.numbers import as_number, is_number, lifted
 from undertow.ops.public import public
 from undertow.ops.stretch import broadcast_tensors
-from undertow.rules import loss as rules
-from undertow.rules import scalars
-from undertow.rules.refusals import refusal
 from undertow.xp.device_array import values_known
 
 NONE, MEAN, SUM = 0, 1, 2

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.rules import activation, scalars
+from undertow._src.rules import loss as rules
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import check_constant, check_tensor, no_kernel, wrap_dim
@@ -15,8 +17,6 @@ from undertow.ops.compare import where
 from undertow.ops.loss import MEAN, NONE, SUM, reduced, reduction_of
 from undertow.ops.public import public
 from undertow.ops.scatter import all_below
-from undertow.rules import activation, scalars
-from undertow.rules import loss as rules
 from undertow.xp.device_array import checked, is_known, values_known
 
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.rules import index as rules
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
 from undertow.autograd.writes import apply_in_place
 from undertow.ops.arguments import broadcast_two, check_tensor, scalar_name
 from undertow.ops.public import public
 from undertow.ops.writing import check_mask
-from undertow.rules import index as rules
 from undertow.xp.device_array import values_known
 from undertow.xp.numpy_scatter import one_hot as hot_places
 

@@ -8,6 +8,10 @@ from typing import Any
 from undertow import asking
 from undertow._core import TensorCore
 from undertow._src.base.sites import warn
+from undertow._src.rules import arrange
+from undertow._src.rules import linalg as rules
+from undertow._src.rules import reduce as reduce_rules
+from undertow._src.rules import shape as shape_rules
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
@@ -19,10 +23,6 @@ from undertow.ops.public import overloaded, public
 from undertow.ops.shape import reshape_to, t, transpose
 from undertow.ops.stretch import expand_to, squeeze, unsqueeze
 from undertow.ops.views import view_of
-from undertow.rules import arrange
-from undertow.rules import linalg as rules
-from undertow.rules import reduce as reduce_rules
-from undertow.rules import shape as shape_rules
 
 
 def kind_of(input: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 from undertow import return_types
 from undertow._core import TensorCore
+from undertow._src.rules.rule import Rule
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import (
     into,
@@ -18,7 +19,6 @@ from undertow.autograd.outputs import (
     write_out,
 )
 from undertow.ops.arguments import must_be, type_name
-from undertow.rules.rule import Rule
 
 
 def run(name: str, out: Any, rule: Rule, *inputs: Any, **statics: Any) -> Any:

@@ -7,6 +7,10 @@ from typing import Any
 import numpy as np
 
 from undertow._core import wrap
+from undertow._src.rules import loss as loss_rules
+from undertow._src.rules import native as rules
+from undertow._src.rules import sampling as sampling_rules
+from undertow._src.rules import scalars
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.ops import conv, loss, sampling
@@ -17,10 +21,6 @@ from undertow.ops.named import into_all
 from undertow.ops.norm import normalized_batch
 from undertow.ops.numbers import lifted
 from undertow.ops.public import public
-from undertow.rules import loss as loss_rules
-from undertow.rules import native as rules
-from undertow.rules import sampling as sampling_rules
-from undertow.rules import scalars
 from undertow.xp.numpy_embedding import bag_max
 
 # --- convolutions

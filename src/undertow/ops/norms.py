@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+from undertow._src.rules import vector_norm as rules
 from undertow._src.types.dtypes import COMPLEX, DTYPE_OF, FLOATING, as_dtype, promote
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
@@ -26,7 +27,6 @@ from undertow.ops.public import overloaded, public
 from undertow.ops.reduce import amax, amin, folded_dims, sum
 from undertow.ops.shape import permuted
 from undertow.ops.stretch import unsqueeze
-from undertow.rules import vector_norm as rules
 
 
 def _kind(input: Any) -> Any:

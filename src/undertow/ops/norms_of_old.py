@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._src.base.sites import warn_once
+from undertow._src.rules import vector_norm as rules
+from undertow._src.rules.rule import twin
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import as_int, as_ints, check_tensor, is_int, wrap_dims
@@ -12,8 +14,6 @@ from undertow.ops.named import run
 from undertow.ops.norms import linalg_matrix_norm
 from undertow.ops.public import overloaded, public
 from undertow.ops.shape import transpose, view_to
-from undertow.rules import vector_norm as rules
-from undertow.rules.rule import twin
 
 _norm_of_all = twin(rules.norm, "NormBackward0")
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import wrap
+from undertow._src.rules import resize as rules
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import as_ints, check_tensor, must_be, no_kernel
@@ -14,7 +15,6 @@ from undertow.ops.arrange import constant_pad_nd
 from undertow.ops.image_order import ordered_like
 from undertow.ops.numbers import as_number, is_number
 from undertow.ops.public import public
-from undertow.rules import resize as rules
 
 Widths = list[tuple[int, int]]
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.rules import pool as rules
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import as_int, check_tensor, is_int, must_be, no_kernel, refuse_undetermined
 from undertow.ops.image_order import ordered_like
 from undertow.ops.public import public
 from undertow.ops.stretch import squeeze, unsqueeze
-from undertow.rules import pool as rules
 from undertow.xp.device_array import values_known
 from undertow.xp.numpy_pool import pool_counts
 

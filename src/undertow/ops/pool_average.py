@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from undertow._src.rules import pool as rules
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.ops.activation import relu
@@ -15,7 +16,6 @@ from undertow.ops.pool import Sizes, check_windows, is_left_out, max_pool1d, max
 from undertow.ops.public import finish, public
 from undertow.ops.reduce import mean
 from undertow.ops.stretch import squeeze, unsqueeze
-from undertow.rules import pool as rules
 
 
 def _avg_pool(

@@ -10,12 +10,12 @@ import numpy as np
 
 from undertow._core import wrap
 from undertow._src.random.generators import default_generator
+from undertow._src.rules.pool import take_from_planes
+from undertow._src.rules.rule import twin
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import check_tensor
 from undertow.ops.pool import window_option
 from undertow.ops.public import public
-from undertow.rules.pool import take_from_planes
-from undertow.rules.rule import twin
 
 _taken = {rank: twin(take_from_planes, f"FractionalMaxPool{rank}DBackward0") for rank in (2, 3)}
 _SIDES = {2: ("height", "width"), 3: ("time", "height", "width")}

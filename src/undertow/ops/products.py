@@ -9,6 +9,8 @@ import numpy as np
 
 from undertow._core import TensorCore, wrap
 from undertow._src.base.sites import warn_once
+from undertow._src.rules import linalg as rules
+from undertow._src.rules import shape as shape_rules
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import copied_into, into
 from undertow.ops.arguments import as_int, check_tensor, no_kernel, wrap_dim, wrap_dims
@@ -20,8 +22,6 @@ from undertow.ops.parts import diagonal
 from undertow.ops.public import public
 from undertow.ops.shape import permuted, reshape_to
 from undertow.ops.stretch import expand_to, unsqueeze
-from undertow.rules import linalg as rules
-from undertow.rules import shape as shape_rules
 
 
 @public

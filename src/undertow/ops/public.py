@@ -11,11 +11,11 @@ from undertow._core import TensorCore
 from undertow._src.base import tree
 from undertow._src.base.errors import out_of_memory
 from undertow._src.base.modes import local, special
+from undertow._src.rules.rule import Rule
 from undertow.autograd import apply as _apply
 from undertow.autograd.failed_ops import show_saved
 from undertow.autograd.writes import apply_in_place, check_writable, wrote_directly
 from undertow.ops.arguments import NUMPY_SPELLINGS, as_method_error, binding_error, invalid_combination, must_be
-from undertow.rules.rule import Rule
 from undertow.xp.device_memory import Watch
 from undertow.xp.device_placement import Home, home_among
 

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._src.rules import rnn as rules
+from undertow._src.rules import shape as shape_rules
+from undertow._src.rules.rule import Rule, twin
 from undertow.autograd.apply import apply
 from undertow.ops.activation import relu
 from undertow.ops.apart import unsafe_chunk
@@ -18,9 +21,6 @@ from undertow.ops.join import cat, stack
 from undertow.ops.matmul import linear
 from undertow.ops.public import overloaded, public
 from undertow.ops.shape import transpose
-from undertow.rules import rnn as rules
-from undertow.rules import shape as shape_rules
-from undertow.rules.rule import Rule, twin
 
 Tensors = tuple[Any, ...]
 # (data, state, weights, batch sizes, reverse) -> (outputs, *last state), for one direction of one layer.

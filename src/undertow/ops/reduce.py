@@ -8,6 +8,7 @@ from typing import Any
 from undertow import return_types
 from undertow._core import TensorCore
 from undertow._src.base.modes import local
+from undertow._src.rules import reduce as rules
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING, as_dtype
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
@@ -27,7 +28,6 @@ from undertow.ops.arguments import (
 from undertow.ops.elementwise import maximum, minimum
 from undertow.ops.named import run, run_named
 from undertow.ops.public import overloaded, public
-from undertow.rules import reduce as rules
 
 UNSET: Any = object()
 

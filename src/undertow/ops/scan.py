@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow import return_types
+from undertow._src.rules import scan as rules
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING, as_dtype
 from undertow.autograd.outputs import refuse_recording
 from undertow.autograd.writes import apply_in_place
@@ -12,7 +13,6 @@ from undertow.ops.arguments import as_int, check_tensor, no_kernel, wrap_dim
 from undertow.ops.named import run, run_named
 from undertow.ops.public import public
 from undertow.ops.reduce import decided_by, storage_of
-from undertow.rules import scan as rules
 
 
 def _checked(input: Any, dim: Any, name: str) -> int:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from undertow._core import wrap
+from undertow._src.rules import segments as rules
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import as_int, check_tensor, must_be, no_kernel, wrap_dim
 from undertow.ops.numbers import is_number
 from undertow.ops.public import public
-from undertow.rules import segments as rules
 
 _NAMES = {"sum": "sum", "mean": "mean", "prod": "prod", "max": "amax", "amax": "amax", "min": "amin", "amin": "amin"}
 _OF_NOTHING = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "amax": -math.inf, "amin": math.inf}

@@ -6,6 +6,9 @@ from typing import Any
 
 from undertow._core import TensorCore
 from undertow._src.base.sites import warn_once
+from undertow._src.rules import arrange, convert
+from undertow._src.rules import shape as rules
+from undertow._src.rules.rule import Rule, op, twin
 from undertow._src.types.dtypes import DTYPE_OF, as_dtype, dtype
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import (
@@ -21,9 +24,6 @@ from undertow.ops.arguments import (
 )
 from undertow.ops.public import overloaded, public
 from undertow.ops.views import apply_view_in_place, view_of
-from undertow.rules import arrange, convert
-from undertow.rules import shape as rules
-from undertow.rules.rule import Rule, op, twin
 from undertow.xp.device_array import in_memory
 from undertow.xp.numpy_shape import is_plain, restride, view_strides
 

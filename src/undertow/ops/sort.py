@@ -8,6 +8,7 @@ import numpy as np
 
 from undertow import return_types
 from undertow._core import TensorCore, wrap
+from undertow._src.rules import sort as rules
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import (
@@ -23,7 +24,6 @@ from undertow.ops.arguments import (
 )
 from undertow.ops.named import run, run_named
 from undertow.ops.public import overloaded, public
-from undertow.rules import sort as rules
 from undertow.xp.device_array import is_known, values_known
 from undertow.xp.device_memory import Watch
 

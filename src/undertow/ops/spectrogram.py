@@ -8,6 +8,8 @@ import numpy as np
 
 from undertow._core import wrap
 from undertow._src.base.sites import warn, warn_once
+from undertow._src.rules import shape as rules
+from undertow._src.rules.rule import twin
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.ops.arrange import constant_pad_nd
@@ -18,8 +20,6 @@ from undertow.ops.parts import as_strided, narrow
 from undertow.ops.public import public
 from undertow.ops.shape import transpose, view_to
 from undertow.ops.stretch import squeeze, unsqueeze
-from undertow.rules import shape as rules
-from undertow.rules.rule import twin
 
 # PyTorch does these in place, and numbers their nodes so.
 _turned = twin(rules.transpose, "TransposeBackward1", view=True)

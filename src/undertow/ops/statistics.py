@@ -8,6 +8,8 @@ import numpy as np
 
 from undertow._core import TensorCore, wrap
 from undertow._src.base.sites import warn
+from undertow._src.rules import reduce as rules
+from undertow._src.rules.rule import Rule
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
@@ -18,8 +20,6 @@ from undertow.ops.named import run
 from undertow.ops.numbers import as_number
 from undertow.ops.public import overloaded, public
 from undertow.ops.reduce import UNSET, folded_dims
-from undertow.rules import reduce as rules
-from undertow.rules.rule import Rule
 from undertow.xp.device_array import values_known
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.rules import shape as rules
+from undertow._src.rules.rule import twin
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.sizes import Size, size_of
 from undertow.ops.arguments import (
@@ -23,8 +25,6 @@ from undertow.ops.arguments import (
 from undertow.ops.public import overloaded, public
 from undertow.ops.shape import reshape_to
 from undertow.ops.views import apply_view_in_place, view_of
-from undertow.rules import shape as rules
-from undertow.rules.rule import twin
 from undertow.xp.numpy_shape import expand_dims, restride
 
 # --- dims of size one

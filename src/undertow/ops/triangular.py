@@ -11,6 +11,7 @@ from undertow import return_types
 from undertow._core import wrap
 from undertow._src.base.errors import _LinAlgError
 from undertow._src.base.sites import warn_once
+from undertow._src.rules import factor as rules
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
@@ -19,7 +20,6 @@ from undertow.ops.decompositions import check_inexact, check_matrices, check_squ
 from undertow.ops.factor import check_same_dtype, check_system, infos
 from undertow.ops.named import into_all, run, run_named
 from undertow.ops.public import public
-from undertow.rules import factor as rules
 from undertow.xp.device_array import values_known
 from undertow.xp.numpy_linalg import (
     cholesky_as_far_as_it_goes,

@@ -7,6 +7,9 @@ from typing import Any
 
 from undertow._core import TensorCore, wrap
 from undertow._src.base.modes import local
+from undertow._src.rules import convert
+from undertow._src.rules.elementwise import not_differentiated
+from undertow._src.rules.rule import op
 from undertow._src.types.dtypes import dtype as Dtype
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into, refuse_recording, write_out
@@ -25,9 +28,6 @@ from undertow.ops.arguments import (
 from undertow.ops.keys import slice_item
 from undertow.ops.public import overloaded, public
 from undertow.ops.views import view_of
-from undertow.rules import convert
-from undertow.rules.elementwise import not_differentiated
-from undertow.rules.rule import op
 
 _ALL: Any = object()
 

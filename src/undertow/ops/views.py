@@ -6,6 +6,7 @@ from typing import Any
 
 from undertow._core import InferenceStorage, View, ndarray
 from undertow._src.base.modes import local, special
+from undertow._src.rules.rule import Rule, Spec
 from undertow.autograd import apply as _apply
 from undertow.autograd.apply import PLAIN, apply
 from undertow.autograd.node import edge_of
@@ -14,7 +15,6 @@ from undertow.autograd.record import KeptInputs, edges_of, make_node
 from undertow.autograd.rule_node import node_class
 from undertow.autograd.views import Step, refresh_view, steps_of
 from undertow.autograd.writes import check_writable, set_edge
-from undertow.rules.rule import Rule, Spec
 from undertow.xp import numpy as numpy_xp
 
 _new = object.__new__

@@ -11,6 +11,8 @@ import numpy as np
 from undertow._core import TensorCore, wrap
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import warn, warn_once
+from undertow._src.rules import arrange as rules
+from undertow._src.rules.rule import Rule
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply, settle
 from undertow.autograd.outputs import bump, overlaps, record_without_derivative, refuse_inference, refuse_overlap
@@ -21,8 +23,6 @@ from undertow.autograd.writes import check_writable, guards, rebase
 from undertow.ops.arguments import as_element, broadcast_two, check_tensor, invalid_combination, must_be, spread_ints
 from undertow.ops.parts import as_strided
 from undertow.ops.public import overloaded, public
-from undertow.rules import arrange as rules
-from undertow.rules.rule import Rule
 from undertow.storage import contiguous_strides, flat_memory, is_storage, unset
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import NOT_ARRAYS, TensorCore, wrap
+from undertow._src.rules.convert import alias
+from undertow._src.rules.rule import twin
 from undertow._src.types.devices import device as Device
 from undertow._src.types.dtypes import int64
 from undertow._src.types.layouts import sparse_coo
@@ -24,8 +26,6 @@ from undertow.autograd.apply import apply
 from undertow.creation import zeros
 from undertow.from_data import as_tensor
 from undertow.ops.index import index_add
-from undertow.rules.convert import alias
-from undertow.rules.rule import twin
 from undertow.tensor_layout import host_memory
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._src.rules.rule import Rule
 from undertow.autograd.node import Edge, Node
 from undertow.autograd.saved import Freed
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
-from undertow.rules.rule import Rule
 from undertow.xla.containers import contents_of, emptied, fill, made_of
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.errors import CompileError

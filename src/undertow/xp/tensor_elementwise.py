@@ -37,7 +37,7 @@ from undertow.ops.elementwise import atanh as arctanh  # noqa: F401
 from undertow.ops.elementwise import neg as negative  # noqa: F401
 from undertow.ops.elementwise import round as rint  # noqa: F401
 from undertow.ops.elementwise import sgn as sign  # noqa: F401
-from undertow.rules import activation, special
+from undertow._src.rules import activation, special
 
 
 def tied(result: Any, saved: Any) -> Any:

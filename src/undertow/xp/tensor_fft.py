@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow.autograd.apply import apply
-from undertow.rules import fft
+from undertow._src.rules import fft
 
 
 def fft_c2c(x: Any, dims: tuple[int, ...], normalization: int, forward: bool) -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from undertow.autograd.apply import apply
-from undertow.rules import arrange
-from undertow.rules import index as rules
+from undertow._src.rules import arrange
+from undertow._src.rules import index as rules
 from undertow.xp.tensor_shape import sum_to_shape, zeros
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from undertow._core import wrap
 from undertow.autograd.apply import apply
-from undertow.rules import decompose, factor, linalg
+from undertow._src.rules import decompose, factor, linalg
 from undertow.xp.numpy_linalg import eye as eye
 from undertow.xp.tensor_elementwise import conj
 from undertow.xp.tensor_scan import prod_of_others

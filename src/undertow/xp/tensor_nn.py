@@ -11,12 +11,12 @@ import numpy as np
 
 from undertow._core import wrap
 from undertow.autograd.apply import apply
-from undertow.rules import conv as conv_rules
-from undertow.rules import embedding as embedding_rules
-from undertow.rules import index as index_rules
-from undertow.rules import loss as loss_rules
-from undertow.rules import pool as pool_rules
-from undertow.rules import resize as resize_rules
+from undertow._src.rules import conv as conv_rules
+from undertow._src.rules import embedding as embedding_rules
+from undertow._src.rules import index as index_rules
+from undertow._src.rules import loss as loss_rules
+from undertow._src.rules import pool as pool_rules
+from undertow._src.rules import resize as resize_rules
 from undertow.xp import numpy_embedding, numpy_loss
 from undertow.xp.numpy_pool import lie_apart, pool_counts
 from undertow.xp.tensor_index import gather_backward

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from undertow.autograd.apply import apply
-from undertow.rules import reduce as rules
-from undertow.rules import vector_norm
+from undertow._src.rules import reduce as rules
+from undertow._src.rules import vector_norm
 from undertow.xp.numpy_reduce import axes_of
 from undertow.xp.tensor_elementwise import real
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow.autograd.apply import apply
-from undertow.rules import scan, sort as ordering
+from undertow._src.rules import scan, sort as ordering
 from undertow.xp.tensor_shape import flip, pad
 
 

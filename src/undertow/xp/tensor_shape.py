@@ -9,8 +9,8 @@ import numpy as np
 
 from undertow._core import wrap
 from undertow.autograd.apply import apply
-from undertow.rules import arrange, convert, reduce
-from undertow.rules import shape as rules
+from undertow._src.rules import arrange, convert, reduce
+from undertow._src.rules import shape as rules
 
 Axes = tuple[int, ...]
 

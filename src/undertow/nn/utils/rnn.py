@@ -9,12 +9,12 @@ import numpy as np
 
 from undertow._core import TensorCore, wrap
 from undertow._src.base.sites import user_site
+from undertow._src.rules import index as rules
+from undertow._src.rules.rule import twin
 from undertow._src.types.dtypes import DTYPE_OF, float16, float32, float64, int8, int16, int32, int64, uint8
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import wrap_dim
 from undertow.ops.sort import argsort
-from undertow.rules import index as rules
-from undertow.rules.rule import twin
 from undertow.xp.device_array import is_known, values_known
 from undertow.xp.device_memory import NeedsValue, Watch
 from undertow.xp.device_placement import Home, home_among

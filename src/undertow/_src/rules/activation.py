@@ -1,0 +1,199 @@
+"""Activations and softmax. At a kink the gradient is that of PyTorch's choice of side: relu at 0 has none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow._src.rules.elementwise import NOT_IMPLEMENTED, not_differentiated
+from undertow._src.rules.rule import op
+
+SIXTH = 0.1666666716337204  # PyTorch's is a float32 in every dtype
+
+# --- with a straight side
+
+relu = op("relu", lambda xp, self: xp.maximum(self, 0), promote="numeric", accepts="if", stepwise=True,
+          self=lambda xp, g, result: xp.where(result <= 0, 0, g))  # fmt: skip
+
+leaky_relu = op("leaky_relu", lambda xp, self, *, negative_slope: leaky(xp, self, negative_slope),
+                promote="numeric", accepts="f", stepwise=True,
+                self=lambda xp, g, self, negative_slope: xp.where(self > 0, g, g * negative_slope))  # fmt: skip
+
+leaky_relu_ = op("leaky_relu", lambda xp, self, *, negative_slope: leaky(xp, self, negative_slope),
+                 promote="numeric", accepts="f", node="LeakyReluBackward1", stepwise=True,
+                 self=lambda xp, g, result, negative_slope: xp.where(
+                     result > 0, g, g * one_to_one(negative_slope, "leakyReLu")))  # fmt: skip
+
+prelu = op("prelu", lambda xp, self, weight: xp.where(self > 0, self, self * weight), promote="numeric", accepts="f",
+           node="PreluKernelBackward0",
+           self=lambda xp, g, self, weight: xp.where(self > 0, g, g * weight),
+           weight=lambda xp, g, self: xp.where(self > 0, 0, g * self))  # fmt: skip
+
+hardtanh = op("hardtanh", lambda xp, self, *, min_val, max_val: xp.minimum(xp.maximum(self, min_val), max_val),
+              promote="numeric", accepts="if", stepwise=True,
+              self=lambda xp, g, self, min_val, max_val: xp.where(
+                  xp.logical_or(self <= min_val, self >= max_val), 0, g))  # fmt: skip
+
+threshold = op("threshold", lambda xp, self, *, threshold, value: xp.where(self <= threshold, value, self),
+               promote="numeric", accepts="if", stepwise=True,
+               self=lambda xp, g, self, threshold: xp.where(self <= threshold, 0, g))  # fmt: skip
+
+threshold_ = op("threshold", lambda xp, self, *, threshold, value: xp.where(self <= threshold, value, self),
+                promote="numeric", accepts="if", node="ThresholdBackward1", stepwise=True,
+                self=lambda xp, g, self, threshold: xp.where(self <= threshold, 0, g))  # fmt: skip
+
+hardshrink = op("hardshrink", lambda xp, self, *, lambd: xp.where(within(xp, self, lambd), 0, self), promote="numeric",
+                accepts="f", stepwise=True,
+                self=lambda xp, g, self, lambd: xp.where(within(xp, self, lambd), 0, g))  # fmt: skip
+
+softshrink = op("softshrink", lambda xp, self, *, lambd: self - xp.minimum(xp.maximum(self, -lambd), lambd),
+                promote="numeric", accepts="f", stepwise=True,
+                self=lambda xp, g, self, lambd: xp.where(within(xp, self, lambd), 0, g))  # fmt: skip
+
+hardsigmoid = op("hardsigmoid", lambda xp, self: xp.minimum(xp.maximum(self + 3, 0), 6) / 6, promote="numeric",
+                 accepts="f", stepwise=True,
+                 self=lambda xp, g, self: xp.where(xp.logical_and(self > -3, self < 3), g * SIXTH, 0))  # fmt: skip
+
+# In a recorded pass: a gradient made part of the graph of a value that it depends on by steps only.
+tied = op("threshold_backward", lambda xp, self, to: self, self=lambda g: g,
+          to=lambda xp, to_spec: xp.zeros(to_spec.shape, to_spec.dtype))  # fmt: skip
+
+hardswish = op("hardswish", lambda xp, self: self * xp.minimum(xp.maximum(self + 3, 0), 6) / 6, promote="numeric",
+               accepts="f",
+               self=lambda xp, g, self: xp.where(
+                   self <= -3, 0, xp.where(self < 3, g * (self / 3 + 0.5), g)))  # fmt: skip
+
+
+def leaky(xp: Any, x: Any, slope: float) -> Any:
+    """x above 0, x times the slope below."""
+    return xp.maximum(x, x * slope) if 0 <= slope <= 1 else xp.where(x > 0, x, x * slope)
+
+
+def one_to_one(slope: float, name: str) -> float:
+    """The slope below 0; if negative, a result no longer tells on which side of 0 its input was."""
+    if slope < 0:
+        raise RuntimeError(
+            f"In-place {name} backward calculation is triggered with a negative slope which is not supported. Of the "
+            "result alone it can't be told where the input was negative: call the function that does not write in place."
+        )
+    return slope
+
+
+def within(xp: Any, x: Any, bound: float) -> Any:
+    """Whether |x| ≤ bound."""
+    return xp.logical_and(x >= -bound, x <= bound)
+
+
+# --- with an exponential side
+
+
+def bent(xp: Any, x: Any, alpha: float, scale: float, input_scale: float) -> Any:
+    """scale · x above 0, scale · alpha (e^(input_scale · x) − 1) below: a sum of which one part is 0."""
+    return xp.maximum(x, 0) * scale + xp.expm1(xp.minimum(x, 0) * input_scale) * (alpha * scale)
+
+
+def below(xp: Any, x: Any) -> Any:
+    """x below 0, else 0; at 0 it has no slope, as PyTorch's second derivatives have it."""
+    return xp.where(x < 0, x, 0)
+
+
+elu = op("elu", lambda xp, self, *, alpha, scale, input_scale: bent(xp, self, alpha, scale, input_scale),
+         promote="numeric", accepts="f",
+         self=lambda xp, g, self, alpha, scale, input_scale: xp.where(
+             self > 0, g * scale,
+             g * (input_scale * alpha * scale * xp.exp(below(xp, self) * input_scale))))  # fmt: skip
+
+elu_ = op("elu", lambda xp, self, *, alpha, scale, input_scale: bent(xp, self, alpha, scale, input_scale),
+          promote="numeric", accepts="f", node="EluBackward1",
+          self=lambda xp, g, result, alpha, scale, input_scale: xp.where(
+              result > 0, g * scale,
+              g * (input_scale * (below(xp, result) + one_to_one(alpha, "elu") * scale))))  # fmt: skip
+
+celu = op("celu", lambda xp, self, *, alpha: bent(xp, self, alpha, 1, 1 / alpha), promote="numeric", accepts="f",
+          self=lambda xp, g, self, alpha: xp.where(self > 0, g, g * xp.exp(below(xp, self) / alpha)))  # fmt: skip
+
+celu_ = op("celu", lambda xp, self, *, alpha: bent(xp, self, alpha, 1, 1 / alpha), promote="numeric", accepts="f",
+           node="CeluBackward1",
+           self=lambda xp, g, result, alpha: xp.where(
+               result > 0, g, g * (below(xp, result) + one_to_one(alpha, "elu")) / alpha))  # fmt: skip
+
+softplus = op("softplus", lambda xp, self, *, beta, threshold: xp.where(
+                  self * beta > threshold, self, xp.softplus(self * beta) / beta),
+              promote="numeric", accepts="f",
+              self=lambda xp, g, self, beta, threshold: xp.where(
+                  self * beta > threshold, g, g * xp.sigmoid(self * beta)))  # fmt: skip
+
+# --- smooth
+
+log_sigmoid = op("log_sigmoid", lambda xp, self: xp.in_rows(xp.log_sigmoid(self)), promote="numeric", accepts="f",
+                 rows=True,
+                 self=lambda xp, g, self: g * xp.sigmoid(-self))  # fmt: skip
+
+silu = op("silu", lambda xp, self: xp.silu(self), promote="numeric", accepts="fc",
+          self=lambda xp, g, self: xp.silu_grad(g, self))  # fmt: skip
+
+mish = op("mish", lambda xp, self: self * xp.tanh(xp.softplus(self)), promote="numeric", accepts="f",
+          self=lambda xp, g, self: g * mish_slope(self, xp.tanh(xp.softplus(self)), xp.sigmoid(self)))  # fmt: skip
+
+gelu = op("gelu", lambda xp, self, *, approximate: (
+              xp.gelu(self) if approximate == "none" else xp.gelu_tanh(self)),
+          promote="numeric", accepts="f",
+          self=lambda xp, g, self, approximate: (
+              xp.gelu_grad(g, self) if approximate == "none" else xp.gelu_tanh_grad(g, self)))  # fmt: skip
+
+
+def mish_slope(x: Any, t: Any, s: Any) -> Any:
+    """d/dx of x tanh(softplus(x)), t being that tanh and s = σ(x)."""
+    return t + x * s * (1 - t * t)
+
+
+# --- along a dim
+
+softmax = op("softmax", lambda xp, self, *, dim: xp.softmax(self, dim), promote="same", accepts="f",
+             self=lambda xp, g, result, dim: xp.softmax_grad(g, result, dim))  # fmt: skip
+
+log_softmax = op("log_softmax", lambda xp, self, *, dim: xp.log_softmax(self, dim), promote="same", accepts="f",
+                 self=lambda xp, g, result, dim: xp.log_softmax_grad(g, result, dim))  # fmt: skip
+
+# Their gradients as steps of their own, for a backward pass that is recorded.
+softmax_backward_data = op(
+    "softmax_backward_data", lambda xp, grad_output, output, *, dim: xp.softmax_grad(grad_output, output, dim),
+    promote="same", accepts="f",
+    grad_output=lambda xp, g, output, dim: xp.softmax_grad(g, output, dim),
+    output=lambda xp, g, grad_output, output, dim: (
+        g * (grad_output - xp.sum(grad_output * output, dim, True)) - grad_output * xp.sum(g * output, dim, True)
+    ),
+)  # fmt: skip
+
+log_softmax_backward_data = op(
+    "log_softmax_backward_data", lambda xp, grad_output, output, *, dim: xp.log_softmax_grad(grad_output, output, dim),
+    promote="same", accepts="f",
+    grad_output=lambda xp, g, output, dim: g - xp.sum(g * xp.exp(output), dim, True),
+    output=lambda xp, g, grad_output, output, dim: -g * xp.exp(output) * xp.sum(grad_output, dim, True),
+)  # fmt: skip
+
+# With `out=` PyTorch keeps a history that it can't differentiate.
+softmax_out = op("softmax", lambda xp, self, *, dim: xp.softmax(self, dim), promote="same", accepts="f",
+                 node=NOT_IMPLEMENTED, self=not_differentiated("softmax"))  # fmt: skip
+
+log_softmax_out = op("log_softmax", lambda xp, self, *, dim: xp.log_softmax(self, dim), promote="same", accepts="f",
+                     node=NOT_IMPLEMENTED, self=not_differentiated("log_softmax"))  # fmt: skip
+
+glu = op("glu", lambda xp, self, *, dim: gated(xp, *halves(self, dim)), promote="same", accepts="f",
+         self=lambda xp, g, self, dim: gated_slopes(xp, g, *halves(self, dim), dim))  # fmt: skip
+
+
+def halves(x: Any, dim: int) -> tuple[Any, Any]:
+    """The two halves along a dim."""
+    size, lead = x.shape[dim] // 2, (slice(None),) * dim
+    return x[(*lead, slice(0, size))], x[(*lead, slice(size, None))]
+
+
+def gated(xp: Any, x: Any, gate: Any) -> Any:
+    """One half, let through by the other."""
+    return x * xp.sigmoid(gate)
+
+
+def gated_slopes(xp: Any, g: Any, x: Any, gate: Any, dim: int) -> Any:
+    """Of both halves, side by side again."""
+    s = xp.sigmoid(gate)
+    return xp.concatenate([g * s, g * x * ((1 - s) * s)], dim)

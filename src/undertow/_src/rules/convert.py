@@ -1,0 +1,29 @@
+"""Rules that change what a tensor is made of, not its values: casts and aliases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow._src.rules.rule import op
+
+# A fresh array of another (or the same) dtype. The parts of a complex number that a real one drops get no gradient.
+to_copy = op("to_copy", lambda xp, self, *, dtype: xp.cast(self, dtype), holomorphic=False,
+             self=lambda xp, g, self_spec: cast_back(xp, g, self_spec.dtype))  # fmt: skip
+
+# The same with the axes in another order in memory, such as channels last.
+to_copy_in_order = op("to_copy", lambda xp, self, *, dtype, axes: copy_in_order(xp, xp.cast(self, dtype), axes),
+                      holomorphic=False, self=lambda xp, g, self_spec: cast_back(xp, g, self_spec.dtype))  # fmt: skip
+
+# The same memory and values, as a tensor of its own: what `as_subclass` returns.
+alias = op("alias", lambda xp, self: xp.alias(self), view=True, self=lambda g: g)
+
+
+def cast_back(xp: Any, g: Any, dtype: Any) -> Any:
+    """A gradient in the dtype of the input that was cast."""
+    return xp.astype(xp.real(g) if xp.dtype_of(g).kind == "c" and dtype.kind != "c" else g, dtype)
+
+
+def copy_in_order(xp: Any, x: Any, axes: tuple[int, ...]) -> Any:
+    """A copy whose memory has its axes in another order, such as channels last."""
+    inverse = tuple(sorted(range(len(axes)), key=axes.__getitem__))
+    return xp.transpose(xp.contiguous(xp.transpose(x, axes)), inverse)

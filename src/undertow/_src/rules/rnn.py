@@ -1,0 +1,165 @@
+"""Recurrent layers, one direction of one layer at a time, each with the closed-form gradient of the whole sequence.
+
+Inputs are packed (see xp/numpy_rnn.py), or (time, batch, features) where all sequences are equally long. The input's
+share of the gates and all weight gradients are single matrix products; only the recurrence itself goes step by step.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow._src.rules.rule import op
+
+Arrays = tuple[Any, ...]
+
+
+def _rows(xp: Any, x: Any) -> Any:
+    """Time and batch as one axis."""
+    return x if x.ndim == 2 else xp.reshape(x, (-1, x.shape[-1]))
+
+
+def _as_given(xp: Any, rows: Any, input: Any) -> Any:
+    """Rows in the shape that the input has."""
+    return rows if input.ndim == 2 else xp.reshape(rows, (*input.shape[:-1], rows.shape[-1]))
+
+
+def _shares(xp: Any, input: Any, w_ih: Any, *biases: Any) -> Any:
+    """What the input and the biases give to the gates of every step."""
+    share = xp.matmul(input, xp.transpose(w_ih, (1, 0)))
+    for bias in biases:
+        if bias is not None:
+            share = share + bias
+    return share
+
+
+def _product(xp: Any, g: Any, x: Any) -> Any:
+    """The gradient of W in x W^T."""
+    return xp.matmul(xp.transpose(g, (1, 0)), x)
+
+
+# --- LSTM
+
+
+def _lstm(
+    xp: Any, input: Any, h0: Any, c0: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, w_hr: Any, batch_sizes: Any,
+    reverse: bool,
+) -> Arrays:  # fmt: skip
+    shares = _shares(xp, _rows(xp, input), w_ih, b_ih, b_hh)
+    output, *rest = xp.lstm_scan(shares, h0, c0, w_hh, w_hr, batch_sizes, reverse)
+    return _as_given(xp, output, input), *rest
+
+
+def _lstm_grad(
+    xp: Any, g: Any, needs: Any, input: Any, h0: Any, c0: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, w_hr: Any,
+    gates: Any, c_before: Any, tanh_c: Any, h_before: Any, wide_h: Any, batch_sizes: Any, reverse: bool,
+) -> Arrays:  # fmt: skip
+    dz, dh, dc, arrived = xp.lstm_scan_grad(
+        _rows(xp, g[0]), g[1], g[2], gates, c_before, tanh_c, w_hh, w_hr, batch_sizes, reverse
+    )
+    bias = xp.sum(dz, axis=0) if needs[5] or needs[6] else None
+    return (
+        _as_given(xp, xp.matmul(dz, w_ih), input) if needs[0] else None,
+        dh,
+        dc,
+        _product(xp, dz, _rows(xp, input)) if needs[3] else None,
+        _product(xp, dz, h_before) if needs[4] else None,
+        bias,
+        bias,
+        _product(xp, arrived, wide_h) if needs[7] else None,
+    )
+
+
+lstm = op(
+    "mkldnn_rnn_layer",
+    lambda xp, input, h0, c0, w_ih, w_hh, b_ih, b_hh, w_hr, *, batch_sizes, reverse: _lstm(
+        xp, input, h0, c0, w_ih, w_hh, b_ih, b_hh, w_hr, batch_sizes, reverse
+    ),
+    promote="same",
+    outputs=3,
+    hidden=("gates", "c_before", "tanh_c", "h_before", "wide_h"),
+    joint=_lstm_grad,
+)
+
+# --- GRU
+
+
+def _gru(
+    xp: Any, input: Any, h0: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, batch_sizes: Any, reverse: bool
+) -> Arrays:
+    size = w_hh.shape[1]
+    gx = _shares(xp, _rows(xp, input), w_ih, b_ih)
+    inner = xp.zeros_like(h0[:1])
+    if b_hh is not None:
+        # The new gate's hidden bias is inside the product with r; the other two may join the input's share.
+        gx = gx + xp.concatenate([b_hh[: 2 * size], xp.zeros_like(b_hh[2 * size :])], 0)
+        inner = b_hh[2 * size :]
+    output, *rest = xp.gru_scan(gx, h0, w_hh, inner, batch_sizes, reverse)
+    return _as_given(xp, output, input), *rest
+
+
+def _gru_grad(
+    xp: Any, g: Any, needs: Any, input: Any, h0: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, gates: Any,
+    hidden_n: Any, h_before: Any, batch_sizes: Any, reverse: bool,
+) -> Arrays:  # fmt: skip
+    dx, dhid, dh = xp.gru_scan_grad(_rows(xp, g[0]), g[1], gates, hidden_n, h_before, w_hh, batch_sizes, reverse)
+    return (
+        _as_given(xp, xp.matmul(dx, w_ih), input) if needs[0] else None,
+        dh,
+        _product(xp, dx, _rows(xp, input)) if needs[2] else None,
+        _product(xp, dhid, h_before) if needs[3] else None,
+        xp.sum(dx, axis=0) if needs[4] else None,
+        xp.sum(dhid, axis=0) if needs[5] else None,
+    )
+
+
+gru = op(
+    "gru",
+    lambda xp, input, h0, w_ih, w_hh, b_ih, b_hh, *, batch_sizes, reverse: _gru(
+        xp, input, h0, w_ih, w_hh, b_ih, b_hh, batch_sizes, reverse
+    ),
+    node="StackBackward0",
+    promote="same",
+    outputs=2,
+    hidden=("gates", "hidden_n", "h_before"),
+    joint=_gru_grad,
+)
+
+# --- the plain recurrent layer
+
+
+def _rnn(
+    xp: Any, input: Any, h0: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, relu: bool, batch_sizes: Any, reverse: bool
+) -> Arrays:
+    output, *rest = xp.rnn_scan(
+        _shares(xp, _rows(xp, input), w_ih, b_ih, b_hh), h0, w_hh, relu, batch_sizes, reverse
+    )
+    return _as_given(xp, output, input), *rest
+
+
+def _rnn_grad(
+    xp: Any, g: Any, needs: Any, input: Any, h0: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, result: Any,
+    h_before: Any, relu: bool, batch_sizes: Any, reverse: bool,
+) -> Arrays:  # fmt: skip
+    dz, dh = xp.rnn_scan_grad(_rows(xp, g[0]), g[1], _rows(xp, result[0]), w_hh, relu, batch_sizes, reverse)
+    bias = xp.sum(dz, axis=0) if needs[4] or needs[5] else None
+    return (
+        _as_given(xp, xp.matmul(dz, w_ih), input) if needs[0] else None,
+        dh,
+        _product(xp, dz, _rows(xp, input)) if needs[2] else None,
+        _product(xp, dz, h_before) if needs[3] else None,
+        bias,
+        bias,
+    )
+
+
+rnn = op(
+    "rnn",
+    lambda xp, input, h0, w_ih, w_hh, b_ih, b_hh, *, relu, batch_sizes, reverse: _rnn(
+        xp, input, h0, w_ih, w_hh, b_ih, b_hh, relu, batch_sizes, reverse
+    ),
+    node="StackBackward0",
+    promote="same",
+    outputs=2,
+    hidden=("h_before",),
+    joint=_rnn_grad,
+)
