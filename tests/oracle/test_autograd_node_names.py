@@ -382,3 +382,23 @@ def test_nodes_of_recorded_gradients(text):
         return [None if each is None or each.grad_fn is None else each.grad_fn.name() for each in gradients]
 
     agree(program)
+
+
+STEPS = """maximum|minimum|max of two|min of two|lerp tensor|max dim|min dim|median dim|vector matmul|matmul batches|bmm
+baddbmm|reshape with a copy|squeeze dim|squeeze dims|unsqueeze|expand|expand_as|broadcast_to|repeat_interleave|index_put
+getitem none|getitem tensor|getitem mask|getitem list|getitem mixed|sort|topk|as_strided|linear|linear without bias
+binary_cross_entropy|permute|movedim|t"""
+
+
+@pytest.mark.parametrize("name", STEPS.replace("\n", "|").split("|"))
+def test_last_step_of_a_recorded_gradient(name):
+    def program(torch):
+        given = Given(torch)
+        result = FUNCTIONS[name](given) if name in FUNCTIONS else getattr(given.x, name)()
+        result = result[0] if isinstance(result, tuple) else result
+        leaves = [value for value in vars(given).values() if isinstance(value, torch.Tensor) and value.requires_grad]
+        seed = torch.ones_like(result).requires_grad_()
+        gradients = torch.autograd.grad(result, leaves, seed, create_graph=True, allow_unused=True)
+        return [None if each is None or each.grad_fn is None else each.grad_fn.name() for each in gradients]
+
+    agree(program)

@@ -247,7 +247,7 @@ ONE_KERNEL = frozenset(
             "FractionalMaxPool3D NativeLayerNorm NativeBatchNorm MseLoss SmoothL1Loss HuberLoss NllLoss NllLoss2D "
             "ReflectionPad1D ReflectionPad2D ReflectionPad3D ReplicationPad1D ReplicationPad2D ReplicationPad3D "
             "GridSampler2D GridSampler3D UpsampleNearest1D UpsampleNearest2D UpsampleNearest3D UpsampleLinear1D "
-            "UpsampleBilinear2D UpsampleTrilinear3D UpsampleBicubic2D EmbeddingBag"
+            "UpsampleBilinear2D UpsampleTrilinear3D UpsampleBicubic2D EmbeddingBag BinaryCrossEntropy"
         ).split()
     ]
 )

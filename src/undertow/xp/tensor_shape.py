@@ -40,11 +40,13 @@ def sum_to_shape(x: Any, size: Axes) -> Any:
         return x
     lead = len(have) - len(size)
     axes = tuple([axis for axis, n in enumerate(have) if axis < lead or (size[axis - lead] == 1 and n != 1)])
-    return reshape(apply(reduce.sum, x, dim=axes, keepdim=False, dtype=None) if axes else x, size)
+    return reshape(apply(reduce.sum, x, dim=axes, keepdim=True, dtype=None) if axes else x, size)
 
 
 def transpose(x: Any, axes: Axes | None = None) -> Any:
     ndim = x._array.ndim
+    if axes is None and ndim == 2:
+        return apply(rules.t, x)
     axes = tuple(range(ndim - 1, -1, -1)) if axes is None else tuple([axis % ndim for axis in axes])
     return apply(rules.permute, x, dims=axes)
 
@@ -62,8 +64,11 @@ def squeeze(x: Any, axis: Any = None) -> Any:
     shape = x._array.shape
     if axis is None:
         axis = tuple([each for each, n in enumerate(shape) if n == 1])
-    axes = (axis,) if type(axis) is int else axis
-    return apply(rules.squeeze, x, axes=tuple([each % len(shape) for each in axes]))
+        return apply(rules.squeeze, x, axes=axis)
+    axes = tuple([each % len(shape) for each in ((axis,) if type(axis) is int else axis)])
+    if len(axes) == 1:
+        return apply(rules.squeeze_dim, x, dim=axes[0], axes=axes)
+    return apply(rules.squeeze_dims, x, dim=axes, axes=axes)
 
 
 def select(x: Any, axis: int, index: int) -> Any:

@@ -206,13 +206,19 @@ frexp = op("frexp", lambda xp, self: xp.frexp(self), promote="numeric", accepts=
 
 # --- the larger and the smaller
 
+
+def halved_at_ties(xp: Any, g: Any, self: Any, other: Any) -> Any:
+    """A gradient that two equal inputs share."""
+    return xp.where(self == other, g / 2, g)
+
+
 maximum = op("maximum", lambda xp, self, other: xp.maximum(self, other), promote="numeric", accepts="bif",
-             self=lambda xp, g, self, other: xp.where(self == other, g / 2, xp.where(self < other, 0, g)),
-             other=lambda xp, g, self, other: xp.where(self == other, g / 2, xp.where(other < self, 0, g)))  # fmt: skip
+             self=lambda xp, g, self, other: xp.masked_fill(halved_at_ties(xp, g, self, other), self < other, 0),
+             other=lambda xp, g, self, other: xp.masked_fill(halved_at_ties(xp, g, self, other), other < self, 0))
 
 minimum = op("minimum", lambda xp, self, other: xp.minimum(self, other), promote="numeric", accepts="bif",
-             self=lambda xp, g, self, other: xp.where(self == other, g / 2, xp.where(self > other, 0, g)),
-             other=lambda xp, g, self, other: xp.where(self == other, g / 2, xp.where(other > self, 0, g)))  # fmt: skip
+             self=lambda xp, g, self, other: xp.masked_fill(halved_at_ties(xp, g, self, other), self > other, 0),
+             other=lambda xp, g, self, other: xp.masked_fill(halved_at_ties(xp, g, self, other), other > self, 0))
 
 fmax = op("fmax", lambda xp, self, other: xp.fmax(self, other), promote="numeric", accepts="bif",
           self=lambda xp, g, self, other: xp.where(xp.logical_or(self >= other, xp.isnan(other)), g, 0),

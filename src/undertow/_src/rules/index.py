@@ -18,7 +18,7 @@ index = op("index", lambda xp, self, *indices: xp.index(self, *indices),
            self=lambda xp, g, self_spec, indices: xp.index_backward(g, self_spec.shape, *indices))
 
 index_backward = op("index_backward", lambda xp, grad, *indices, shape: xp.index_backward(grad, shape, *indices),
-                    node="IndexPutBackward0", grad=lambda xp, g, indices: xp.index(g, *indices))
+                    node="IndexPutImplBackward0", grad=lambda xp, g, indices: xp.index(g, *indices))
 
 index_put = op("index_put", lambda xp, self, values, *indices, accumulate: xp.index_put(
                    self, values, *indices, accumulate=accumulate),

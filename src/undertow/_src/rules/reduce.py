@@ -90,8 +90,8 @@ def route(xp: Any, g: Any, indices: Any, spec: Spec, dim: int, keepdim: bool) ->
     """Each gradient at the place its value was taken from, zeros elsewhere."""
     if spec.ndim == 0:
         return g
-    return xp.scatter_add(xp.zeros(spec.shape, xp.dtype_of(g)), dim, unfold(xp, indices, spec.ndim, (dim,), keepdim),
-                          unfold(xp, g, spec.ndim, (dim,), keepdim))  # fmt: skip
+    places = unfold(xp, indices, spec.ndim, (dim,), keepdim)
+    return xp.put_along(unfold(xp, g, spec.ndim, (dim,), keepdim), dim, places, spec.shape)
 
 
 max_all = op("max", lambda xp, self: xp.max(self), promote="same", node="MaxBackward1",

@@ -104,7 +104,7 @@ unfold_backward = op("unfold_backward", lambda xp, grad, *, shape, dimension, si
                      grad=lambda xp, g, dimension, size, step: xp.windows(g, dimension, size, step))
 
 as_strided_backward = op("as_strided_backward", lambda xp, grad, *, size, stride, storage_offset, layout:
-                         xp.as_strided_backward(grad, size, stride, storage_offset, layout),
+                         xp.as_strided_backward(grad, size, stride, storage_offset, layout), node="AsStridedBackward0",
                          grad=lambda xp, g, size, stride, storage_offset, layout: xp.as_strided(
                              g, size, stride, storage_offset, layout))
 # fmt: on
