@@ -287,16 +287,18 @@ class ExceptionWrapper:
 
     def reraise(self) -> None:
         """Raises an exception of the same class."""
-        message = f"Caught {self.exc_type.__name__} {self.where}.\nOriginal {self.exc_msg}"
+        raise self._with(f"Caught {self.exc_type.__name__} {self.where}.\nOriginal {self.exc_msg}")
+
+    def _with(self, message: str) -> BaseException:
+        """Return an exception of the same class with a message, if the class takes one."""
         if self.exc_type is KeyError:
-            raise KeyError(KeyErrorMessage(message))
+            return KeyError(KeyErrorMessage(message))
         if getattr(self.exc_type, "message", None):
-            raise self.exc_type(message=message)
+            return self.exc_type(message=message)
         try:
-            error = self.exc_type(message)
+            return self.exc_type(message)
         except Exception:  # it takes other arguments
-            raise RuntimeError(message) from None
-        raise error
+            return RuntimeError(message)
 
 
 class classproperty:

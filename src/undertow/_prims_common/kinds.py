@@ -119,20 +119,20 @@ def type_to_dtype(typ: type) -> Dtype:
     """The dtype for Python's kind of number."""
     if not isinstance(typ, type):
         raise AssertionError(f"Expected type, got {type(typ)}")
-    if typ in (bool, SymBool):
-        return d.bool
-    if typ in (int, SymInt):
-        return d.int64
-    if typ in (float, SymFloat):
-        return d.get_default_dtype()
-    if typ is complex:
-        return corresponding_complex_dtype(d.get_default_dtype())
-    raise ValueError(f"Invalid type {typ}!")
+    default = d.get_default_dtype()
+    found = {bool: d.bool, int: d.int64, float: default, complex: corresponding_complex_dtype(default)}
+    kind = _KIND_OF_SYMBOL.get(typ, typ)
+    if kind not in found:
+        raise ValueError(f"Invalid type {typ}!")
+    return found[kind]
+
+
+_KIND_OF_SYMBOL: dict[type, type] = {SymInt: int, SymFloat: float, SymBool: bool}
 
 
 def number_type(x: Any) -> type:
     """Python's kind of a number."""
-    return {SymInt: int, SymFloat: float, SymBool: bool}.get(type(x), type(x))
+    return _KIND_OF_SYMBOL.get(type(x), type(x))
 
 
 def get_dtype(x: Any) -> Dtype:

@@ -111,38 +111,37 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) ->
     Without it, forward runs under whatever autocast is on, and `custom_bwd` repeats that in the backward pass.
     """
     _check_device_type(device_type)
-    if fwd is None:
-        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
 
-    @functools.wraps(fwd)
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        args[0]._dtype = get_autocast_dtype(device_type)
+    def run(function: Any, args: Any, kwargs: Any) -> Any:
         enabled = is_autocast_enabled(device_type)
-        if cast_inputs is None:
-            args[0]._fwd_used_autocast = enabled
-            return fwd(*args, **kwargs)
-        args[0]._fwd_used_autocast = False
-        if not enabled:
-            return fwd(*args, **kwargs)
+        args[0]._dtype = get_autocast_dtype(device_type)
+        args[0]._fwd_used_autocast = enabled and cast_inputs is None
+        if cast_inputs is None or not enabled:
+            return function(*args, **kwargs)
         with autocast(device_type, enabled=False):
             given = {name: _cast(value, cast_inputs) for name, value in kwargs.items()}
-            return fwd(*[_cast(value, cast_inputs) for value in args], **given)
+            return function(*[_cast(value, cast_inputs) for value in args], **given)
 
-    return forward
+    return _run_by(run, fwd)
 
 
 def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
     """Decorates the `backward` of a custom Function: it runs under the autocast that its forward ran under."""
     _check_device_type(device_type)
-    if bwd is None:
-        return functools.partial(custom_bwd, device_type=device_type)
 
-    @functools.wraps(bwd)
-    def backward(*args: Any, **kwargs: Any) -> Any:
-        with autocast(device_type, enabled=args[0]._fwd_used_autocast, dtype=args[0]._dtype):
-            return bwd(*args, **kwargs)
+    def run(function: Any, args: Any, kwargs: Any) -> Any:
+        context = args[0]
+        with autocast(device_type, context._dtype, context._fwd_used_autocast):
+            return function(*args, **kwargs)
 
-    return backward
+    return _run_by(run, bwd)
+
+
+def _run_by(run: Callable[[Any, Any, Any], Any], method: Any) -> Any:
+    """Return a method that calls `run(method, args, kwargs)`, or a decorator that makes such methods."""
+    if method is None:
+        return functools.partial(_run_by, run)
+    return functools.wraps(method)(lambda *args, **kwargs: run(method, args, kwargs))
 
 
 def _cast(value: Any, dtype: Any) -> Any:

@@ -28,6 +28,10 @@ class OptState(Enum):
     STEPPED = 2
 
 
+# What a user may set; a checkpoint has the same names.
+_SETTINGS = ("growth_factor", "backoff_factor", "growth_interval")
+
+
 def _refresh_per_optimizer_state() -> dict[str, Any]:
     return {"stage": OptState.READY, "found_inf_per_device": {}}
 
@@ -42,6 +46,10 @@ class GradScaler:
     `unscale_(optimizer)` divides early, for clipping in between. With enabled=False all of this does nothing.
     """
 
+    _growth_factor: float
+    _backoff_factor: float
+    _growth_interval: int
+
     def __init__(
         self,
         device: str = "cuda",
@@ -51,25 +59,32 @@ class GradScaler:
         growth_interval: int = 2000,
         enabled: bool = True,
     ) -> None:
-        self._device = device
-        self._enabled = enabled
         if enabled and device == "cuda":
             warn("torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.")
-            self._enabled = False
-        if not self._enabled:
+            enabled = False
+        self._device, self._enabled = device, enabled
+        if not enabled:
             return
         if not growth_factor > 1.0:
             raise AssertionError("The growth factor must be > 1.0.")
         if not backoff_factor < 1.0:
             raise AssertionError("The backoff factor must be < 1.0.")
-        self._init_scale = init_scale
-        self._scale: Any = None  # made at the first use
-        self._growth_factor = growth_factor
-        self._backoff_factor = backoff_factor
-        self._growth_interval = growth_interval
-        self._init_growth_tracker = 0
+        self._set({"growth_factor": growth_factor, "backoff_factor": backoff_factor, "growth_interval": growth_interval})
+        self._scale: Any = None  # this and the tracker are made at the first use
         self._growth_tracker: Any = None
+        self._set_start(init_scale, 0)
         self._per_optimizer_states: dict[int, dict[str, Any]] = defaultdict(_refresh_per_optimizer_state)
+
+    def _set(self, settings: dict[str, Any]) -> None:
+        for name in _SETTINGS:
+            setattr(self, f"_{name}", settings[name])
+
+    def _set_start(self, scale: float, tracker: int) -> None:
+        """Set the numbers of the scale and of the steps since it grew; they become tensors at the first use."""
+        self._init_scale, self._init_growth_tracker = scale, tracker
+        for held, value in ((self._scale, scale), (self._growth_tracker, tracker)):
+            if held is not None:
+                held.fill_(value)
 
     def _check_scale_growth_tracker(self, funcname: str) -> tuple[Any, Any]:
         fix = "This may indicate your script did not use scaler.scale(loss or outputs) earlier in the iteration."
@@ -235,13 +250,8 @@ class GradScaler:
         """What `load_state_dict` needs; empty if scaling is disabled."""
         if not self._enabled:
             return {}
-        return {
-            "scale": self.get_scale(),
-            "growth_factor": self._growth_factor,
-            "backoff_factor": self._backoff_factor,
-            "growth_interval": self._growth_interval,
-            "_growth_tracker": self._get_growth_tracker(),
-        }
+        settings = {name: getattr(self, f"_{name}") for name in _SETTINGS}
+        return {"scale": self.get_scale(), **settings, "_growth_tracker": self._get_growth_tracker()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes over the scale and its settings."""
@@ -249,30 +259,21 @@ class GradScaler:
             return
         if not state_dict:
             raise RuntimeError(
-                "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler."
+                "The source state dict is empty, possibly because it is that of a GradScaler with enabled=False."
             )
-        self._init_scale = state_dict["scale"]
-        if self._scale is not None:
-            self._scale.fill_(state_dict["scale"])
-        self._growth_factor = state_dict["growth_factor"]
-        self._backoff_factor = state_dict["backoff_factor"]
-        self._growth_interval = state_dict["growth_interval"]
-        self._init_growth_tracker = state_dict["_growth_tracker"]
-        if self._growth_tracker is not None:
-            self._growth_tracker.fill_(state_dict["_growth_tracker"])
+        self._set_start(state_dict["scale"], state_dict["_growth_tracker"])
+        self._set(state_dict)
 
     def __getstate__(self) -> dict[str, Any]:
-        state = self.__dict__.copy()
-        if self._enabled:
-            if self._per_optimizer_states:
-                raise AssertionError(
-                    "A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after "
-                    "scaler.update()."
-                )
-            # Tensors are made anew at the first use.
-            state["_init_scale"], state["_init_growth_tracker"] = self.get_scale(), self._get_growth_tracker()
-            state["_scale"] = state["_growth_tracker"] = None
-        return state
+        if not self._enabled:
+            return dict(vars(self))
+        if self._per_optimizer_states:
+            raise AssertionError(
+                "A GradScaler instance may only be pickled at the beginning of an iteration: before scale(), or once "
+                "update() has been called."
+            )
+        numbers = {"_init_scale": self.get_scale(), "_init_growth_tracker": self._get_growth_tracker()}
+        return {**vars(self), **numbers, "_scale": None, "_growth_tracker": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -287,3 +288,25 @@ class GradScaler:
 
     def _found_inf_per_device(self, optimizer: Any) -> Any:
         return self._per_optimizer_states[id(optimizer)]["found_inf_per_device"]
+
+
+class DeprecatedGradScaler(GradScaler):
+    """Base of the scalers that have their device in their name: `torch.cpu.amp.GradScaler` and its like."""
+
+    _named_device: str
+
+    def __init__(
+        self,
+        init_scale: float = 65536.0,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        device = self._named_device
+        warn(
+            f"`torch.{device}.amp.GradScaler(args...)` is deprecated. Please use "
+            f"`torch.amp.GradScaler('{device}', args...)` instead.",
+            FutureWarning,
+        )
+        super().__init__(device, init_scale, growth_factor, backoff_factor, growth_interval, enabled)

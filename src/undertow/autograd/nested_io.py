@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from undertow._core import TensorCore
@@ -86,24 +86,24 @@ def _iter_filter(
     """
 
     def walk(obj: Any) -> Iterator[Any]:
-        if conversion is not None:
-            obj = conversion(obj)
-        if condition(obj):
-            yield obj
-        elif obj is None:
-            return
-        elif isinstance(obj, (list, tuple)):
-            for each in obj:
-                yield from walk(each)
-        elif isinstance(obj, dict):
-            for each in obj.values():
-                yield from walk(each)
-        elif allow_unknown:
-            yield obj
+        value = obj if conversion is None else conversion(obj)
+        parts = _parts(value)
+        if condition(value) or (parts is None and allow_unknown):
+            yield value
+        elif parts is None:
+            raise _unknown(value, condition_msg)
         else:
-            raise _unknown(obj, condition_msg)
+            for part in parts:
+                yield from walk(part)
 
     return walk
+
+
+def _parts(value: Any) -> Iterable[Any] | None:
+    """Return what is inside a value; None if it is no nest."""
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, (list, tuple)) else () if value is None else None
 
 
 def _is_tensor(value: Any) -> bool:

@@ -240,13 +240,13 @@ class Graph:
 
     def graph_copy(self, g: Graph, val_map: dict[Node, Node], return_output_node: bool = False) -> Any:
         """Adds copies of all nodes of another graph but its output, of which the value is returned."""
-        for node in g.nodes:
-            if node in val_map:
+        copy_of = val_map.__getitem__
+        for node in (each for each in g.nodes if each not in val_map):
+            if node.op != "output":
+                val_map[node] = self.node_copy(node, copy_of)
                 continue
-            if node.op == "output":
-                value = map_arg(node.args[0], lambda n: val_map[n])
-                return (value, node) if return_output_node else value
-            val_map[node] = self.node_copy(node, lambda n: val_map[n])
+            value = map_arg(node.args[0], copy_of)
+            return (value, node) if return_output_node else value
         return None
 
     def __deepcopy__(self, memo: Any = None) -> Graph:
@@ -321,11 +321,11 @@ class Graph:
         try:
             from tabulate import tabulate  # type: ignore[import-untyped]
         except ImportError:
-            print("`print_tabular` relies on the library `tabulate`, which could not be found on this machine. "
-                  "Run `pip install tabulate` to install the library.")  # fmt: skip
+            print("`print_tabular` relies on the library `tabulate`: `pip install tabulate`.")
             raise
-        rows = [[n.op, n.name, n.target, n.args, n.kwargs] for n in self.nodes]
-        print(tabulate(rows, headers=["opcode", "name", "target", "args", "kwargs"]))
+        columns = {"opcode": "op", "name": "name", "target": "target", "args": "args", "kwargs": "kwargs"}
+        rows = [[getattr(node, field) for field in columns.values()] for node in self.nodes]
+        print(tabulate(rows, headers=list(columns)))
 
     def __str__(self) -> str:
         names: list[str] = []

@@ -99,21 +99,24 @@ def not_close_error_metas(
     **options: Any,
 ) -> list[ErrorMeta]:
     """What is wrong with two values, or two nests: one error for each pair that differs."""
-    found = []
     try:
         pairs = originate_pairs(
             actual, expected, pair_types=pair_types, sequence_types=sequence_types, mapping_types=mapping_types, **options
         )
     except ErrorMeta as error:
         raise error.to_error() from None
-    for pair in pairs:
-        try:
-            pair.compare()
-        except ErrorMeta as error:
-            found.append(error)
-        except Exception as error:
-            raise RuntimeError(f"Comparing\n\n{pair!r}\n\nfailed with {type(error).__name__}: {error}") from error
-    return found
+    return [error for error in map(_error_in, pairs) if error is not None]
+
+
+def _error_in(pair: Pair) -> ErrorMeta | None:
+    """Return what is wrong with a pair; anything but a difference is a fault of the comparison."""
+    try:
+        pair.compare()
+    except ErrorMeta as error:
+        return error
+    except Exception as error:
+        raise RuntimeError(f"Comparing\n\n{pair!r}\n\nfailed with {type(error).__name__}: {error}") from error
+    return None
 
 
 def assert_close(
@@ -134,12 +137,9 @@ def assert_close(
 
     Tensors, arrays and numbers are compared, and sequences and mappings of them item by item.
     """
+    options = {name: value for name, value in locals().items() if name != "msg"}
     __tracebackhide__ = True
-    errors = not_close_error_metas(
-        actual, expected, pair_types=(NonePair, BooleanPair, NumberPair, TensorLikePair),
-        allow_subclasses=allow_subclasses, rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=check_device,
-        check_dtype=check_dtype, check_layout=check_layout, check_stride=check_stride,
-    )  # fmt: skip
+    errors = not_close_error_metas(**options, pair_types=(NonePair, BooleanPair, NumberPair, TensorLikePair))
     if errors:
         raise errors[0].to_error(msg)
 

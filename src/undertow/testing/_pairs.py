@@ -156,12 +156,15 @@ class NumberPair(Pair):
     def compare(self) -> None:
         if self.check_dtype and type(self.actual) is not type(self.expected):
             self._fail(AssertionError, f"The (d)types do not match: {type(self.actual)} != {type(self.expected)}.")
-        if self.actual == self.expected or (self.equal_nan and cmath.isnan(self.actual) and cmath.isnan(self.expected)):
-            return
-        difference = abs(self.actual - self.expected)
-        if not (cmath.isfinite(difference) and difference <= self.atol + self.rtol * abs(self.expected)):
+        if not self._close(self.actual, self.expected):
             message = make_scalar_mismatch_msg(self.actual, self.expected, rtol=self.rtol, atol=self.atol)
             self._fail(AssertionError, message)
+
+    def _close(self, one: complex, other: complex) -> bool:
+        if one == other or (self.equal_nan and cmath.isnan(one) and cmath.isnan(other)):
+            return True
+        apart = abs(one - other)
+        return cmath.isfinite(apart) and apart <= self.atol + self.rtol * abs(other)
 
     def extra_repr(self) -> Sequence[str]:
         return "rtol", "atol", "equal_nan", "check_dtype"
@@ -169,6 +172,13 @@ class NumberPair(Pair):
 
 class TensorLikePair(Pair):
     """Two values that make tensors: tensors, arrays, storages."""
+
+    _flags = ("equal_nan", "check_device", "check_dtype", "check_layout", "check_stride")
+    equal_nan: bool
+    check_device: bool
+    check_dtype: bool
+    check_layout: bool
+    check_stride: bool
 
     def __init__(
         self,
@@ -186,11 +196,12 @@ class TensorLikePair(Pair):
         check_stride: bool = False,
         **other_parameters: Any,
     ) -> None:
-        actual, expected = self._process_inputs(actual, expected, id=id, allow_subclasses=allow_subclasses)
-        super().__init__(actual, expected, id=id, **other_parameters)
-        self.rtol, self.atol = get_tolerances(actual, expected, rtol=rtol, atol=atol, id=id)
-        self.equal_nan, self.check_device, self.check_dtype = equal_nan, check_device, check_dtype
-        self.check_layout, self.check_stride = check_layout, check_stride
+        given = dict(locals())
+        tensors = self._process_inputs(actual, expected, id=id, allow_subclasses=allow_subclasses)
+        super().__init__(*tensors, id=id, **other_parameters)
+        self.rtol, self.atol = get_tolerances(*tensors, rtol=rtol, atol=atol, id=id)
+        for name in self._flags:
+            setattr(self, name, given[name])
 
     def _process_inputs(
         self, actual: Any, expected: Any, *, id: Place, allow_subclasses: bool
@@ -284,4 +295,4 @@ class TensorLikePair(Pair):
         self._fail(AssertionError, message)
 
     def extra_repr(self) -> Sequence[str]:
-        return "rtol", "atol", "equal_nan", "check_device", "check_dtype", "check_layout", "check_stride"
+        return "rtol", "atol", *self._flags

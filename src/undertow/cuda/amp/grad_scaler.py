@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from undertow import amp
-from undertow._src.base.sites import warn
+from undertow.amp.grad_scaler import DeprecatedGradScaler
 
 __all__ = ["GradScaler"]
 
 
-class GradScaler(amp.GradScaler):
+class GradScaler(DeprecatedGradScaler):
     """`torch.amp.GradScaler("cuda", ...)`."""
 
     __module__ = "torch.cuda.amp.grad_scaler"
-
-    def __init__(
-        self,
-        init_scale: float = 65536.0,
-        growth_factor: float = 2.0,
-        backoff_factor: float = 0.5,
-        growth_interval: int = 2000,
-        enabled: bool = True,
-    ) -> None:
-        warn(
-            "`torch.cuda.amp.GradScaler(args...)` is deprecated. Please use `torch.amp.GradScaler('cuda', args...)` "
-            "instead.",
-            FutureWarning,
-        )
-        super().__init__("cuda", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+    _named_device = "cuda"

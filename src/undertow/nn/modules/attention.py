@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from undertow.creation import empty
@@ -70,11 +71,11 @@ class MultiheadAttention(Module):
 
     def _reset_parameters(self) -> None:
         weights = (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
-        for start, params in {
-            init.xavier_uniform_: weights,
-            init.zeros_: (self.in_proj_bias, self.out_proj.bias),
-            init.xavier_normal_: (self.bias_k, self.bias_v),
-        }.items():
+        for start, params in (
+            (init.xavier_uniform_, weights),
+            (partial(init.constant_, val=0.0), (self.in_proj_bias, self.out_proj.bias)),
+            (init.xavier_normal_, (self.bias_k, self.bias_v)),
+        ):
             for param in params:
                 if param is not None:
                     start(param)

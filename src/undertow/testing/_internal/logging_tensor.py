@@ -41,11 +41,11 @@ class LoggingTensor(Tensor):
 
     @staticmethod
     def __new__(cls: Any, elem: Any, *args: Any, **kwargs: Any) -> Any:
-        made = Tensor._make_wrapper_subclass(
-            cls, elem.size(), strides=elem.stride(), storage_offset=elem.storage_offset(), dtype=elem.dtype,
-            layout=elem.layout, device=elem.device, requires_grad=kwargs.get("requires_grad", False),
-        )  # fmt: skip
-        made.elem = elem.detach() if made.requires_grad else elem
+        place = {"strides": elem.stride(), "storage_offset": elem.storage_offset()}
+        kind = {name: getattr(elem, name) for name in ("dtype", "layout", "device")}
+        recorded = kwargs.get("requires_grad", False)
+        made = Tensor._make_wrapper_subclass(cls, elem.size(), requires_grad=recorded, **place, **kind)
+        made.elem = elem.detach() if recorded else elem
         return made
 
     def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]

@@ -50,12 +50,9 @@ class RandomSampler(Sampler[int]):
         num_samples: int | None = None,
         generator: Generator | None = None,
     ) -> None:
-        self.data_source = data_source
-        self.replacement = replacement
-        self._num_samples = num_samples
-        self.generator = generator
-        if not isinstance(replacement, bool):
-            raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")
+        self.data_source, self.generator = data_source, generator
+        self.replacement, self._num_samples = replacement, num_samples
+        _check_flag("replacement", replacement, TypeError)
         if not isinstance(self.num_samples, int) or self.num_samples <= 0:
             raise ValueError(f"num_samples should be a positive integer value, but got num_samples={self.num_samples}")
 
@@ -89,6 +86,16 @@ def random_seed(generator: Generator | None) -> int:
     return int(stream_of(generator).integers(1)[0])
 
 
+def _check_count(name: str, value: Any) -> None:
+    if not isinstance(value, int) or value is True or value <= 0:
+        raise ValueError(f"{name} should be a positive integer value, but got {name}={value}")
+
+
+def _check_flag(name: str, value: Any, error: type[Exception] = ValueError) -> None:
+    if not isinstance(value, bool):
+        raise error(f"{name} should be a boolean value, but got {name}={value}")
+
+
 class SubsetRandomSampler(Sampler[int]):
     """These indices at random, every one once."""
 
@@ -116,18 +123,12 @@ class WeightedRandomSampler(Sampler[int]):
     def __init__(
         self, weights: Sequence[float], num_samples: int, replacement: bool = True, generator: Generator | None = None
     ) -> None:
-        if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
-            raise ValueError(f"num_samples should be a positive integer value, but got num_samples={num_samples}")
-        if not isinstance(replacement, bool):
-            raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
+        _check_count("num_samples", num_samples)
+        _check_flag("replacement", replacement)
+        self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
         self.weights = as_tensor(weights, dtype=float64)
         if self.weights.ndim != 1:
-            raise ValueError(
-                f"weights should be a 1d sequence but given weights have shape {tuple(self.weights.shape)}"
-            )
-        self.num_samples = num_samples
-        self.replacement = replacement
-        self.generator = generator
+            raise ValueError(f"weights should be a 1d sequence but given weights have shape {(*self.weights.shape,)}")
 
     def __iter__(self) -> Iterator[int]:
         drawn = stream_of(self.generator).multinomial(self.weights._array, self.num_samples, self.replacement)
@@ -145,13 +146,9 @@ class BatchSampler(Sampler[list[int]]):
     """
 
     def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool) -> None:
-        if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
-            raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
-        if not isinstance(drop_last, bool):
-            raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
-        self.sampler = sampler
-        self.batch_size = batch_size
-        self.drop_last = drop_last
+        _check_count("batch_size", batch_size)
+        _check_flag("drop_last", drop_last)
+        self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
 
     def __iter__(self) -> Iterator[list[int]]:
         indices = iter(self.sampler)

@@ -64,13 +64,13 @@ class SummaryWriter:
 
     def _get_file_writer(self) -> FileWriter:
         if self.file_writer is None:
-            self.file_writer = FileWriter(self.log_dir, *self._options)
-            self.all_writers = {self.log_dir: self.file_writer}
-            if self.purge_step is not None:
-                step = self.purge_step
-                self.file_writer.add_event(Event(step=step, file_version="brain.Event:2"))
-                self.file_writer.add_event(Event(step=step, session_log=SessionLog(status=SessionLog.START)))
-                self.purge_step = None
+            writer = self.file_writer = FileWriter(self.log_dir, *self._options)
+            self.all_writers = {self.log_dir: writer}
+            step, self.purge_step = self.purge_step, None
+            if step is not None:  # a session that starts again there: what was logged from that step on is hidden
+                start = SessionLog(status=SessionLog.START)
+                for mark in ({"file_version": "brain.Event:2"}, {"session_log": start}):
+                    writer.add_event(Event(step=step, **mark))
         return self.file_writer
 
     def get_logdir(self) -> str:

@@ -352,21 +352,20 @@ def _rand_tensor_non_equal(*size: int) -> Any:
 def _create_basic_net() -> tuple[Any, Any, Any]:
     """A small net in a net, and the two of them."""
 
-    class Layer(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer_dummy_param = nn.Parameter(randn(3, 5))
-            self.register_buffer("layer_dummy_buf", zeros(1, 3, 3, 7))
-
-    class Net(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.l1 = Layer()
-            self.dummy_param = nn.Parameter(randn(3, 5))
-            self.register_buffer("dummy_buf", zeros(7, 3, 3, 1))
-
-    layer, net = Layer(), Net()
+    layer = _Holder("layer_dummy", zeros(1, 3, 3, 7))
+    net = _Holder("dummy", zeros(7, 3, 3, 1), l1=_Holder("layer_dummy", zeros(1, 3, 3, 7)))
     return layer, net, nn.Sequential(net)
+
+
+class _Holder(nn.Module):
+    """A module of children, a parameter and a buffer, whose names begin alike."""
+
+    def __init__(self, name: str, buffer: Any, **children: nn.Module) -> None:
+        super().__init__()
+        for child in children:
+            self.add_module(child, children[child])
+        self.register_parameter(f"{name}_param", nn.Parameter(randn(3, 5)))
+        self.register_buffer(f"{name}_buf", buffer)
 
 
 def _test_module_empty_input(

@@ -34,12 +34,13 @@ def outs_and_grads(fn: Any, graph_inps: Any, inps: Any) -> tuple[Any, list[Any]]
     """What a function returns, and the gradients of its inputs."""
     outs = fn(*graph_inps)
     for out in tree_leaves(outs):
-        if hasattr(out, "requires_grad") and out.requires_grad:
+        if getattr(out, "requires_grad", False):
             out.sum().backward(retain_graph=True)
-    grads = [inp.grad for inp in tree_leaves(inps) if hasattr(inp, "grad")]
-    for inp in tree_leaves(inps):
-        if hasattr(inp, "grad"):
-            inp.grad = None
+    grads = []
+    for leaf in tree_leaves(inps):
+        if hasattr(leaf, "grad"):
+            grads.append(leaf.grad)
+            leaf.grad = None
     return outs, grads
 
 

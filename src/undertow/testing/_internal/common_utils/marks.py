@@ -7,7 +7,7 @@ import inspect
 import os
 import sys
 import time
-import unittest
+import unittest.mock
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -288,14 +288,8 @@ def patch_test_members(updates: dict[str, Any]) -> Decorator:
     def decorate(test: Any) -> Any:
         @functools.wraps(test)
         def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-            before = {name: getattr(self, name) for name in updates}
-            for name, value in updates.items():
-                setattr(self, name, value)
-            try:
+            with unittest.mock.patch.multiple(self, **updates):
                 return test(self, *args, **kwargs)
-            finally:
-                for name, value in before.items():
-                    setattr(self, name, value)
 
         return run
 

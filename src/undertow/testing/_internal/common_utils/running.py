@@ -141,11 +141,11 @@ def shell(
     command: Any, cwd: Any = None, env: Any = None, stdout: Any = None, stderr: Any = None, timeout: Any = None
 ) -> int:
     """Runs a command and gives its return code."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    parts = shlex.split(command) if isinstance(command, str) else command
-    program = subprocess.Popen(parts, text=True, cwd=cwd, env=env, stdout=stdout, stderr=stderr)
-    return wait_for_process(program, timeout=timeout)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()  # before the program writes to them
+    words = command if not isinstance(command, str) else shlex.split(command)
+    outside = {"cwd": cwd, "env": env, "stdout": stdout, "stderr": stderr}
+    return wait_for_process(subprocess.Popen(words, text=True, **outside), timeout)
 
 
 def retry_shell(

@@ -27,14 +27,14 @@ def _generate_reduction_inputs(device: Any, dtype: Any, requires_grad: bool, **k
 
 def _generate_reduction_kwargs(ndim: int, supports_multiple_dims: bool = True) -> Iterator[dict[str, Any]]:
     """Which dims to reduce, and whether to keep them."""
+    several = supports_multiple_dims and ndim > 1
     yield {}
-    yield {"dim": 0, "keepdim": True}
-    yield {"dim": -1, "keepdim": False}
-    if ndim > 2:
-        yield {"dim": ndim // 2, "keepdim": True}
-    if supports_multiple_dims and ndim > 1:
-        yield {"dim": tuple(range(ndim)), "keepdim": False}
-        yield {"dim": (0, -1), "keepdim": True}
+    for dim, keepdim, possible in (
+        (0, True, True), (-1, False, True), (ndim // 2, True, ndim > 2),
+        (tuple(range(ndim)), False, several), ((0, -1), True, several),
+    ):  # fmt: skip
+        if possible:
+            yield {"dim": dim, "keepdim": keepdim}
 
 
 def sample_inputs_reduction(op_info: Any, device: Any, dtype: Any, requires_grad: bool, **kwargs: Any) -> Samples:
