@@ -127,13 +127,20 @@ def spectral_norm(
     module: Any, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Any:
     """Keeps the largest singular value of a tensor, seen as a matrix, at 1."""
-    weight = getattr(module, name, None)
-    if not isinstance(weight, TensorCore):
+    made = _SpectralNorm(_tensor_of(module, name), n_power_iterations, output_dim(module) if dim is None else dim, eps)
+    return parametrize.register_parametrization(module, name, made)
+
+
+def output_dim(module: Any) -> int:
+    """Return the dim of a layer's weight that is that of its outputs."""
+    return int(isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)))
+
+
+def _tensor_of(module: Any, name: str) -> Any:
+    found = getattr(module, name, None)
+    if not isinstance(found, TensorCore):
         raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
-    if dim is None:
-        dim = 1 if isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)) else 0
-    parametrize.register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, dim, eps))
-    return module
+    return found
 
 
 # --- orthogonal matrices
@@ -251,9 +258,7 @@ def orthogonal(
     module: Any, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
 ) -> Any:
     """Keeps a matrix orthogonal, by the matrix exponential, Cayley's map or Householder reflections."""
-    weight = getattr(module, name, None)
-    if not isinstance(weight, TensorCore):
-        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
+    weight = _tensor_of(module, name)
     given: Any = weight
     if given.ndim < 2:
         raise ValueError(f"Expected a matrix or batch of matrices. Got a tensor of {given.ndim} dimensions.")

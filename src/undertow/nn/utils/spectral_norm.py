@@ -6,9 +6,9 @@ from typing import Any
 
 from undertow._src.base.modes import no_grad
 from undertow.nn import functional as F
-from undertow.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from undertow.nn.modules.module import Module
-from undertow.nn.parameter import Parameter, UninitializedParameter
+from undertow.nn.utils._weight_hooks import WeightHook
+from undertow.nn.utils.parametrizations import output_dim
 
 __all__ = [
     "SpectralNorm", "SpectralNormLoadStateDictPreHook", "SpectralNormStateDictHook", "remove_spectral_norm",
@@ -16,10 +16,12 @@ __all__ = [
 ]  # fmt: skip
 
 
-class SpectralNorm:
+class SpectralNorm(WeightHook):
     """The pre-hook: before each call it divides the weight by its largest singular value."""
 
     _version = 1
+    _function = "spectral_norm"
+    _parts = ("_u", "_v", "_orig")
     name: str
     dim: int
     n_power_iterations: int
@@ -56,18 +58,8 @@ class SpectralNorm:
                 u, v = u.clone(), v.clone()
         return weight / u.dot(matrix.mv(v))
 
-    def remove(self, module: Any) -> None:
-        """Makes the weight a parameter again."""
-        with no_grad():
-            weight = self.compute_weight(module, do_power_iteration=False)
-        delattr(module, self.name)
-        delattr(module, self.name + "_u")
-        delattr(module, self.name + "_v")
-        delattr(module, self.name + "_orig")
-        module.register_parameter(self.name, Parameter(weight.detach()))
-
-    def __call__(self, module: Any, inputs: Any) -> None:
-        setattr(module, self.name, self.compute_weight(module, do_power_iteration=module.training))
+    def _weight(self, module: Any, training: bool) -> Any:
+        return self.compute_weight(module, do_power_iteration=training)
 
     def _solve_v_and_rescale(self, matrix: Any, u: Any, target_sigma: Any) -> Any:
         """The v for which u and v give this singular value, for checkpoints that lack v."""
@@ -77,26 +69,20 @@ class SpectralNorm:
     @staticmethod
     def apply(module: Any, name: str, n_power_iterations: int, dim: int, eps: float) -> SpectralNorm:
         """Replaces the weight by weight_orig and registers the hooks."""
-        if any(isinstance(hook, SpectralNorm) and hook.name == name for hook in module._forward_pre_hooks.values()):
-            raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
+        SpectralNorm._refuse_a_second(module, name)
         made = SpectralNorm(name, n_power_iterations, dim, eps)
         weight = module._parameters[name]
         if weight is None:
             raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
-        if isinstance(weight, UninitializedParameter):
-            raise ValueError(
-                "The module passed to `SpectralNorm` can't have uninitialized parameters. Run a forward on a small "
-                "batch first: it gives them their shapes"
-            )
+        made._refuse_lazy(weight)
         with no_grad():
-            height, width = made.reshape_weight_to_matrix(weight).size()
-            u = F.normalize(weight.new_empty(height).normal_(0, 1), dim=0, eps=eps)
-            v = F.normalize(weight.new_empty(width).normal_(0, 1), dim=0, eps=eps)
+            drawn = [weight.new_empty(n).normal_(0, 1) for n in made.reshape_weight_to_matrix(weight).shape]
+            vectors = [F.normalize(vector, dim=0, eps=eps) for vector in drawn]
         delattr(module, name)
-        module.register_parameter(name + "_orig", weight)
+        module.register_parameter(f"{name}_orig", weight)
         setattr(module, name, weight.data)  # still there for code that reads it before the first call
-        module.register_buffer(name + "_u", u)
-        module.register_buffer(name + "_v", v)
+        for part, vector in zip(("_u", "_v"), vectors):
+            module.register_buffer(name + part, vector)
         module.register_forward_pre_hook(made)
         module._register_state_dict_hook(SpectralNormStateDictHook(made))
         module._register_load_state_dict_pre_hook(SpectralNormLoadStateDictPreHook(made))
@@ -151,21 +137,13 @@ def spectral_norm(
     module: Any, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Any:
     """Keeps the largest singular value of a weight at 1. `parametrizations.spectral_norm` is the newer one."""
-    if dim is None:
-        dim = 1 if isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)) else 0
-    SpectralNorm.apply(module, name, n_power_iterations, dim, eps)
+    SpectralNorm.apply(module, name, n_power_iterations, output_dim(module) if dim is None else dim, eps)
     return module
 
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Any:
     """Takes spectral norm off again."""
-    for identity, hook in list(module._forward_pre_hooks.items()):
-        if isinstance(hook, SpectralNorm) and hook.name == name:
-            hook.remove(module)
-            del module._forward_pre_hooks[identity]
-            break
-    else:
-        raise ValueError(f"spectral_norm of '{name}' not found in {module}")
+    SpectralNorm._take_off(module, name)
     for hooks in (module._state_dict_hooks, module._load_state_dict_pre_hooks):
         for identity, hook in list(hooks.items()):
             inner = getattr(hook, "hook", hook)
