@@ -212,6 +212,12 @@ def _calculate_fan_in_and_fan_out(tensor: Any) -> tuple[int, int]:
     return shape[1] * field, shape[0] * field
 
 
+def _bias_bound(weight: Any) -> float:
+    """Return the bound that layers draw their bias within: one over the root of the fan-in, 0 without inputs."""
+    inputs, _ = _calculate_fan_in_and_fan_out(weight)
+    return 1 / math.sqrt(inputs) if inputs else 0.0
+
+
 def _calculate_correct_fan(tensor: Any, mode: str) -> int:
     mode = mode.lower()
     if mode not in ("fan_in", "fan_out"):

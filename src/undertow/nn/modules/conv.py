@@ -111,9 +111,8 @@ class _ConvNd(Module):
         """Draws weight and bias from U(-1/sqrt(fan_in), 1/sqrt(fan_in))."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
-            fan_in, _ = init._calculate_fan_in_and_fan_out(self.weight)
-            if fan_in != 0:
-                bound = 1 / math.sqrt(fan_in)
+            bound = init._bias_bound(self.weight)
+            if bound:
                 init.uniform_(self.bias, -bound, bound)
 
     def extra_repr(self) -> str:

@@ -55,8 +55,7 @@ class Linear(Module):
         """Draws weight and bias from U(-1/sqrt(in_features), 1/sqrt(in_features))."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
-            inputs = self.weight.shape[1]
-            bound = 1 / math.sqrt(inputs) if inputs else 0
+            bound = init._bias_bound(self.weight)
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Any) -> Any:
