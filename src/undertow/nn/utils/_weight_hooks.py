@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-from undertow.modes import no_grad
+from undertow._src.base.modes import no_grad
 from undertow.nn.parameter import Parameter, UninitializedParameter
 
 
