@@ -16,6 +16,7 @@ from undertow.autograd.outputs import into
 from undertow.ops.arguments import as_element, broadcast_two, check_tensor, invalid_combination, must_be
 from undertow.ops.numbers import as_number, is_number, lifted_dtype
 from undertow.ops.public import Function, finish, in_place, in_place_operator, operator, overloaded, public
+from undertow.xp.device_memory import Watch
 from undertow.xp.quiet import quietly
 
 # --- comparisons
@@ -157,6 +158,8 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
     """input where the condition holds, else other; with a condition alone, the indices where it holds."""
     check_tensor(condition, "where", "condition")
     if input is None and other is None:
+        if Watch.trace is not None:
+            return condition.nonzero(as_tuple=True)
         return tuple([wrap(indices.copy()) for indices in np.nonzero(np.atleast_1d(condition._array))])
     if not all(isinstance(value, TensorCore) or is_number(value) for value in (input, other)):
         raise invalid_combination("where", [value for value in (condition, input, other) if value is not None])

@@ -26,7 +26,8 @@ from undertow.autograd.saved import SavedInput
 from undertow.autograd.views import refresh_view, refuse_overlap_of
 from undertow.autograd.writes import guards
 from undertow.ops.arguments import as_element, check_tensor, type_name
-from undertow.ops.keys import beside, check_indices, check_when_known, explain_index, listed, slicing
+from undertow.ops.keys import beside, check_indices, check_when_known, explain_index, is_mask, listed, slicing
+from undertow.ops.masks import is_unknown
 from undertow.ops.parts import END
 from undertow.ops.public import public
 from undertow.ops.shape import reshape_to
@@ -47,6 +48,8 @@ def _take(x: Any, indices: list[Any]) -> Any:
     check_indices(x, indices)
     if Watch.trace is not None:
         check_when_known(x, indices)
+        if any(each is not None and is_mask(each) and is_unknown(each._array) for each in indices):
+            return Watch.trace.select(x, indices)
     try:
         return apply(index.index, x, *beside(x, indices))
     except IndexError:

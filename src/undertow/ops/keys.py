@@ -65,7 +65,7 @@ def _slice_int(value: Any) -> int:
 # --- keys
 
 
-def _is_mask(tensor: Any) -> bool:
+def is_mask(tensor: Any) -> bool:
     return tensor._array.dtype.kind == "b" or tensor._array.dtype == np.uint8
 
 
@@ -129,7 +129,7 @@ def _normal_tensor(tensor: Any) -> Any:
     array = tensor._array
     if array.ndim or array.dtype.kind not in "biu":
         return tensor
-    return bool(array) if _is_mask(tensor) else int(array)
+    return bool(array) if is_mask(tensor) else int(array)
 
 
 def slicing(x: Any, key: Any, keep: bool) -> tuple[Any, list[Any]]:
@@ -141,7 +141,7 @@ def slicing(x: Any, key: Any, keep: bool) -> tuple[Any, list[Any]]:
     consumed = 0
     for item in entries:
         if isinstance(item, TensorCore):
-            consumed += item._array.ndim if _is_mask(item) else 1
+            consumed += item._array.ndim if is_mask(item) else 1
         elif item is not None and item is not Ellipsis and item is not True and item is not False:
             consumed += 1
     ndim = x._array.ndim
@@ -175,12 +175,12 @@ def slicing(x: Any, key: Any, keep: bool) -> tuple[Any, list[Any]]:
                 x = unsqueeze(x, dim)
                 item = wrap(np.zeros(1 if item else 0, np.int64))
             indices += [None] * (dim - _axes_of(indices)) + [item]
-            dim += item._array.ndim if _is_mask(item) else 1
+            dim += item._array.ndim if is_mask(item) else 1
     return x, indices
 
 
 def _axes_of(indices: list[Any]) -> int:
-    return sum([each._array.ndim if each is not None and _is_mask(each) else 1 for each in indices])
+    return sum([each._array.ndim if each is not None and is_mask(each) else 1 for each in indices])
 
 
 # --- tensors as indices
@@ -194,7 +194,7 @@ def check_indices(x: Any, indices: list[Any]) -> None:
             axis += 1
             continue
         array = each._array
-        if not _is_mask(each):
+        if not is_mask(each):
             if array.dtype not in (np.int64, np.int32):
                 raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
             axis += 1
@@ -231,9 +231,9 @@ def check_when_known(x: Any, indices: list[Any]) -> None:
     """Lets a compiler check, before it runs, indices whose values it will know."""
     shape, axis = x._array.shape, 0
     for each in indices:
-        if each is not None and not _is_mask(each):
+        if each is not None and not is_mask(each):
             check_in_range(each._array, shape[axis], axis, "", IndexError, negative=True)
-        axis += each._array.ndim if each is not None and _is_mask(each) else 1
+        axis += each._array.ndim if each is not None and is_mask(each) else 1
 
 
 def explain_index(x: Any, indices: list[Any]) -> None:
@@ -244,7 +244,7 @@ def explain_index(x: Any, indices: list[Any]) -> None:
             axis += 1
             continue
         array = each._array
-        if _is_mask(each):
+        if is_mask(each):
             axis, number = axis + array.ndim, number + array.ndim
             found += [[int(np.count_nonzero(array))]] * array.ndim
             continue

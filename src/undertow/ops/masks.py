@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.base.modes import local
 from undertow._src.rules import index as rules
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
@@ -14,8 +15,19 @@ from undertow.autograd.writes import apply_in_place
 from undertow.ops.arguments import broadcast_two, check_tensor, scalar_name
 from undertow.ops.public import public
 from undertow.ops.writing import check_mask
-from undertow.xp.device_array import values_known
+from undertow.xp.device_array import DeviceArray, values_known
+from undertow.xp.device_memory import Watch
 from undertow.xp.numpy_scatter import one_hot as hot_places
+
+
+def is_unknown(array: Any) -> bool:
+    """Whether only a program that is being traced knows the values of a mask, and may go on with another index.
+
+    Hooks on saved tensors would be given that one.
+    """
+    if Watch.trace is None or local.modes.saved_hooks:
+        return False
+    return type(array) is DeviceArray and not array.is_known()
 
 
 @public
@@ -25,7 +37,10 @@ def masked_select(input: Any, mask: Any, *, out: Any = None) -> Any:
     check_tensor(mask, "masked_select", "mask", 2)
     if mask._array.dtype.kind != "b":
         raise RuntimeError("masked_select: expected BoolTensor for mask")
-    broadcast_two(mask._array.shape, input._array.shape)
+    shape = broadcast_two(mask._array.shape, input._array.shape)
+    if is_unknown(mask._array) and shape:
+        found = Watch.trace.select(input.expand(shape), [mask.expand(shape)])
+        return found if out is None else into(out, lambda: found, (input, mask), "masked_select")
     if out is None:
         return apply(rules.masked_select, input, mask)
     return into(out, lambda: apply(rules.masked_select, input, mask), (input, mask), "masked_select")
@@ -68,6 +83,11 @@ def nonzero(input: Any, *, out: Any = None, as_tuple: bool = False) -> Any:
     """The positions of the elements that are not zero, a row for each; or a vector for each dim."""
     check_tensor(input, "nonzero")
     array = input._array
+    if is_unknown(array) and array.ndim:
+        found = Watch.trace.found(array != 0)
+        if as_tuple:
+            return tuple([found[:, axis] for axis in range(array.ndim)])
+        return found if out is None else into(out, lambda: found, (), "nonzero")
     if as_tuple:
         found = (array if array.ndim else array.reshape(1)).nonzero()
         return tuple([wrap(places.copy()) for places in found])

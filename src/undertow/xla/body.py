@@ -150,11 +150,10 @@ class Body:
             self._statements(frame)
         return [known for known in self._known.values() if known.node is statements.node]
 
-    def compares_types(self) -> bool:
-        """Whether the code asks for the exact type of a number (`type(n) is int`): nothing else may stand for it."""
+    def compares_types(self, *kinds: str) -> bool:
+        """Whether the code asks for the exact type of something (`type(n) is int`): nothing else may stand for it."""
         frames = [frame for frame in self.whole.frames if trust.home(frame.function) != "own"]
         parts = (part for frame in frames for part in ast.walk(frame.node) if isinstance(part, ast.Compare))
-        kinds = ("int", "float", "__name__")
         return any("type" in names and not names.isdisjoint(kinds) for names in map(_names_in, parts))
 
     # --- which statements are moved

@@ -242,11 +242,13 @@ class Compiled:
         if programs:  # numbers that have changed may change again
             plan.counters.update(programs[0].changing_numbers())
             plan.decided.update(programs[0].decided_lines)
+            plan.selected.update(programs[0].selected_lines)
         plan.answers, plan.hints = [*decided[0]], decided[1]
         if programs and not plan.answers:  # most likely it goes the same way again
             plan.hints = programs[0].decisions.as_hints()
         plan.kinds = self._kinds
-        plan.exact_types = body.compares_types()
+        plan.exact_types = body.compares_types("int", "float", "__name__")
+        plan.exact_tensors = body.compares_types("Tensor", "__name__")
         plan.body, plan.counts = body, not plan.exact_types
         self._looks = [*self._looks[-MOST:], looks]
         if numbers:

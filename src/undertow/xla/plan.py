@@ -29,6 +29,8 @@ class Plan:
         self.exact_types = False  # whether code compares types of numbers, so that nothing may stand for one
         self.plain_numbers = False  # whether no number may be one: one got where it would stay as it is
         self.decided: set[Line] = set()  # lines that ask for values, and go on with a guess; see `decisions`
+        self.selected: set[Line] = set()  # lines whose x[mask] is wanted with the rows themselves; see `selections`
+        self.exact_tensors = False  # whether code compares types of tensors, so that nothing may stand for one
         self.decides_in_hooks = False  # whether hooks that only ask for values do so, too
         self.answers: list[Answer] = []  # to the first decisions of the call that is traced
         self.hints: Hints = {}  # to others

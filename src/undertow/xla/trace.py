@@ -38,12 +38,13 @@ from undertow.xla.arriving import Arriving
 from undertow.xla.asked import asked
 from undertow.xla.choices import only_if
 from undertow.xla.cures import VALUE, VALUE_FOR_NUMPY
-from undertow.xla.decisions import Decisions
+from undertow.xla.decisions import Decisions, Line
 from undertow.xla.errors import CompileError
 from undertow.xla.numbers import Figure, exactly
 from undertow.xla.numpy_memory import Made
 from undertow.xla.plan import Again
 from undertow.xla.reach import Reached
+from undertow.xla.selections import Selections
 from undertow.xla.young import Young, is_own
 from undertow.xp import jax as _words  # noqa: F401  (turns on 64-bit types)
 from undertow.xp.device_array import DeviceArray, is_known, wrapped
@@ -60,6 +61,11 @@ def _asking() -> Site | None:
     while frame is not None and frame.f_code.co_filename.startswith(_NUMPY):
         frame = outside(frame.f_back)
     return None if frame is None else Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def _line_asking() -> Line | None:
+    site = _asking()
+    return None if site is None else (site.filename, site.lineno)
 
 
 class Draw:
@@ -193,6 +199,7 @@ class Trace:
         self.arriving = Arriving()  # whole numbers that follow from the arguments
         self.schedules: Any = None  # the schedulers among it that step on the host
         self.decisions = Decisions()
+        self.selections = Selections()  # of rows by masks
         self.choice: DeviceArray | None = None  # whether the part of the step that is being traced takes effect
         self.chosen: dict[tuple[int, Any], DeviceArray] = {}  # what such parts put into mappings, and whether they do
 
@@ -538,8 +545,17 @@ class Trace:
             raise self.unknown(array)
         return number
 
+    def select(self, x: Any, indices: Sequence[Any]) -> Any:
+        """Return x[indices] with a mask among them whose values only the program knows; see `selections`."""
+        return self.selections.select(x, indices, _line_asking())
+
+    def found(self, mask: DeviceArray) -> Any:
+        """Return where a mask is true that only the program knows, a row for each place."""
+        return self.selections.found(mask, _line_asking())
+
     def needs_number(self, array: DeviceArray, frame: FrameType | None) -> Exception:
         """Why such a number itself can't be had; Again, if code can be given functions that do without it."""
+        self.selections.materialize_counted()
         if frame is not None:
             self.lift(frame)
         return self.unknown(array)

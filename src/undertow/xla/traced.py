@@ -241,7 +241,7 @@ class Traced:
     def _keep(self, firing: Firing, trace: Trace) -> None:
         """What calls of the program need of its trace."""
         self.later: list[Later] = firing.later
-        self.decided_lines = self.plan.decided
+        self.decided_lines, self.selected_lines = self.plan.decided, self.plan.selected
         self.decides = bool(self.decisions.answers)
         self.turns, self.cast = firing.turns, firing.cast
         self.host_calls, self.streams = firing.host_calls, [*trace.streams.values()]

@@ -192,7 +192,10 @@ def mode(x: Array, axis: int, keepdims: bool) -> tuple[Array, Array]:
 # --- distinct elements and bins
 
 
-UNIQUE_CURE = "Call it outside the compiled step."
+UNIQUE_CURE = (
+    "Call it before the compiled step, and give the result to the step as an argument. Or run the step as it is written: "
+    'compile(step, fallback="eager").'
+)
 
 
 def _of_known(word: str, function: Any, x: Array, *rest: Any) -> Any:
