@@ -35,7 +35,8 @@ from undertow.distributions.pareto import Pareto
 from undertow.distributions.poisson import Poisson
 from undertow.distributions.transformed_distribution import TransformedDistribution
 from undertow.distributions.uniform import Uniform
-from undertow.distributions.utils import euler_constant, sum_rightmost
+from undertow.distributions.utils import _sum_rightmost as sum_rightmost
+from undertow.distributions.utils import euler_constant
 
 
 @register_kl(Bernoulli, Bernoulli)

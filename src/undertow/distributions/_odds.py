@@ -1,45 +1,50 @@
-"""Distributions of successes: given by a probability or by its log-odds."""
+"""Distributions that are given by probabilities or by logits; the other one is computed when it is asked for."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from undertow.distributions import _functions as torch
 from undertow.distributions.distribution import Distribution
 from undertow.distributions.utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
 
 
-class ByOdds(Distribution):
-    """A distribution with a parameter `probs` or `logits`; the other one is worked out of it."""
+def given(probs: Any, logits: Any) -> tuple[str, Any]:
+    """Return the name and the value of the one parameter that is given."""
+    if (probs is None) == (logits is None):
+        raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+    return ("probs", probs) if logits is None else ("logits", logits)
 
+
+class ByOdds(Distribution):
+    """A distribution of successes, which have a probability each."""
+
+    _batched: tuple[str, ...] = ("probs", "logits", "_param")
+    _is_binary = True
     _param: Any
 
-    def _set_odds(self, probs: Any, logits: Any, *others: Any) -> list[Any]:
-        """Keeps the parameter that is given; the others, broadcast with it."""
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        *others_now, self._param = broadcast_all(*others, logits if probs is None else probs)
-        setattr(self, "logits" if probs is None else "probs", self._param)
-        return others_now
+    def _broadcast_odds(self, probs: Any, logits: Any, total_count: Any = None) -> torch.Size:
+        """Set the parameter that is given, and a number of trials of the same shape; return the shape."""
+        name, odds = given(probs, logits)
+        if total_count is None:
+            (self._param,) = broadcast_all(odds)
+        else:
+            count, self._param = broadcast_all(total_count, odds)
+            self.total_count = count.type_as(self._param)
+        setattr(self, name, self._param)
+        return self._param.shape
 
-    def _expanded(self, cls: Any, batch_shape: Any, _instance: Any, *names: str) -> Any:
-        given = [name for name in ("probs", "logits") if name in self.__dict__]
-        new = super()._expanded(cls, batch_shape, _instance, *names, *given)
-        new._param = getattr(new, given[-1])
-        return new
-
-    def _new(self, *args: Any, **kwargs: Any) -> Any:
+    def _new(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         return self._param.new(*args, **kwargs)
 
     @lazy_property
-    def logits(self) -> Any:
-        """The log-odds of success."""
-        return probs_to_logits(self.probs, is_binary=True)
+    def logits(self) -> torch.Tensor:
+        """The log-odds of success, or the logarithms of the probabilities."""
+        return probs_to_logits(self.probs, self._is_binary)
 
     @lazy_property
-    def probs(self) -> Any:
-        """The probability of success."""
-        return logits_to_probs(self.logits, is_binary=True)
+    def probs(self) -> torch.Tensor:
+        """The probability of success, or of each class."""
+        return logits_to_probs(self.logits, self._is_binary)
 
-    @property
-    def param_shape(self) -> Any:
-        return self._param.size()
+    param_shape = torch.alias("_param.shape")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions._transform_base import Transform
-from undertow.ops.stretch import broadcast_shapes
+from undertow.distributions.utils import lazy_property
 
 
 class ExpTransform(Transform):
@@ -19,11 +18,7 @@ class ExpTransform(Transform):
     codomain = constraints.positive
     bijective = True
     sign = +1
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ExpTransform)
-
-    __hash__ = object.__hash__
+    _compared = ()
 
     def _call(self, x: Any) -> Any:
         return x.exp()
@@ -41,22 +36,15 @@ class PowerTransform(Transform):
     domain = constraints.positive
     codomain = constraints.positive
     bijective = True
+    _arguments = _compared = ("exponent",)
 
-    def __init__(self, exponent: Any, cache_size: int = 0) -> None:
+    def __init__(self, exponent: torch.Value, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         self.exponent = torch.as_tensor(exponent)
 
-    def with_cache(self, cache_size: int = 1) -> Any:
-        return self if self._cache_size == cache_size else PowerTransform(self.exponent, cache_size=cache_size)
-
-    @property
+    @lazy_property
     def sign(self) -> Any:
         return self.exponent.sign()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PowerTransform) and bool(self.exponent.eq(other.exponent).all())
-
-    __hash__ = object.__hash__
 
     def _call(self, x: Any) -> Any:
         return x.pow(self.exponent)
@@ -68,16 +56,20 @@ class PowerTransform(Transform):
         return (self.exponent * y / x).abs().log()
 
     def forward_shape(self, shape: Any) -> Any:
-        return broadcast_shapes(shape, getattr(self.exponent, "shape", ()))
+        return torch.broadcast_shapes(shape, self.exponent.shape)
 
-    def inverse_shape(self, shape: Any) -> Any:
-        return broadcast_shapes(shape, getattr(self.exponent, "shape", ()))
+    inverse_shape = forward_shape
+
+
+def _inside_unit(y: Any) -> Any:
+    """Keep numbers off 0 and 1."""
+    limits = torch.finfo(y.dtype)
+    return y.clamp(min=limits.tiny, max=1.0 - limits.eps)
 
 
 def clipped_sigmoid(x: Any) -> Any:
-    """A sigmoid that never quite reaches 0 or 1."""
-    limits = torch.finfo(x.dtype)
-    return x.sigmoid().clamp(min=limits.tiny, max=1.0 - limits.eps)
+    """Return a sigmoid that never quite reaches 0 or 1."""
+    return _inside_unit(x.sigmoid())
 
 
 class SigmoidTransform(Transform):
@@ -87,18 +79,13 @@ class SigmoidTransform(Transform):
     codomain = constraints.unit_interval
     bijective = True
     sign = +1
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SigmoidTransform)
-
-    __hash__ = object.__hash__
+    _compared = ()
 
     def _call(self, x: Any) -> Any:
         return clipped_sigmoid(x)
 
     def _inverse(self, y: Any) -> Any:
-        limits = torch.finfo(y.dtype)
-        y = y.clamp(min=limits.tiny, max=1.0 - limits.eps)
+        y = _inside_unit(y)
         return y.log() - (-y).log1p()
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
@@ -112,11 +99,7 @@ class SoftplusTransform(Transform):
     codomain = constraints.positive
     bijective = True
     sign = +1
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SoftplusTransform)
-
-    __hash__ = object.__hash__
+    _compared = ()
 
     def _call(self, x: Any) -> Any:
         return torch.softplus(x)
@@ -135,11 +118,7 @@ class TanhTransform(Transform):
     codomain = constraints.interval(-1.0, 1.0)
     bijective = True
     sign = +1
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TanhTransform)
-
-    __hash__ = object.__hash__
+    _compared = ()
 
     def _call(self, x: Any) -> Any:
         return x.tanh()
@@ -156,11 +135,7 @@ class AbsTransform(Transform):
 
     domain = constraints.real
     codomain = constraints.positive
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, AbsTransform)
-
-    __hash__ = object.__hash__
+    _compared = ()
 
     def _call(self, x: Any) -> Any:
         return x.abs()
@@ -173,43 +148,26 @@ class AffineTransform(Transform):
     """y = loc + scale · x."""
 
     bijective = True
+    _arguments = ("loc", "scale", "event_dim")
+    _compared = ("loc", "scale")
 
-    def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
+    def __init__(self, loc: torch.Value, scale: torch.Value, event_dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         self.loc, self.scale, self._event_dim = loc, scale, event_dim
 
-    @property
-    def event_dim(self) -> int:
-        return self._event_dim
-
-    def _real(self) -> Any:
-        return constraints.real if self.event_dim == 0 else constraints.independent(constraints.real, self.event_dim)
+    event_dim = torch.alias("_event_dim")
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:
-        return self._real()
+        return constraints.independent(constraints.real, self.event_dim) if self.event_dim else constraints.real
 
-    @constraints.dependent_property(is_discrete=False)
-    def codomain(self) -> Any:
-        return self._real()
-
-    def with_cache(self, cache_size: int = 1) -> Any:
-        if self._cache_size == cache_size:
-            return self
-        return AffineTransform(self.loc, self.scale, self.event_dim, cache_size=cache_size)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, AffineTransform):
-            return False
-        return _same(self.loc, other.loc) and _same(self.scale, other.scale)
-
-    __hash__ = object.__hash__
+    codomain = domain
 
     @property
     def sign(self) -> Any:
-        if isinstance(self.scale, TensorCore):
+        if isinstance(self.scale, torch.TensorCore):
             return self.scale.sign()
-        return 1 if float(self.scale) > 0 else -1 if float(self.scale) < 0 else 0
+        return (float(self.scale) > 0) - (float(self.scale) < 0)
 
     def _call(self, x: Any) -> Any:
         return self.loc + self.scale * x
@@ -218,43 +176,32 @@ class AffineTransform(Transform):
         return (y - self.loc) / self.scale
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        shape, scale = x.shape, self.scale
-        if isinstance(scale, TensorCore):
-            result = scale.abs().log()
+        if isinstance(self.scale, torch.TensorCore):
+            result = self.scale.abs().log()
         else:
-            result = torch.full_like(x, math.log(abs(scale)))
+            result = torch.full_like(x, math.log(abs(self.scale)))
         if self.event_dim:
             result = result.view((*result.shape[: result.dim() - self.event_dim], -1)).sum(-1)
-            shape = shape[: -self.event_dim]
-        return result.expand(shape)
+        return result.expand(x.shape[: x.dim() - self.event_dim])
 
     def forward_shape(self, shape: Any) -> Any:
-        return broadcast_shapes(shape, getattr(self.loc, "shape", ()), getattr(self.scale, "shape", ()))
+        return torch.broadcast_shapes(shape, getattr(self.loc, "shape", ()), getattr(self.scale, "shape", ()))
 
-    def inverse_shape(self, shape: Any) -> Any:
-        return self.forward_shape(shape)
-
-
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, (int, float)) and isinstance(other, (int, float)):
-        return one == other
-    return bool((one == other).all())
+    inverse_shape = forward_shape
 
 
 class CumulativeDistributionTransform(Transform):
-    """y = the distribution function of a distribution at x."""
+    """y = the probability of x or less, of a distribution."""
 
     bijective = True
     codomain = constraints.unit_interval
     sign = +1
+    _arguments = ("distribution",)
+    domain = torch.alias("distribution.support")
 
     def __init__(self, distribution: Any, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         self.distribution = distribution
-
-    @property
-    def domain(self) -> Any:
-        return self.distribution.support
 
     def _call(self, x: Any) -> Any:
         return self.distribution.cdf(x)
@@ -264,10 +211,3 @@ class CumulativeDistributionTransform(Transform):
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         return self.distribution.log_prob(x)
-
-    def with_cache(self, cache_size: int = 1) -> Any:
-        if self._cache_size == cache_size:
-            return self
-        return CumulativeDistributionTransform(self.distribution, cache_size=cache_size)
-
-

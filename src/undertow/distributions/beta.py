@@ -7,8 +7,9 @@ from typing import Any
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.dirichlet import Dirichlet
+from undertow.distributions.distribution import validated
 from undertow.distributions.exp_family import ExponentialFamily
-from undertow.distributions.utils import broadcast_all, is_number
+from undertow.distributions.utils import broadcast_all
 
 __all__ = ["Beta"]
 
@@ -19,49 +20,44 @@ class Beta(ExponentialFamily):
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval
     has_rsample = True
+    _batched = ("_dirichlet",)
 
-    def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None) -> None:
-        if is_number(concentration1) and is_number(concentration0):
-            both = torch.tensor([float(concentration1), float(concentration0)])
-        else:
-            both = torch.stack(broadcast_all(concentration1, concentration0), -1)
+    def __init__(
+        self, concentration1: torch.Value, concentration0: torch.Value, validate_args: bool | None = None
+    ) -> None:
+        both = torch.stack(broadcast_all(concentration1, concentration0), -1)
         self._dirichlet = Dirichlet(both, validate_args=validate_args)
-        super().__init__(self._dirichlet._batch_shape, validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        return self._expanded(Beta, batch_shape, _instance, "_dirichlet")
+        super().__init__(both.shape[:-1], validate_args=validate_args)
 
     @property
-    def mean(self) -> Any:
-        return self.concentration1 / (self.concentration1 + self.concentration0)
-
-    @property
-    def mode(self) -> Any:
-        return self._dirichlet.mode[..., 0]
-
-    @property
-    def variance(self) -> Any:
-        total = self.concentration1 + self.concentration0
-        return self.concentration1 * self.concentration0 / (total.pow(2) * (total + 1))
-
-    def rsample(self, sample_shape: Any = ()) -> Any:
-        return self._dirichlet.rsample(sample_shape).select(-1, 0)
-
-    def log_prob(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
-        return self._dirichlet.log_prob(torch.stack([value, 1.0 - value], -1))
-
-    def entropy(self) -> Any:
-        return self._dirichlet.entropy()
-
-    @property
-    def concentration1(self) -> Any:
+    def concentration1(self) -> torch.Tensor:
         return self._dirichlet.concentration[..., 0]
 
     @property
-    def concentration0(self) -> Any:
+    def concentration0(self) -> torch.Tensor:
         return self._dirichlet.concentration[..., 1]
+
+    @property
+    def mean(self) -> torch.Tensor:
+        return self.concentration1 / (self.concentration1 + self.concentration0)
+
+    @property
+    def mode(self) -> torch.Tensor:
+        return self._dirichlet.mode[..., 0]
+
+    @property
+    def variance(self) -> torch.Tensor:
+        return self._dirichlet.variance[..., 0]
+
+    def rsample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
+        return self._dirichlet.rsample(sample_shape).select(-1, 0)
+
+    @validated
+    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
+        return self._dirichlet.log_prob(torch.stack([value, 1.0 - value], -1))
+
+    def entropy(self) -> torch.Tensor:
+        return self._dirichlet.entropy()
 
     @property
     def _natural_params(self) -> tuple[Any, ...]:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from undertow._src.types.sizes import Size
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
-from undertow.distributions.distribution import Distribution
-from undertow.distributions.utils import broadcast_all, is_number
+from undertow.distributions.distribution import Distribution, validated
 
 __all__ = ["Cauchy"]
 
@@ -20,44 +17,34 @@ class Cauchy(Distribution):
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
+    _batched = ("loc", "scale")
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        batch_shape = Size() if is_number(loc) and is_number(scale) else self.loc.size()
-        super().__init__(batch_shape, validate_args=validate_args)
+    def __init__(self, loc: torch.Value, scale: torch.Value, validate_args: bool | None = None) -> None:
+        super().__init__(self._broadcast(loc, scale), validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        return self._expanded(Cauchy, batch_shape, _instance, "loc", "scale")
+    mode = torch.alias("loc")
 
     @property
-    def mean(self) -> Any:
-        return torch.full(self._extended_shape(), math.nan, dtype=self.loc.dtype, device=self.loc.device)
+    def mean(self) -> torch.Tensor:
+        return self.loc.new_full(self._extended_shape(), math.nan)
 
     @property
-    def mode(self) -> Any:
-        return self.loc
+    def variance(self) -> torch.Tensor:
+        return self.loc.new_full(self._extended_shape(), math.inf)
 
-    @property
-    def variance(self) -> Any:
-        return torch.full(self._extended_shape(), math.inf, dtype=self.loc.dtype, device=self.loc.device)
+    def rsample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
+        return self.loc + self.loc.new_empty(self._extended_shape(sample_shape)).cauchy_() * self.scale
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
-        shape = self._extended_shape(sample_shape)
-        eps = torch.empty(tuple(shape), dtype=self.loc.dtype, device=self.loc.device).cauchy_()
-        return self.loc + eps * self.scale
-
-    def log_prob(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
+    @validated
+    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
         return -math.log(math.pi) - self.scale.log() - (((value - self.loc) / self.scale) ** 2).log1p()
 
-    def cdf(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
+    @validated
+    def cdf(self, value: torch.Tensor) -> torch.Tensor:
         return ((value - self.loc) / self.scale).atan() / math.pi + 0.5
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: torch.Tensor) -> torch.Tensor:
         return (math.pi * (value - 0.5)).tan() * self.scale + self.loc
 
-    def entropy(self) -> Any:
+    def entropy(self) -> torch.Tensor:
         return math.log(4 * math.pi) + self.scale.log()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.gamma import Gamma
 
@@ -14,14 +13,12 @@ class Chi2(Gamma):
     """Sums of `df` squares of standard normal values."""
 
     arg_constraints = {"df": constraints.positive}
+    _batched = ()
 
-    def __init__(self, df: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, df: torch.Value, validate_args: bool | None = None) -> None:
         super().__init__(0.5 * df, 0.5, validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        return super().expand(batch_shape, self._get_checked_instance(Chi2, _instance))
-
     @property
-    def df(self) -> Any:
-        """How many squares."""
+    def df(self) -> torch.Tensor:
+        """The number of squares."""
         return self.concentration * 2

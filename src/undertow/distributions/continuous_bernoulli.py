@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
-from undertow._src.types.sizes import Size
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions._odds import ByOdds
+from undertow.distributions.distribution import validated
 from undertow.distributions.exp_family import ExponentialFamily
-from undertow.distributions.utils import broadcast_all, clamp_probs, is_number, lazy_property, logits_to_probs
+from undertow.distributions.utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs
 
 __all__ = ["ContinuousBernoulli"]
+
+Formula = Callable[[torch.Tensor], torch.Tensor]
+
+
+def _log_failure_odds(p: torch.Tensor) -> torch.Tensor:
+    return (-p).log1p() - p.log()
 
 
 class ContinuousBernoulli(ByOdds, ExponentialFamily):
@@ -24,108 +31,92 @@ class ContinuousBernoulli(ByOdds, ExponentialFamily):
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval
     has_rsample = True
+    _batched = ()
+    _shared = ("_lims",)
     _mean_carrier_measure = 0
 
     def __init__(
         self, probs: Any = None, logits: Any = None, lims: tuple[float, float] = (0.499, 0.501),
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
-        self._set_odds(probs, logits)
-        given = logits if probs is None else probs
+        batch_shape = self._broadcast_odds(probs, logits)
         if probs is not None:
             if validate_args is not None and not self.arg_constraints["probs"].check(self.probs).all():
                 raise ValueError("The parameter probs has invalid values")
             self.probs = self._param = clamp_probs(self.probs)
         self._lims = lims
-        super().__init__(Size() if is_number(given) else self._param.size(), validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._expanded(ContinuousBernoulli, batch_shape, _instance)
-        new._lims = self._lims
-        return new
-
-    def _outside_unstable_region(self) -> Any:
-        return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
-
-    def _cut_probs(self) -> Any:
-        low = self._lims[0] * torch.ones_like(self.probs)
-        return torch.where(self._outside_unstable_region(), self.probs, low)
-
-    def _cont_bern_log_norm(self) -> Any:
-        """The logarithm of what the density is divided by."""
-        cut = self._cut_probs()
-        below = torch.where(cut <= 0.5, cut, torch.zeros_like(cut))
-        above = torch.where(cut >= 0.5, cut, torch.ones_like(cut))
-        size = torch.where(cut <= 0.5, (-2.0 * below).log1p(), (2.0 * above - 1.0).log())
-        log_norm = ((-cut).log1p() - cut.log()).abs().log() - size
-        x = (self.probs - 0.5).pow(2)
-        taylor = math.log(2.0) + (4.0 / 3.0 + 104.0 / 45.0 * x) * x
-        return torch.where(self._outside_unstable_region(), log_norm, taylor)
-
-    @property
-    def mean(self) -> Any:
-        cut = self._cut_probs()
-        mus = cut / (2.0 * cut - 1.0) + 1.0 / ((-cut).log1p() - cut.log())
-        x = self.probs - 0.5
-        taylor = 0.5 + (1.0 / 3.0 + 16.0 / 45.0 * x.pow(2)) * x
-        return torch.where(self._outside_unstable_region(), mus, taylor)
-
-    @property
-    def stddev(self) -> Any:
-        return self.variance.sqrt()
-
-    @property
-    def variance(self) -> Any:
-        cut = self._cut_probs()
-        spread = cut * (cut - 1.0) / (1.0 - 2.0 * cut).pow(2) + 1.0 / ((-cut).log1p() - cut.log()).pow(2)
-        x = (self.probs - 0.5).pow(2)
-        taylor = 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * x) * x
-        return torch.where(self._outside_unstable_region(), spread, taylor)
+        super().__init__(batch_shape, validate_args=validate_args)
 
     @lazy_property
-    def probs(self) -> Any:
+    def probs(self) -> torch.Tensor:
         return clamp_probs(logits_to_probs(self.logits, is_binary=True))
 
-    def sample(self, sample_shape: Any = ()) -> Any:
-        with torch.no_grad():
-            return self.rsample(sample_shape)
+    def _outside_unstable_region(self) -> torch.Tensor:
+        return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
-        return self.icdf(torch.rand(self._extended_shape(sample_shape), dtype=self.probs.dtype, device=self.probs.device))
+    def _cut_probs(self) -> torch.Tensor:
+        """Return the probabilities, with the lower limit for those between the limits."""
+        return torch.where(self._outside_unstable_region(), self.probs, self._lims[0] * torch.ones_like(self.probs))
 
-    def log_prob(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
+    def _by_region(self, formula: Formula, series: Formula) -> torch.Tensor:
+        """Return a formula of probs, or between the limits a series of probs - 0.5."""
+        return torch.where(self._outside_unstable_region(), formula(self._cut_probs()), series(self.probs - 0.5))
+
+    def _cont_bern_log_norm(self) -> torch.Tensor:
+        """Return the logarithm of the density's normalizing factor."""
+
+        def formula(p: torch.Tensor) -> torch.Tensor:
+            low = p <= 0.5
+            distance = torch.where(low, (-2.0 * p * low).log1p(), (2.0 * p.masked_fill(low, 1.0) - 1.0).log())
+            return _log_failure_odds(p).abs().log() - distance
+
+        return self._by_region(formula, lambda x: math.log(2.0) + (4.0 / 3.0 + 104.0 / 45.0 * x**2) * x**2)
+
+    @property
+    def mean(self) -> torch.Tensor:
+        return self._by_region(
+            lambda p: p / (2.0 * p - 1.0) + 1.0 / _log_failure_odds(p),
+            lambda x: 0.5 + (1.0 / 3.0 + 16.0 / 45.0 * x**2) * x,
+        )
+
+    @property
+    def variance(self) -> torch.Tensor:
+        return self._by_region(
+            lambda p: p * (p - 1.0) / (1.0 - 2.0 * p) ** 2 + 1.0 / _log_failure_odds(p) ** 2,
+            lambda x: 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * x**2) * x**2,
+        )
+
+    def rsample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
+        return self.icdf(torch.rand_as(self.probs, self._extended_shape(sample_shape)))
+
+    @validated
+    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
         logits, value = broadcast_all(self.logits, value)
-        plain = -torch.binary_cross_entropy_with_logits(logits, value, reduction="none")
-        return plain + self._cont_bern_log_norm()
+        return self._cont_bern_log_norm() - torch.binary_cross_entropy_with_logits(logits, value, reduction="none")
 
-    def cdf(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
-        cut = self._cut_probs()
-        cdfs = (cut.pow(value) * (1.0 - cut).pow(1.0 - value) + cut - 1.0) / (2.0 * cut - 1.0)
-        inside = torch.where(self._outside_unstable_region(), cdfs, value)
-        capped = torch.where(value >= 1.0, torch.ones_like(inside), inside)
-        return torch.where(value <= 0.0, torch.zeros_like(inside), capped)
+    @validated
+    def cdf(self, value: torch.Tensor) -> torch.Tensor:
+        cdf = self._by_region(
+            lambda p: (p.pow(value) * (1.0 - p).pow(1.0 - value) + p - 1.0) / (2.0 * p - 1.0), lambda x: value
+        )
+        return cdf.masked_fill(value >= 1.0, 1.0).masked_fill(value <= 0.0, 0.0)
 
-    def icdf(self, value: Any) -> Any:
-        cut = self._cut_probs()
-        inverse = ((-cut + value * (2.0 * cut - 1.0)).log1p() - (-cut).log1p()) / (cut.log() - (-cut).log1p())
-        return torch.where(self._outside_unstable_region(), inverse, value)
+    def icdf(self, value: torch.Tensor) -> torch.Tensor:
+        return self._by_region(
+            lambda p: ((-p).log1p() - (-p + value * (2.0 * p - 1.0)).log1p()) / _log_failure_odds(p), lambda x: value
+        )
 
-    def entropy(self) -> Any:
-        log1_probs = (-self.probs).log1p()
-        return self.mean * (log1_probs - self.probs.log()) - self._cont_bern_log_norm() - log1_probs
+    def entropy(self) -> torch.Tensor:
+        return self.mean * _log_failure_odds(self.probs) - self._cont_bern_log_norm() - (-self.probs).log1p()
 
     @property
     def _natural_params(self) -> tuple[Any, ...]:
         return (self.logits,)
 
     def _log_normalizer(self, x: Any) -> Any:
-        """Of the natural parameter, which is the log-odds."""
-        stable = (x <= self._lims[0] - 0.5) | (x > self._lims[1] - 0.5)
-        cut = torch.where(stable, x, (self._lims[0] - 0.5) * torch.ones_like(x))
-        log_norm = (cut.exp() - 1.0).abs().log() - cut.abs().log()
-        taylor = 0.5 * x + x.pow(2) / 24.0 - x.pow(4) / 2880.0
-        return torch.where(stable, log_norm, taylor)
+        """Return the logarithm of the normalizing factor for log-odds."""
+        low, high = self._lims[0] - 0.5, self._lims[1] - 0.5
+        stable = (x <= low) | (x > high)
+        cut = torch.where(stable, x, low * torch.ones_like(x))
+        series = 0.5 * x + x.pow(2) / 24.0 - x.pow(4) / 2880.0
+        return torch.where(stable, (cut.exp() - 1.0).abs().log() - cut.abs().log(), series)

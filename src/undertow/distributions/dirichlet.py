@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._src.types.sizes import Size
 from undertow.autograd.function import Function, once_differentiable
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
+from undertow.distributions.distribution import validated
 from undertow.distributions.exp_family import ExponentialFamily
-from undertow.ops.draws import _dirichlet_grad
-from undertow.ops.masks import one_hot
 
 __all__ = ["Dirichlet"]
 
 
 def _Dirichlet_backward(x: Any, concentration: Any, grad_output: Any) -> Any:
-    """The gradient of a sample's concentrations."""
+    """Return the gradient of a sample's concentrations."""
     total = concentration.sum(-1, True).expand_as(concentration)
-    grad = _dirichlet_grad(x, concentration, total)
+    grad = torch._dirichlet_grad(x, concentration, total)
     return grad * (grad_output - (x * grad_output).sum(-1, True))
 
 
@@ -44,59 +42,45 @@ class Dirichlet(ExponentialFamily):
     arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
     support = constraints.simplex
     has_rsample = True
+    _batched = ("concentration",)
 
-    def __init__(self, concentration: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, concentration: torch.Tensor, validate_args: bool | None = None) -> None:
         if concentration.dim() < 1:
             raise ValueError("`concentration` parameter must be at least one-dimensional.")
         self.concentration = concentration
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._get_checked_instance(Dirichlet, _instance)
-        batch_shape = Size(batch_shape)
-        new.concentration = self.concentration.expand(batch_shape + self.event_shape)
-        super(Dirichlet, new).__init__(batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
-
-    def rsample(self, sample_shape: Any = ()) -> Any:
-        return torch.sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
-
-    def log_prob(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
-        return (
-            torch.xlogy(self.concentration - 1.0, value).sum(-1)
-            + self.concentration.sum(-1).lgamma()
-            - self.concentration.lgamma().sum(-1)
-        )
+    @property
+    def _total(self) -> torch.Tensor:
+        return self.concentration.sum(-1, True)
 
     @property
-    def mean(self) -> Any:
-        return self.concentration / self.concentration.sum(-1, True)
+    def mean(self) -> torch.Tensor:
+        return self.concentration / self._total
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> torch.Tensor:
         above = (self.concentration - 1).clamp(min=0.0)
         mode = above / above.sum(-1, True)
-        flat = (self.concentration < 1).all(dim=-1)  # then it lies in the corner of the largest
-        corner = one_hot(mode[flat].argmax(dim=-1), above.shape[-1]).to(mode)
-        mode[flat] = corner
-        return mode
+        corner = torch.one_hot(mode.argmax(-1), mode.shape[-1]).to(mode)
+        return torch.where((self.concentration < 1).all(-1, keepdim=True), corner, mode)
 
     @property
-    def variance(self) -> Any:
-        total = self.concentration.sum(-1, True)
+    def variance(self) -> torch.Tensor:
+        total = self._total
         return self.concentration * (total - self.concentration) / (total.pow(2) * (total + 1))
 
-    def entropy(self) -> Any:
-        k, total = self.concentration.size(-1), self.concentration.sum(-1)
-        return (
-            self.concentration.lgamma().sum(-1)
-            - total.lgamma()
-            - (k - total) * total.digamma()
-            - ((self.concentration - 1.0) * self.concentration.digamma()).sum(-1)
-        )
+    def rsample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
+        return torch.sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
+
+    @validated
+    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
+        return (self.concentration - 1.0).xlogy(value).sum(-1) - self._log_normalizer(self.concentration)
+
+    def entropy(self) -> torch.Tensor:
+        a, total = self.concentration, self._total
+        mean_log = a.digamma() - total.digamma()  # the expected logarithm of each share
+        return self._log_normalizer(a) - ((a - 1.0) * mean_log).sum(-1)
 
     @property
     def _natural_params(self) -> tuple[Any, ...]:

@@ -1,95 +1,165 @@
-"""`Distribution`: what all distributions have, and the checks they share."""
+"""`Distribution`: construction, expansion, shapes and checks, from what each family declares."""
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from undertow._core import TensorCore
-from undertow._src.base.sites import warn
-from undertow._src.types.sizes import Size
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
-from undertow.distributions.utils import lazy_property
-from undertow.xp.device_array import values_known
+from undertow.distributions.utils import broadcast_all, lazy_property
 
 __all__ = ["Distribution"]
+
+_SCALAR = torch.Size()
+Formula = Callable[[Any, torch.Tensor], torch.Tensor]
+
+
+def validated(formula: Formula) -> Formula:
+    """Make a formula of a value refuse values outside of the support, where validation is on."""
+
+    @functools.wraps(formula)
+    def checked(self: Distribution, value: torch.Tensor) -> torch.Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        return formula(self, value)
+
+    return checked
 
 
 class Distribution:
     """A family of random values.
 
-    `batch_shape` is the shape of its parameters, `event_shape` that of one draw; `sample(shape)` draws a tensor of shape
-    + batch_shape + event_shape, `rsample` does so that gradients reach the parameters, `log_prob(value)` gives the
-    logarithm of the density (or probability), one per event.
+    `batch_shape` is the shape of the parameters, `event_shape` that of one draw. `sample(shape)` draws a tensor of shape
+    + batch_shape + event_shape; gradients of `rsample` reach the parameters; `log_prob(value)` is the logarithm of the
+    density (or probability), one number per event.
+
+    A family of this package declares its attributes in two lists, and is otherwise its formulas. `_batched` names the
+    parameters and inner distributions whose shape begins with the batch shape: `_broadcast` sets them, `expand` widens
+    them. `_shared` names what `expand` hands on unchanged. The lists of base classes count, too.
     """
 
     has_rsample = False
     has_enumerate_support = False
     _validate_args = __debug__
-    arg_constraints: Any = {}
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...  # what the families declare
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Whether distributions check their arguments unless told otherwise."""
+        """Set whether distributions check their arguments unless told otherwise."""
         if value not in (True, False):
             raise ValueError
         Distribution._validate_args = value
 
     def __init__(
-        self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None
+        self, batch_shape: Any = _SCALAR, event_shape: Any = _SCALAR, validate_args: bool | None = None
     ) -> None:
-        self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
+        self._batch_shape, self._event_shape = batch_shape, event_shape
         if validate_args is not None:
             self._validate_args = validate_args
         if self._validate_args:
-            self._check_parameters()
+            self._validate_parameters()
         super().__init__()
 
-    def _check_parameters(self) -> None:
+    # --- from the declarations
+
+    def _declared(self, kind: str) -> list[str]:
+        """Return the names of one kind that the classes of this instance declare."""
+        return [name for base in type(self).__mro__ for name in vars(base).get(kind, ())]
+
+    def _broadcast(self, *parameters: Any) -> torch.Size:
+        """Set the first declared parameters, broadcast against each other, and return their shape."""
+        tensors = broadcast_all(*parameters)
+        for name, tensor in zip(self._declared("_batched"), tensors, strict=False):
+            setattr(self, name, tensor)
+        return tensors[0].shape
+
+    def expand(self, batch_shape: torch.Shape, _instance: Any = None) -> Any:
+        """Return the distribution for a larger batch, without copying its parameters."""
+        family = next((base for base in type(self).__mro__ if "_batched" in vars(base)), None)
+        if family is None:
+            raise NotImplementedError
+        new, batch_shape = self._get_checked_instance(family, _instance), torch.Size(batch_shape)
+        own, held = len(self._batch_shape), vars(self)
+        for name in self._declared("_batched"):
+            if name in held:  # of probs and logits, only those that were given or asked for
+                value = held[name]
+                shape = value.batch_shape if isinstance(value, Distribution) else value.shape
+                setattr(new, name, value.expand(batch_shape + shape[own:]))
+        for name in self._declared("_shared"):
+            setattr(new, name, held[name])
+        Distribution.__init__(new, batch_shape, self._event_shape, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
+
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+        """Return the instance that `expand` fills in; a subclass with an __init__ of its own must pass it."""
+        if _instance is not None:
+            return _instance
+        if type(self).__init__ != cls.__init__:  # type: ignore[misc]
+            raise NotImplementedError(
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method needs an "
+                "expand() of its own, which passes the instance to fill in to super().expand()."
+            )
+        return type(self).__new__(type(self))
+
+    # --- checks
+
+    def _validate_parameters(self) -> None:
+        """Refuse parameters that violate their constraints."""
         try:
             found = self.arg_constraints
         except NotImplementedError:
             found = {}
-            warn(
-                f"{self.__class__} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or initialize "
-                "the distribution with `validate_args=False` to turn off validation.",
+            torch.warn(
+                f"{type(self)} does not define `arg_constraints`. Please set it to a dict (an empty one if there is "
+                "nothing to check), or pass validate_args=False."
             )
         for name, constraint in found.items():
-            if constraints.is_dependent(constraint):
-                continue
-            if name not in self.__dict__ and isinstance(getattr(type(self), name), lazy_property):
-                continue  # worked out of others that were checked
-            value = getattr(self, name)
-            held = constraint.check(value)
-            if values_known(held._array) and not held.all():
-                raise ValueError(
+            derived = name not in vars(self) and isinstance(getattr(type(self), name), lazy_property)
+            if not derived and not constraints.is_dependent(constraint):
+                value = getattr(self, name)
+                self._require(constraint, value, lambda: (
                     f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
-                    f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
-                )
+                    f"{self!r} to satisfy the constraint {constraint!r}"
+                ))  # fmt: skip
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distribution for a larger batch, without copying its parameters."""
-        raise NotImplementedError
-
-    def _get_checked_instance(self, cls: Any, _instance: Any = None) -> Any:
-        """A new instance for `expand`; a subclass with another __init__ must bring its own."""
-        if _instance is None and type(self).__init__ != cls.__init__:
-            raise NotImplementedError(
-                f"Subclass {self.__class__.__name__} of {cls.__name__} that defines a custom __init__ method must also "
-                "define a custom .expand() method."
+    def _validate_sample(self, value: Any) -> None:
+        """Refuse a value that this distribution can't have drawn."""
+        if not isinstance(value, torch.TensorCore):
+            raise ValueError("The value argument to log_prob must be a Tensor")
+        given, expected = value.shape, torch.Size((*self._batch_shape, *self._event_shape))
+        if given[len(given) - len(self._event_shape) :] != self._event_shape:
+            raise ValueError(
+                f"The right-most size of value must match event_shape: {given} vs {self._event_shape}."
             )
-        return self.__new__(type(self)) if _instance is None else _instance
+        if any(a != b and a != 1 and b != 1 for a, b in zip(given[::-1], expected[::-1], strict=False)):
+            raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {given} vs {expected}.")
+        try:
+            support = self.support
+        except NotImplementedError:
+            torch.warn(
+                f"{type(self)} does not define `support` to enable sample validation. Define it, or pass "
+                "validate_args=False."
+            )
+            return
+        if support is None:
+            raise AssertionError("support is None")
+        self._require(support, value, lambda: (
+            f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the support "
+            f"({support!r}) of the distribution {self!r}"
+        ))  # fmt: skip
 
-    def _expanded(self, cls: Any, batch_shape: Any, _instance: Any, *names: str) -> Any:
-        """What `expand` of a class gives, if its parameters (or parts) of these names have the shape of the batch."""
-        new = self._get_checked_instance(cls, _instance)
-        batch_shape = Size(batch_shape)
-        for name in names:
-            setattr(new, name, getattr(self, name).expand(batch_shape))
-        parent: Any = super(cls, new)
-        parent.__init__(batch_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
+    def _require(self, constraint: Any, value: Any, expectation: Callable[[], str]) -> None:
+        held = constraint.check(value)
+        if torch.values_known(held._array) and not held.all():
+            raise ValueError(f"{expectation()}, but found invalid values:\n{value}")
+
+    # --- what families define
 
     @property
     def batch_shape(self) -> Any:
@@ -102,8 +172,13 @@ class Distribution:
         return self._event_shape
 
     @property
+    def arg_constraints(self) -> Any:
+        """The constraint of each parameter, by name."""
+        raise NotImplementedError
+
+    @property
     def support(self) -> Any:
-        """Where draws lie: a constraint, or None if that is not known."""
+        """The constraint that draws satisfy."""
         raise NotImplementedError
 
     @property
@@ -112,7 +187,7 @@ class Distribution:
 
     @property
     def mode(self) -> Any:
-        raise NotImplementedError(f"{self.__class__} does not implement mode")
+        raise NotImplementedError(f"{type(self)} does not implement mode")
 
     @property
     def variance(self) -> Any:
@@ -123,82 +198,54 @@ class Distribution:
         """The square root of the variance."""
         return self.variance.sqrt()
 
-    def sample(self, sample_shape: Any = ()) -> Any:
-        """Draws, unrecorded."""
+    def sample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
+        """Draw without recording."""
         with torch.no_grad():
             return self.rsample(sample_shape)
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
-        """Draws that move with the parameters, so that gradients reach them."""
+    def rsample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
+        """Draw as a function of the parameters, so that gradients reach them."""
         raise NotImplementedError
 
-    def sample_n(self, n: int) -> Any:
-        """`sample((n,))`, an old name."""
-        warn("`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", FutureWarning)
-        return self.sample(Size((n,)))
+    def sample_n(self, n: int) -> torch.Tensor:
+        """Draw `sample((n,))`; an old name."""
+        torch.warn("`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", FutureWarning)
+        return self.sample(torch.Size((n,)))
 
-    def log_prob(self, value: Any) -> Any:
-        """The logarithm of the density, or of the probability, at a value."""
+    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
+        """Return the logarithm of the density, or of the probability, at a value."""
         raise NotImplementedError
 
-    def cdf(self, value: Any) -> Any:
-        """The probability of drawing a value or less."""
+    def cdf(self, value: torch.Tensor) -> torch.Tensor:
+        """Return the probability of drawing a value or less."""
         raise NotImplementedError
 
-    def icdf(self, value: Any) -> Any:
-        """The inverse of cdf."""
+    def icdf(self, value: torch.Tensor) -> torch.Tensor:
+        """Return the value that has this probability of drawing it or less."""
         raise NotImplementedError
 
-    def enumerate_support(self, expand: bool = True) -> Any:
-        """All values of a discrete distribution along a new first dim, `expand`ed to the batch or not."""
+    def enumerate_support(self, expand: bool = True) -> torch.Tensor:
+        """Return all values of a discrete distribution along a new first dim, for the whole batch if `expand`."""
         raise NotImplementedError
 
-    def entropy(self) -> Any:
-        """The expected -log_prob."""
+    def _enumerated(self, values: torch.Tensor, expand: bool) -> torch.Tensor:
+        """Return values along the first dim, with a dim for each one of the batch."""
+        values = values.view((len(values), *[1] * len(self._batch_shape), *self._event_shape))
+        return values.expand((-1, *self._batch_shape, *self._event_shape)) if expand else values
+
+    def entropy(self) -> torch.Tensor:
+        """Return the expected -log_prob."""
         raise NotImplementedError
 
-    def perplexity(self) -> Any:
-        """e to the power of the entropy."""
+    def perplexity(self) -> torch.Tensor:
+        """Return e to the power of the entropy."""
         return self.entropy().exp()
 
-    def _extended_shape(self, sample_shape: Any = ()) -> Any:
-        """The shape of draws."""
-        return Size(sample_shape) + self._batch_shape + self._event_shape
-
-    def _validate_sample(self, value: Any) -> None:
-        """Refuses a value that this distribution can't have drawn."""
-        if not isinstance(value, TensorCore):
-            raise ValueError("The value argument to log_prob must be a Tensor")
-        start = len(value.shape) - len(self._event_shape)
-        if value.shape[start:] != self._event_shape:
-            raise ValueError(
-                f"The right-most size of value must match event_shape: {value.size()} vs {self._event_shape}."
-            )
-        actual, expected = value.size(), self._batch_shape + self._event_shape
-        for given, wanted in zip(reversed(actual), reversed(expected), strict=False):
-            if given != 1 and wanted != 1 and given != wanted:
-                raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {actual} vs {expected}.")
-        try:
-            support = self.support
-        except NotImplementedError:
-            warn(
-                f"{self.__class__} does not define `support` to enable sample validation. Please initialize the "
-                "distribution with `validate_args=False` to turn off validation.",
-            )
-            return
-        if support is None:
-            raise AssertionError("support is None")
-        held = support.check(value)
-        if values_known(held._array) and not held.all():
-            raise ValueError(
-                f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the support "
-                f"({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
-            )
+    def _extended_shape(self, sample_shape: torch.Shape = ()) -> torch.Size:
+        """Return the shape of draws."""
+        return torch.Size((*torch.Size(sample_shape), *self._batch_shape, *self._event_shape))
 
     def __repr__(self) -> str:
-        names = [name for name in self.arg_constraints if name in self.__dict__]
-        shown = [
-            f"{name}: {self.__dict__[name] if self.__dict__[name].numel() == 1 else self.__dict__[name].size()}"
-            for name in names
-        ]
-        return f"{self.__class__.__name__}({', '.join(shown)})"
+        shown = [(name, vars(self)[name]) for name in self.arg_constraints if name in vars(self)]
+        parameters = [f"{name}: {value if value.numel() == 1 else value.size()}" for name, value in shown]
+        return f"{type(self).__name__}({', '.join(parameters)})"

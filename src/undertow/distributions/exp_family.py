@@ -1,4 +1,4 @@
-"""Exponential families: distributions whose entropy comes out of one function."""
+"""Exponential families: the entropy follows from one function."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ExponentialFamily"]
 
 
 class ExponentialFamily(Distribution):
-    """A density of the form exp(<t(x), θ> - F(θ) + k(x)), with natural parameters θ and log normaliser F."""
+    """A density of the form exp(<t(x), θ> - F(θ) + k(x)), with natural parameters θ and log normalizer F."""
 
     @property
     def _natural_params(self) -> tuple[Any, ...]:
@@ -20,7 +20,7 @@ class ExponentialFamily(Distribution):
         raise NotImplementedError
 
     def _log_normalizer(self, *natural_params: Any) -> Any:
-        """F."""
+        """Return F."""
         raise NotImplementedError
 
     @property
@@ -28,12 +28,16 @@ class ExponentialFamily(Distribution):
         """The expected k(x)."""
         raise NotImplementedError
 
-    def entropy(self) -> Any:
-        """F - <θ, F'> - E k, by differentiating F."""
+    def _tangent(self) -> tuple[list[Any], Any, tuple[Any, ...]]:
+        """Return θ, F(θ) and F'(θ)."""
         params = [param.detach().requires_grad_() for param in self._natural_params]
         with torch.enable_grad():
             normalizer = self._log_normalizer(*params)
-            slopes = grad(normalizer.sum(), params, create_graph=True)
+            return params, normalizer, grad(normalizer.sum(), params, create_graph=True)
+
+    def entropy(self) -> torch.Tensor:
+        """Return F - <θ, F'> - E k."""
+        params, normalizer, slopes = self._tangent()
         result = -self._mean_carrier_measure + normalizer
         for param, slope in zip(params, slopes, strict=True):
             result = result - (param * slope).reshape((*self._batch_shape, -1)).sum(-1)

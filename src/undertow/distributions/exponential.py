@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._src.types.sizes import Size
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
+from undertow.distributions.distribution import validated
 from undertow.distributions.exp_family import ExponentialFamily
-from undertow.distributions.utils import broadcast_all, is_number
 
 __all__ = ["Exponential"]
 
@@ -19,49 +18,41 @@ class Exponential(ExponentialFamily):
     arg_constraints = {"rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
+    _batched = ("rate",)
     _mean_carrier_measure = 0
 
-    def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
-        (self.rate,) = broadcast_all(rate)
-        super().__init__(Size() if is_number(rate) else self.rate.size(), validate_args=validate_args)
+    def __init__(self, rate: torch.Value, validate_args: bool | None = None) -> None:
+        super().__init__(self._broadcast(rate), validate_args=validate_args)
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> torch.Tensor:
         return self.rate.reciprocal()
 
+    stddev = mean
+
     @property
-    def mode(self) -> Any:
+    def mode(self) -> torch.Tensor:
         return torch.zeros_like(self.rate)
 
     @property
-    def stddev(self) -> Any:
-        return self.rate.reciprocal()
-
-    @property
-    def variance(self) -> Any:
+    def variance(self) -> torch.Tensor:
         return self.rate.pow(-2)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        return self._expanded(Exponential, batch_shape, _instance, "rate")
+    def rsample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
+        return self.rate.new_empty(self._extended_shape(sample_shape)).exponential_() / self.rate
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
-        shape = self._extended_shape(sample_shape)
-        return torch.empty(tuple(shape), dtype=self.rate.dtype, device=self.rate.device).exponential_() / self.rate
-
-    def log_prob(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
+    @validated
+    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
         return self.rate.log() - self.rate * value
 
-    def cdf(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
+    @validated
+    def cdf(self, value: torch.Tensor) -> torch.Tensor:
         return 1 - (-self.rate * value).exp()
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: torch.Tensor) -> torch.Tensor:
         return -(-value).log1p() / self.rate
 
-    def entropy(self) -> Any:
+    def entropy(self) -> torch.Tensor:
         return 1.0 - self.rate.log()
 
     @property

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
+from undertow.distributions.distribution import validated
 from undertow.distributions.transformed_distribution import TransformedDistribution
 from undertow.distributions.transforms import AffineTransform, ExpTransform
 from undertow.distributions.uniform import Uniform
-from undertow.distributions.utils import broadcast_all, euler_constant, is_number
+from undertow.distributions.utils import euler_constant
 
 __all__ = ["Gumbel"]
 
@@ -20,50 +20,35 @@ class Gumbel(TransformedDistribution):
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
+    _batched = ("loc", "scale")
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        limits = torch.finfo(self.loc.dtype)
-        if is_number(loc) and is_number(scale):
-            base = Uniform(limits.tiny, 1 - limits.eps, validate_args=validate_args)
-        else:
-            low, high = torch.full_like(self.loc, limits.tiny), torch.full_like(self.loc, 1 - limits.eps)
-            base = Uniform(low, high, validate_args=validate_args)
-        transforms = [
-            ExpTransform().inv,
-            AffineTransform(loc=0, scale=-torch.ones_like(self.scale)),
-            ExpTransform().inv,
-            AffineTransform(loc=self.loc, scale=-self.scale),
-        ]
+    def __init__(self, loc: torch.Value, scale: torch.Value, validate_args: bool | None = None) -> None:
+        self._broadcast(loc, scale)
+        limits, one = torch.finfo(self.loc.dtype), torch.ones_like(self.loc)
+        base = Uniform(one * limits.tiny, one * (1 - limits.eps), validate_args=validate_args)
+        minus_log = [ExpTransform().inv, AffineTransform(0, -one)]
+        transforms = [*minus_log, ExpTransform().inv, AffineTransform(self.loc, -self.scale)]
         super().__init__(base, transforms, validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._get_checked_instance(Gumbel, _instance)
-        new.loc, new.scale = self.loc.expand(batch_shape), self.scale.expand(batch_shape)
-        return super().expand(batch_shape, _instance=new)
-
-    def log_prob(self, value: Any) -> Any:
-        """The transforms are precise for draws, this is for densities."""
-        if self._validate_args:
-            self._validate_sample(value)
-        y = (self.loc - value) / self.scale
-        return (y - y.exp()) - self.scale.log()
+    mode = torch.alias("loc")
 
     @property
-    def mean(self) -> Any:
+    def mean(self) -> torch.Tensor:
         return self.loc + self.scale * euler_constant
 
     @property
-    def mode(self) -> Any:
-        return self.loc
-
-    @property
-    def stddev(self) -> Any:
+    def stddev(self) -> torch.Tensor:
         return (math.pi / math.sqrt(6)) * self.scale
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> torch.Tensor:
         return self.stddev.pow(2)
 
-    def entropy(self) -> Any:
+    @validated
+    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
+        """Return the logarithm of the density by its own formula: the transforms lose precision."""
+        y = (self.loc - value) / self.scale
+        return (y - y.exp()) - self.scale.log()
+
+    def entropy(self) -> torch.Tensor:
         return self.scale.log() + (1 + euler_constant)

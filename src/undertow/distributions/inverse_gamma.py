@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
@@ -19,38 +19,29 @@ class InverseGamma(TransformedDistribution):
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.positive
     has_rsample = True
+    _batched = ()
+    concentration = torch.alias("base_dist.concentration")
+    rate = torch.alias("base_dist.rate")
 
-    def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, concentration: torch.Value, rate: torch.Value, validate_args: bool | None = None) -> None:
         base = Gamma(concentration, rate, validate_args=validate_args)
-        minus_one = -base.rate.new_ones(())
-        super().__init__(base, PowerTransform(minus_one), validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        return super().expand(batch_shape, _instance=self._get_checked_instance(InverseGamma, _instance))
+        super().__init__(base, PowerTransform(-base.rate.new_ones(())), validate_args=validate_args)
 
     @property
-    def concentration(self) -> Any:
-        return self.base_dist.concentration
+    def mean(self) -> torch.Tensor:
+        mean = self.rate / (self.concentration - 1)
+        return torch.where(self.concentration > 1, mean, math.inf)
 
     @property
-    def rate(self) -> Any:
-        return self.base_dist.rate
-
-    @property
-    def mean(self) -> Any:
-        result = self.rate / (self.concentration - 1)
-        return torch.where(self.concentration > 1, result, float("inf"))
-
-    @property
-    def mode(self) -> Any:
+    def mode(self) -> torch.Tensor:
         return self.rate / (self.concentration + 1)
 
     @property
-    def variance(self) -> Any:
-        shape = self.concentration
-        result = self.rate.square() / ((shape - 1).square() * (shape - 2))
-        return torch.where(shape > 2, result, float("inf"))
+    def variance(self) -> torch.Tensor:
+        a = self.concentration
+        variance = self.rate.square() / ((a - 1).square() * (a - 2))
+        return torch.where(a > 2, variance, math.inf)
 
-    def entropy(self) -> Any:
-        shape = self.concentration
-        return shape + self.rate.log() + shape.lgamma() - (1 + shape) * shape.digamma()
+    def entropy(self) -> torch.Tensor:
+        a = self.concentration
+        return a + self.rate.log() + a.lgamma() - (1 + a) * a.digamma()

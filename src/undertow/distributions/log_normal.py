@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.normal import Normal
 from undertow.distributions.transformed_distribution import TransformedDistribution
@@ -15,36 +14,28 @@ __all__ = ["LogNormal"]
 class LogNormal(TransformedDistribution):
     """e to the power of normal values."""
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    arg_constraints = Normal.arg_constraints
     support = constraints.positive
     has_rsample = True
+    _batched = ()
+    loc = torch.alias("base_dist.loc")
+    scale = torch.alias("base_dist.scale")
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: torch.Value, scale: torch.Value, validate_args: bool | None = None) -> None:
         super().__init__(Normal(loc, scale, validate_args=validate_args), ExpTransform(), validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        return super().expand(batch_shape, _instance=self._get_checked_instance(LogNormal, _instance))
-
     @property
-    def loc(self) -> Any:
-        return self.base_dist.loc
-
-    @property
-    def scale(self) -> Any:
-        return self.base_dist.scale
-
-    @property
-    def mean(self) -> Any:
+    def mean(self) -> torch.Tensor:
         return (self.loc + self.scale.pow(2) / 2).exp()
 
     @property
-    def mode(self) -> Any:
+    def mode(self) -> torch.Tensor:
         return (self.loc - self.scale.square()).exp()
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> torch.Tensor:
         squared = self.scale.pow(2)
         return squared.expm1() * (2 * self.loc + squared).exp()
 
-    def entropy(self) -> Any:
+    def entropy(self) -> torch.Tensor:
         return self.base_dist.entropy() + self.loc

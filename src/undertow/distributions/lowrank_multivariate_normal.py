@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from undertow._src.types.sizes import Size
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
-from undertow.distributions.distribution import Distribution
+from undertow.distributions.distribution import Distribution, validated
 from undertow.distributions.multivariate_normal import _batch_mahalanobis, _batch_mv
-from undertow.distributions.utils import lazy_property, standard_normal
+from undertow.distributions.utils import lazy_property
 
 __all__ = ["LowRankMultivariateNormal"]
 
 
-def _batch_capacitance_tril(W: Any, D: Any) -> Any:
-    """The Cholesky factor of I + Wᵀ D⁻¹ W, a small matrix."""
-    m = W.size(-1)
-    scaled = W.mT / D.unsqueeze(-2)
-    K = torch.matmul(scaled, W).contiguous()
-    K.view(-1, m * m)[:, :: m + 1] += 1
-    return torch.cholesky(K)
+def _factor_plus_identity(K: torch.Tensor) -> torch.Tensor:
+    """Return the Cholesky factor of I + K."""
+    return torch.cholesky(K + torch.eye(K.shape[-1], dtype=K.dtype, device=K.device))
 
 
-def _batch_lowrank_logdet(W: Any, D: Any, capacitance_tril: Any) -> Any:
-    """log |W Wᵀ + D| by the matrix determinant lemma."""
+def _batch_capacitance_tril(W: torch.Tensor, D: torch.Tensor) -> torch.Tensor:
+    """Return the Cholesky factor of I + Wᵀ D⁻¹ W, a small matrix."""
+    return _factor_plus_identity(torch.matmul(W.mT / D.unsqueeze(-2), W))
+
+
+def _batch_lowrank_logdet(W: torch.Tensor, D: torch.Tensor, capacitance_tril: torch.Tensor) -> torch.Tensor:
+    """Return log |W Wᵀ + D| by the matrix determinant lemma."""
     return 2 * capacitance_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1) + D.log().sum(-1)
 
 
-def _batch_lowrank_mahalanobis(W: Any, D: Any, x: Any, capacitance_tril: Any) -> Any:
-    """xᵀ (W Wᵀ + D)⁻¹ x by Woodbury's formula."""
-    scaled = W.mT / D.unsqueeze(-2)
-    projected = _batch_mv(scaled, x)
+def _batch_lowrank_mahalanobis(
+    W: torch.Tensor, D: torch.Tensor, x: torch.Tensor, capacitance_tril: torch.Tensor
+) -> torch.Tensor:
+    """Return xᵀ (W Wᵀ + D)⁻¹ x by Woodbury's formula."""
+    projected = _batch_mv(W.mT / D.unsqueeze(-2), x)
     return (x.pow(2) / D).sum(-1) - _batch_mahalanobis(capacitance_tril, projected)
 
 
@@ -46,101 +46,91 @@ class LowRankMultivariateNormal(Distribution):
     }
     support = constraints.real_vector
     has_rsample = True
+    _batched = ("loc", "cov_factor", "cov_diag")
+    _shared = ("_unbroadcasted_cov_factor", "_unbroadcasted_cov_diag", "_capacitance_tril")
 
-    def __init__(self, loc: Any, cov_factor: Any, cov_diag: Any, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, loc: torch.Tensor, cov_factor: torch.Tensor, cov_diag: torch.Tensor, validate_args: bool | None = None
+    ) -> None:
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
-        event_shape = loc.shape[-1:]
+        size = loc.shape[-1]
         if cov_factor.dim() < 2:
             raise ValueError("cov_factor must be at least two-dimensional, with optional leading batch dimensions")
-        if cov_factor.shape[-2:-1] != event_shape:
-            raise ValueError(f"cov_factor must be a batch of matrices with shape {event_shape[0]} x m")
-        if cov_diag.shape[-1:] != event_shape:
-            raise ValueError(f"cov_diag must be a batch of vectors with shape {event_shape}")
-        column, diagonal = loc.unsqueeze(-1), cov_diag.unsqueeze(-1)
+        if cov_factor.shape[-2] != size:
+            raise ValueError(f"cov_factor must be a batch of matrices with shape {size} x m")
+        if cov_diag.shape[-1:] != (size,):
+            raise ValueError(f"cov_diag must be a batch of vectors with shape {loc.shape[-1:]}")
         try:
-            column, self.cov_factor, diagonal = torch.broadcast_tensors(column, cov_factor, diagonal)
+            batch = torch.broadcast_shapes(loc.shape[:-1], cov_factor.shape[:-2], cov_diag.shape[:-1])
         except RuntimeError as error:
             raise ValueError(
                 f"Incompatible batch shapes: loc {loc.shape}, cov_factor {cov_factor.shape}, cov_diag {cov_diag.shape}"
             ) from error
-        self.loc, self.cov_diag = column[..., 0], diagonal[..., 0]
-        batch_shape = self.loc.shape[:-1]
+        self.cov_factor = cov_factor.expand((*batch, -1, -1))
+        self.loc, self.cov_diag = [vector.expand((*batch, size)) for vector in (loc, cov_diag)]
         self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag = cov_factor, cov_diag
         self._capacitance_tril = _batch_capacitance_tril(cov_factor, cov_diag)
-        super().__init__(batch_shape, event_shape, validate_args=validate_args)
+        super().__init__(torch.Size(batch), loc.shape[-1:], validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._get_checked_instance(LowRankMultivariateNormal, _instance)
-        batch_shape = Size(batch_shape)
-        shape = batch_shape + self.event_shape
-        new.loc, new.cov_diag = self.loc.expand(shape), self.cov_diag.expand(shape)
-        new.cov_factor = self.cov_factor.expand(shape + self.cov_factor.shape[-1:])
-        new._unbroadcasted_cov_factor = self._unbroadcasted_cov_factor
-        new._unbroadcasted_cov_diag = self._unbroadcasted_cov_diag
-        new._capacitance_tril = self._capacitance_tril
-        super(LowRankMultivariateNormal, new).__init__(batch_shape, self.event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
-
-    @property
-    def mean(self) -> Any:
-        return self.loc
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
+    mean = mode = torch.alias("loc")
 
     @lazy_property
-    def variance(self) -> Any:
+    def variance(self) -> torch.Tensor:
         total = self._unbroadcasted_cov_factor.pow(2).sum(-1) + self._unbroadcasted_cov_diag
         return total.expand(self._batch_shape + self._event_shape)
 
-    def _full(self, matrix: Any) -> Any:
-        return matrix.expand(self._batch_shape + self._event_shape + self._event_shape)
+    def _full(self, matrix: torch.Tensor) -> torch.Tensor:
+        return matrix.expand((*self._batch_shape, -1, -1))
 
     @lazy_property
-    def scale_tril(self) -> Any:
+    def scale_tril(self) -> torch.Tensor:
         """The Cholesky factor of the covariance, by way of that of a better conditioned matrix."""
-        n = self._event_shape[0]
         root = self._unbroadcasted_cov_diag.sqrt().unsqueeze(-1)
         scaled = self._unbroadcasted_cov_factor / root
-        K = torch.matmul(scaled, scaled.mT).contiguous()
-        K.view(-1, n * n)[:, :: n + 1] += 1
-        return self._full(root * torch.cholesky(K))
+        return self._full(root * _factor_plus_identity(torch.matmul(scaled, scaled.mT)))
 
     @lazy_property
-    def covariance_matrix(self) -> Any:
+    def covariance_matrix(self) -> torch.Tensor:
         factor = self._unbroadcasted_cov_factor
         return self._full(torch.matmul(factor, factor.mT) + self._unbroadcasted_cov_diag.diag_embed())
 
-    @lazy_property
-    def precision_matrix(self) -> Any:
+    def _solved(self) -> torch.Tensor:
+        """Return C⁻¹ Wᵀ D⁻¹ for the factor C of the small matrix."""
         scaled = self._unbroadcasted_cov_factor.mT / self._unbroadcasted_cov_diag.unsqueeze(-2)
-        A = torch.solve_triangular(self._capacitance_tril, scaled, upper=False)
-        return self._full(self._unbroadcasted_cov_diag.reciprocal().diag_embed() - torch.matmul(A.mT, A))
+        return torch.solve_triangular(self._capacitance_tril, scaled, upper=False)
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
+    @lazy_property
+    def precision_matrix(self) -> torch.Tensor:
+        solved = self._solved()
+        return self._full(self._unbroadcasted_cov_diag.reciprocal().diag_embed() - torch.matmul(solved.mT, solved))
+
+    def rsample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
         shape = self._extended_shape(sample_shape)
-        narrow = Size((*shape[:-1], *self.cov_factor.shape[-1:]))
-        kind, where = self.loc.dtype, self.loc.device
-        eps_factor, eps_diag = standard_normal(narrow, kind, where), standard_normal(shape, kind, where)
-        return (
-            self.loc
-            + _batch_mv(self._unbroadcasted_cov_factor, eps_factor)
-            + self._unbroadcasted_cov_diag.sqrt() * eps_diag
+        narrow = torch.normal_as(self.loc, (*shape[:-1], self.cov_factor.shape[-1]))
+        wide = torch.normal_as(self.loc, shape)
+        own = self._unbroadcasted_cov_diag.sqrt() * wide
+        return self.loc + _batch_mv(self._unbroadcasted_cov_factor, narrow) + own
+
+    def _log_det(self) -> torch.Tensor:
+        """Return the covariance's log determinant."""
+        return _batch_lowrank_logdet(
+            self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag, self._capacitance_tril
         )
 
-    def log_prob(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
-        parts = self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag
-        distance = _batch_lowrank_mahalanobis(*parts, value - self.loc, self._capacitance_tril)
-        log_det = _batch_lowrank_logdet(*parts, self._capacitance_tril)
-        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + log_det + distance)
+    def _distance(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the squared length of x in units of the deviation."""
+        return _batch_lowrank_mahalanobis(
+            self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag, x, self._capacitance_tril
+        )
 
-    def entropy(self) -> Any:
-        W, D = self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag
-        log_det = _batch_lowrank_logdet(W, D, self._capacitance_tril)
-        entropy = 0.5 * (self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + log_det)
-        return entropy if len(self._batch_shape) == 0 else entropy.expand(self._batch_shape)
+    def _gaussian(self, squared_distance: torch.Tensor | float) -> torch.Tensor:
+        """Return -log of the density at a distance from the mean."""
+        return 0.5 * (self._event_shape[0] * math.log(2 * math.pi) + self._log_det() + squared_distance)
+
+    @validated
+    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
+        return -self._gaussian(self._distance(value - self.loc))
+
+    def entropy(self) -> torch.Tensor:
+        return self._gaussian(self._event_shape[0]).expand(self._batch_shape)

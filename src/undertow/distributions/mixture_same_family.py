@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._src.types.sizes import Size
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.categorical import Categorical
@@ -16,104 +15,84 @@ __all__ = ["MixtureSameFamily"]
 class MixtureSameFamily(Distribution):
     """A draw from one of the components along the last batch dim, which a `Categorical` chooses."""
 
-    arg_constraints: Any = {}
+    arg_constraints: dict[str, Any] = {}
     has_rsample = False
+    _batched = ("_mixture_distribution", "_component_distribution")
+    _shared = ("_num_component", "_event_ndims")
 
     def __init__(
-        self, mixture_distribution: Any, component_distribution: Any, validate_args: bool | None = None
+        self, mixture_distribution: Categorical, component_distribution: Distribution, validate_args: bool | None = None
     ) -> None:
         self._mixture_distribution, self._component_distribution = mixture_distribution, component_distribution
         if not isinstance(mixture_distribution, Categorical):
-            raise ValueError(
-                " The Mixture distribution needs to be an  instance of torch.distributions.Categorical"
-            )
+            raise ValueError(" The Mixture distribution needs to be an  instance of torch.distributions.Categorical")
         if not isinstance(component_distribution, Distribution):
-            raise ValueError(
-                "The Component distribution needs to be an instance of torch.distributions.Distribution"
-            )
-        own, theirs = mixture_distribution.batch_shape, component_distribution.batch_shape[:-1]
-        for one, other in zip(reversed(own), reversed(theirs), strict=False):
+            raise ValueError("The Component distribution needs to be an instance of torch.distributions.Distribution")
+        batch_shape, choices = component_distribution.batch_shape[:-1], mixture_distribution.batch_shape
+        self._num_component = component_distribution.batch_shape[-1]
+        for one, other in zip(choices[::-1], batch_shape[::-1], strict=False):
             if one != 1 and other != 1 and one != other:
                 raise ValueError(
-                    f"`mixture_distribution.batch_shape` ({own}) is not compatible with "
-                    f"`component_distribution.batch_shape`({theirs})"
+                    f"`mixture_distribution.batch_shape` ({choices}) is not compatible with "
+                    f"`component_distribution.batch_shape`({batch_shape})"
                 )
-        weights, components = mixture_distribution.logits.shape[-1], component_distribution.batch_shape[-1]
-        if weights is not None and components is not None and weights != components:
+        weights = mixture_distribution.logits.shape[-1]
+        if weights != self._num_component:
             raise ValueError(
                 f"`mixture_distribution component` ({weights}) does not equal "
-                f"`component_distribution.batch_shape[-1]` ({components})"
+                f"`component_distribution.batch_shape[-1]` ({self._num_component})"
             )
-        self._num_component = components
         event_shape = component_distribution.event_shape
         self._event_ndims = len(event_shape)
-        super().__init__(batch_shape=theirs, event_shape=event_shape, validate_args=validate_args)
+        super().__init__(batch_shape, event_shape, validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        batch_shape = Size(batch_shape)
-        new = self._get_checked_instance(MixtureSameFamily, _instance)
-        new._component_distribution = self._component_distribution.expand((*batch_shape, self._num_component))
-        new._mixture_distribution = self._mixture_distribution.expand(batch_shape)
-        new._num_component, new._event_ndims = self._num_component, self._event_ndims
-        event_shape = new._component_distribution.event_shape
-        super(MixtureSameFamily, new).__init__(batch_shape=batch_shape, event_shape=event_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
+    mixture_distribution = torch.alias("_mixture_distribution")
+    component_distribution = torch.alias("_component_distribution")
 
     @constraints.dependent_property
     def support(self) -> Any:
         return constraints.MixtureSameFamilyConstraint(self._component_distribution.support)
 
-    @property
-    def mixture_distribution(self) -> Any:
-        return self._mixture_distribution
+    def _average(self, values: torch.Tensor) -> torch.Tensor:
+        """Return the mean over the components, weighted by their probabilities."""
+        weights = self._pad_mixture_dimensions(self.mixture_distribution.probs)
+        return (weights * values).sum(dim=-1 - self._event_ndims)
 
     @property
-    def component_distribution(self) -> Any:
-        return self._component_distribution
+    def mean(self) -> torch.Tensor:
+        return self._average(self.component_distribution.mean)
 
     @property
-    def mean(self) -> Any:
-        probs = self._pad_mixture_dimensions(self.mixture_distribution.probs)
-        return (probs * self.component_distribution.mean).sum(dim=-1 - self._event_ndims)
-
-    @property
-    def variance(self) -> Any:
+    def variance(self) -> torch.Tensor:
         """The mean of the components' variances and the variance of their means."""
-        probs = self._pad_mixture_dimensions(self.mixture_distribution.probs)
-        dim = -1 - self._event_ndims
-        inside = (probs * self.component_distribution.variance).sum(dim=dim)
-        between = (probs * (self.component_distribution.mean - self._pad(self.mean)).pow(2.0)).sum(dim=dim)
-        return inside + between
+        moved = self.component_distribution.mean - self._pad(self.mean)
+        return self._average(self.component_distribution.variance) + self._average(moved.pow(2.0))
 
-    def cdf(self, x: Any) -> Any:
-        x = self._pad(x)
-        return (self.component_distribution.cdf(x) * self.mixture_distribution.probs).sum(dim=-1)
+    def cdf(self, x: torch.Tensor) -> torch.Tensor:
+        return (self.component_distribution.cdf(self._pad(x)) * self.mixture_distribution.probs).sum(dim=-1)
 
-    def log_prob(self, x: Any) -> Any:
+    def log_prob(self, x: torch.Tensor) -> torch.Tensor:
         if self._validate_args:
             self._validate_sample(x)
-        x = self._pad(x)
         weights = self.mixture_distribution.logits.log_softmax(dim=-1)
-        return (self.component_distribution.log_prob(x) + weights).logsumexp(dim=-1)
+        return (self.component_distribution.log_prob(self._pad(x)) + weights).logsumexp(dim=-1)
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
         with torch.no_grad():
-            sample_len, batch_len = len(sample_shape), len(self.batch_shape)
-            gather_dim = sample_len + batch_len
             chosen = self.mixture_distribution.sample(sample_shape)
             drawn = self.component_distribution.sample(sample_shape)
-            shape = chosen.shape + Size([1] * (self._event_ndims + 1))
-            index = chosen.reshape(shape).repeat(Size([1] * len(chosen.shape)) + Size([1]) + self.event_shape)
-            return drawn.gather(gather_dim, index).squeeze(gather_dim)
+            dim = len(sample_shape) + len(self._batch_shape)
+            index = chosen.reshape((*chosen.shape, *[1] * (self._event_ndims + 1)))
+            return drawn.gather(dim, index.expand((*chosen.shape, 1, *self._event_shape))).squeeze(dim)
 
-    def _pad(self, x: Any) -> Any:
+    def _pad(self, x: torch.Tensor) -> torch.Tensor:
+        """Return values with a dim for the components."""
         return x.unsqueeze(-1 - self._event_ndims)
 
-    def _pad_mixture_dimensions(self, x: Any) -> Any:
-        extra = len(self.batch_shape) - len(self.mixture_distribution.batch_shape)
-        own = x.shape
-        return x.reshape((*own[:-1], *[1] * extra, *own[-1:], *[1] * self._event_ndims))
+    def _pad_mixture_dimensions(self, x: torch.Tensor) -> torch.Tensor:
+        """Return weights of components in the shape of the components' events."""
+        extra = len(self._batch_shape) - len(self.mixture_distribution.batch_shape)
+        return x.reshape((*x.shape[:-1], *[1] * extra, x.shape[-1], *[1] * self._event_ndims))
 
     def __repr__(self) -> str:
         return f"MixtureSameFamily(\n  {self.mixture_distribution},\n  {self.component_distribution})"

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from undertow._src.types.sizes import Size
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
+from undertow.distributions.distribution import validated
 from undertow.distributions.exp_family import ExponentialFamily
-from undertow.distributions.utils import broadcast_all, is_number, standard_normal
 
 __all__ = ["Normal"]
 
@@ -24,55 +23,39 @@ class Normal(ExponentialFamily):
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
+    _batched = ("loc", "scale")
     _mean_carrier_measure = 0
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        batch_shape = Size() if is_number(loc) and is_number(scale) else self.loc.size()
-        super().__init__(batch_shape, validate_args=validate_args)
+    def __init__(self, loc: torch.Value, scale: torch.Value, validate_args: bool | None = None) -> None:
+        super().__init__(self._broadcast(loc, scale), validate_args=validate_args)
+
+    mean = mode = torch.alias("loc")
+    stddev = torch.alias("scale")
 
     @property
-    def mean(self) -> Any:
-        return self.loc
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
-
-    @property
-    def stddev(self) -> Any:
-        return self.scale
-
-    @property
-    def variance(self) -> Any:
+    def variance(self) -> torch.Tensor:
         return self.stddev.pow(2)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        return self._expanded(Normal, batch_shape, _instance, "loc", "scale")
-
-    def sample(self, sample_shape: Any = ()) -> Any:
+    def sample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
         shape = self._extended_shape(sample_shape)
         with torch.no_grad():
             return torch.normal(self.loc.expand(shape), self.scale.expand(shape))
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
-        eps = standard_normal(self._extended_shape(sample_shape), self.loc.dtype, self.loc.device)
-        return self.loc + eps * self.scale
+    def rsample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
+        return self.loc + torch.normal_as(self.loc, self._extended_shape(sample_shape)) * self.scale
 
-    def log_prob(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
+    @validated
+    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
         return -((value - self.loc) ** 2) / (2 * self.scale**2) - self.scale.log() - math.log(math.sqrt(2 * math.pi))
 
-    def cdf(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
+    @validated
+    def cdf(self, value: torch.Tensor) -> torch.Tensor:
         return 0.5 * (1 + ((value - self.loc) * self.scale.reciprocal() / math.sqrt(2)).erf())
 
-    def icdf(self, value: Any) -> Any:
+    def icdf(self, value: torch.Tensor) -> torch.Tensor:
         return self.loc + self.scale * (2 * value - 1).erfinv() * math.sqrt(2)
 
-    def entropy(self) -> Any:
+    def entropy(self) -> torch.Tensor:
         return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
 
     @property

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._src.types.sizes import Size
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions._odds import ByOdds
+from undertow.distributions.distribution import validated
 from undertow.distributions.transformed_distribution import TransformedDistribution
 from undertow.distributions.transforms import SigmoidTransform
-from undertow.distributions.utils import broadcast_all, clamp_probs, is_number
+from undertow.distributions.utils import broadcast_all, probs_to_logits
 
 __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 
@@ -20,30 +20,22 @@ class LogitRelaxedBernoulli(ByOdds):
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.real
+    _batched = ()
+    _shared = ("temperature",)
 
     def __init__(
-        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self, temperature: torch.Tensor, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         self.temperature = temperature
-        self._set_odds(probs, logits)
-        given = logits if probs is None else probs
-        super().__init__(Size() if is_number(given) else self._param.size(), validate_args=validate_args)
+        super().__init__(self._broadcast_odds(probs, logits), validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._expanded(LogitRelaxedBernoulli, batch_shape, _instance)
-        new.temperature = self.temperature
-        return new
+    def rsample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
+        noise = torch.rand_as(self.probs, self._extended_shape(sample_shape))
+        logits = probs_to_logits(noise, is_binary=True) + probs_to_logits(self.probs, is_binary=True)
+        return logits / self.temperature
 
-    def rsample(self, sample_shape: Any = ()) -> Any:
-        shape = self._extended_shape(sample_shape)
-        probs = clamp_probs(self.probs.expand(shape))
-        uniforms = clamp_probs(torch.rand(shape, dtype=probs.dtype, device=probs.device))
-        noise = uniforms.log() - (-uniforms).log1p()
-        return (noise + probs.log() - (-probs).log1p()) / self.temperature
-
-    def log_prob(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
+    @validated
+    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
         logits, value = broadcast_all(self.logits, value)
         diff = logits - value.mul(self.temperature)
         return self.temperature.log() + diff - 2 * diff.exp().log1p()
@@ -52,27 +44,16 @@ class LogitRelaxedBernoulli(ByOdds):
 class RelaxedBernoulli(TransformedDistribution):
     """Values in [0, 1] close to Bernoulli ones, the closer the lower the `temperature`; gradients pass through them."""
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    arg_constraints = LogitRelaxedBernoulli.arg_constraints
     support = constraints.unit_interval
     has_rsample = True
+    _batched = ()
+    temperature = torch.alias("base_dist.temperature")
+    probs = torch.alias("base_dist.probs")
+    logits = torch.alias("base_dist.logits")
 
     def __init__(
-        self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+        self, temperature: torch.Tensor, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         base = LogitRelaxedBernoulli(temperature, probs, logits)
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        return super().expand(batch_shape, _instance=self._get_checked_instance(RelaxedBernoulli, _instance))
-
-    @property
-    def temperature(self) -> Any:
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Any:
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Any:
-        return self.base_dist.probs

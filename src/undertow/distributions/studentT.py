@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from undertow._src.types.layouts import contiguous_format
+from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.chi2 import Chi2
-from undertow.distributions.distribution import Distribution
-from undertow.distributions.utils import broadcast_all, standard_normal
+from undertow.distributions.distribution import Distribution, validated
 
 __all__ = ["StudentT"]
 
@@ -20,58 +18,43 @@ class StudentT(Distribution):
     arg_constraints = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
+    _batched = ("df", "loc", "scale", "_chi2")
 
-    def __init__(self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None) -> None:
-        self.df, self.loc, self.scale = broadcast_all(df, loc, scale)
+    def __init__(
+        self, df: torch.Value, loc: torch.Value = 0.0, scale: torch.Value = 1.0, validate_args: bool | None = None
+    ) -> None:
+        batch_shape = self._broadcast(df, loc, scale)
         self._chi2 = Chi2(self.df)
-        super().__init__(self.df.size(), validate_args=validate_args)
+        super().__init__(batch_shape, validate_args=validate_args)
+
+    mode = torch.alias("loc")
 
     @property
-    def mean(self) -> Any:
-        m = self.loc.clone(memory_format=contiguous_format)
-        m[self.df <= 1] = math.nan
-        return m
+    def mean(self) -> torch.Tensor:
+        return self.loc.masked_fill(self.df <= 1, math.nan)
 
     @property
-    def mode(self) -> Any:
-        return self.loc
+    def variance(self) -> torch.Tensor:
+        infinite = self.df <= 2
+        df = self.df.masked_fill(infinite, 3.0)  # replaced below; a finite stand-in keeps the gradients finite
+        return (self.scale.pow(2) * df / (df - 2)).masked_fill(infinite, math.inf).masked_fill(self.df <= 1, math.nan)
 
-    @property
-    def variance(self) -> Any:
-        m = self.df.clone(memory_format=contiguous_format)
-        finite = self.df > 2
-        m[finite] = self.scale[finite].pow(2) * self.df[finite] / (self.df[finite] - 2)
-        m[(self.df <= 2) & (self.df > 1)] = math.inf
-        m[self.df <= 1] = math.nan
-        return m
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        return self._expanded(StudentT, batch_shape, _instance, "df", "loc", "scale", "_chi2")
-
-    def rsample(self, sample_shape: Any = ()) -> Any:
-        shape = self._extended_shape(sample_shape)
-        x = standard_normal(shape, self.df.dtype, self.df.device)
+    def rsample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
+        x = torch.normal_as(self.df, self._extended_shape(sample_shape))
         z = self._chi2.rsample(sample_shape)
         return self.loc + self.scale * (x * (z / self.df).rsqrt())
 
-    def log_prob(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
-        y = (value - self.loc) / self.scale
-        normaliser = (
-            self.scale.log()
-            + 0.5 * self.df.log()
-            + 0.5 * math.log(math.pi)
-            + (0.5 * self.df).lgamma()
-            - (0.5 * (self.df + 1.0)).lgamma()
-        )
-        return -0.5 * (self.df + 1.0) * (y**2.0 / self.df).log1p() - normaliser
+    def _halves(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return df / 2, (df + 1) / 2 and log(√df · B(df / 2, 1 / 2))."""
+        low, high = 0.5 * self.df, 0.5 * (self.df + 1)
+        return low, high, low.lgamma() - high.lgamma() + 0.5 * (math.pi * self.df).log()
 
-    def entropy(self) -> Any:
-        log_beta = (0.5 * self.df).lgamma() + math.lgamma(0.5) - (0.5 * (self.df + 1)).lgamma()
-        return (
-            self.scale.log()
-            + 0.5 * (self.df + 1) * ((0.5 * (self.df + 1)).digamma() - (0.5 * self.df).digamma())
-            + 0.5 * self.df.log()
-            + log_beta
-        )
+    @validated
+    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
+        _, high, log_norm = self._halves()
+        z = (value - self.loc) / self.scale
+        return -high * (z**2 / self.df).log1p() - log_norm - self.scale.log()
+
+    def entropy(self) -> torch.Tensor:
+        low, high, log_norm = self._halves()
+        return high * (high.digamma() - low.digamma()) + log_norm + self.scale.log()

@@ -1,4 +1,4 @@
-"""What distributions share: parameters of one shape, probabilities and logits, properties worked out once."""
+"""Helpers of distributions: parameters of one shape, probabilities and logits, properties that are computed once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow.distributions import _functions as torch
 
 __all__ = [
@@ -17,57 +16,56 @@ __all__ = [
 euler_constant = 0.57721566490153286060  # Euler Mascheroni
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
+    """Return whether a parameter is a plain number."""
     return isinstance(value, (int, float))
 
 
-def broadcast_all(*values: Any) -> tuple[Any, ...]:
-    """Tensors and numbers as tensors of one shape; numbers take the dtype of the tensors."""
-    if not all(isinstance(value, TensorCore) or is_number(value) for value in values):
-        raise ValueError(
-            "Input arguments must all be instances of Number, torch.Tensor or objects implementing __torch_function__."
-        )
-    tensors = [value for value in values if isinstance(value, TensorCore)]
+def broadcast_all(*values: Any) -> tuple[torch.Tensor, ...]:
+    """Return tensors of one shape; numbers take the dtype and the device of the first tensor."""
+    tensors = [value for value in values if isinstance(value, torch.TensorCore)]
     if len(tensors) < len(values):
-        kind, where = (tensors[0].dtype, tensors[0].device) if tensors else (torch.get_default_dtype(), None)
-        values = tuple([
-            value if isinstance(value, TensorCore) else torch.tensor(value, dtype=kind, device=where) for value in values
-        ])
+        if not all(is_number(value) or isinstance(value, torch.TensorCore) for value in values):
+            raise ValueError(
+                "Input arguments must all be instances of Number, Tensor or a subclass of it, got "
+                + ", ".join(type(value).__name__ for value in values)
+            )
+        dtype, device = (tensors[0].dtype, tensors[0].device) if tensors else (torch.get_default_dtype(), None)
+        values = tuple(
+            [torch.tensor(value, dtype=dtype, device=device) if is_number(value) else value for value in values]
+        )
     return torch.broadcast_tensors(*values)
 
 
-def standard_normal(shape: Any, dtype: Any, device: Any = None) -> Any:
-    """Standard normal draws."""
-    zeros = torch.zeros(tuple(shape), dtype=dtype, device=device)
-    return torch.normal(zeros, torch.ones_like(zeros))
+def _standard_normal(shape: torch.Shape, dtype: Any, device: Any) -> torch.Tensor:
+    """Draw numbers from the standard normal distribution."""
+    return torch.normal_as(torch.empty(0, dtype=dtype, device=device), shape)
 
 
-def sum_rightmost(value: Any, dim: int) -> Any:
-    """The sum over the last so many dims."""
-    if dim == 0:
-        return value
-    return value.reshape((*value.shape[:-dim], -1)).sum(-1)
+def _sum_rightmost(value: torch.Tensor, dim: int) -> torch.Tensor:
+    """Return the sum over the last `dim` dims."""
+    return value if dim == 0 else value.reshape((*value.shape[:-dim], -1)).sum(-1)
 
 
-def logits_to_probs(logits: Any, is_binary: bool = False) -> Any:
-    """Probabilities of log-odds, or of unnormalised logarithms along the last dim."""
+def logits_to_probs(logits: torch.Tensor, is_binary: bool = False) -> torch.Tensor:
+    """Return the probabilities of log-odds, or of unnormalized logarithms along the last dim."""
     return logits.sigmoid() if is_binary else torch.softmax(logits, dim=-1)
 
 
-def clamp_probs(probs: Any) -> Any:
-    """Probabilities kept away from 0 and 1, so that their logarithms are finite."""
+def clamp_probs(probs: torch.Tensor) -> torch.Tensor:
+    """Keep probabilities away from 0 and 1, so that their logarithms are finite."""
     eps = torch.finfo(probs.dtype).eps
     return probs.clamp(min=eps, max=1 - eps)
 
 
-def probs_to_logits(probs: Any, is_binary: bool = False) -> Any:
-    """Log-odds of probabilities, or their logarithms."""
+def probs_to_logits(probs: torch.Tensor, is_binary: bool = False) -> torch.Tensor:
+    """Return the log-odds of probabilities, or their logarithms."""
     clamped = clamp_probs(probs)
     return clamped.log() - (-clamped).log1p() if is_binary else clamped.log()
 
 
 class lazy_property:
-    """A property that is worked out when it is first asked for, then kept as an attribute."""
+    """A property that is computed on first use and then kept as an attribute."""
 
     def __init__(self, wrapped: Callable[[Any], Any]) -> None:
         self.wrapped = wrapped
@@ -83,41 +81,36 @@ class lazy_property:
 
 
 class _lazy_property_and_property(lazy_property, property):
-    """What a lazy property is on the class: something to look at, as any property."""
+    """A lazy property read from the class: documentation tools see a property."""
 
     def __init__(self, wrapped: Callable[[Any], Any]) -> None:
         property.__init__(self, wrapped)
 
 
-def tril_matrix_to_vec(mat: Any, diag: int = 0) -> Any:
-    """The lower triangle of matrices, row by row, as vectors."""
+def _lower_triangle(size: int, diag: int) -> torch.Tensor:
+    """Return the mask of a square matrix's entries on and below a diagonal."""
+    return torch.ones((size, size), dtype=torch.bool_dtype).tril(diag)
+
+
+def tril_matrix_to_vec(mat: torch.Tensor, diag: int = 0) -> torch.Tensor:
+    """Return the lower triangles of matrices as vectors, row by row."""
     n = mat.shape[-1]
-    if diag < -n or diag >= n:
+    if not -n <= diag < n:
         raise ValueError(f"diag ({diag}) provided is outside [{-n}, {n - 1}].")
-    place = torch.arange(n)
-    kept = place < place.view(-1, 1) + (diag + 1)
-    return mat[..., kept]
+    return mat[..., _lower_triangle(n, diag)]
 
 
-def vec_to_tril_matrix(vec: Any, diag: int = 0) -> Any:
-    """Vectors as the lower triangle of matrices, row by row."""
-    n = (-(1 + 2 * diag) + ((1 + 2 * diag) ** 2 + 8 * vec.shape[-1] + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2
-    if n != int(n) and round(n) - n > 1e-10:
+def vec_to_tril_matrix(vec: torch.Tensor, diag: int = 0) -> torch.Tensor:
+    """Return matrices with vectors as their lower triangles, row by row."""
+    # A triangle of size n holds n²/2 + n (1/2 + diag) - |diag| (diag + 1) / 2 numbers; solved for n.
+    half = 0.5 + diag
+    exact = (half**2 + 2 * vec.shape[-1] + abs(diag) * (diag + 1)) ** 0.5 - half
+    size = round(exact)
+    if size - exact > 1e-10:
         raise ValueError(
-            f"The size of last dimension is {vec.shape[-1]} which cannot be expressed as the lower triangular part of a "
-            "square D x D matrix."
+            f"The size of last dimension is {vec.shape[-1]} which cannot be a lower triangle: no square matrix has "
+            f"that many entries on and below its diagonal {diag}."
         )
-    size = round(n)
     matrix = torch.zeros((*vec.shape[:-1], size, size), dtype=vec.dtype, device=vec.device)
-    place = torch.arange(size)
-    kept = place < place.view(-1, 1) + (diag + 1)
-    matrix[..., kept] = vec
+    matrix[..., _lower_triangle(size, diag)] = vec
     return matrix
-
-
-_sum_rightmost = sum_rightmost
-
-
-def _standard_normal(shape: Any, dtype: Any, device: Any) -> Any:
-    """Numbers from the standard normal distribution."""
-    return torch.normal(torch.zeros(shape, dtype=dtype, device=device), torch.ones(shape, dtype=dtype, device=device))

@@ -5,14 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from undertow._src.types.dtypes import bool as bool_dtype
-from undertow._src.types.dtypes import float64
-from undertow._src.types.sizes import Size
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
-from undertow.distributions.distribution import Distribution
-from undertow.distributions.utils import broadcast_all, lazy_property
-from undertow.special import i0e, i1e
+from undertow.distributions.distribution import Distribution, validated
+from undertow.distributions.utils import lazy_property
 
 __all__ = ["VonMises"]
 
@@ -23,81 +19,73 @@ class VonMises(Distribution):
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
     support = constraints.real
     has_rsample = False
+    _batched = ("loc", "concentration")
 
-    def __init__(self, loc: Any, concentration: Any, validate_args: bool | None = None) -> None:
-        self.loc, self.concentration = broadcast_all(loc, concentration)
-        super().__init__(self.loc.shape, Size(), validate_args)
+    def __init__(self, loc: torch.Value, concentration: torch.Value, validate_args: bool | None = None) -> None:
+        super().__init__(self._broadcast(loc, concentration), validate_args=validate_args)
 
-    def log_prob(self, value: Any) -> Any:
-        if self._validate_args:
-            self._validate_sample(value)
+    def expand(self, batch_shape: torch.Shape, _instance: Any = None) -> Any:
+        """Return a new instance of the class, made by its constructor."""
+        loc, concentration = self.loc.expand(batch_shape), self.concentration.expand(batch_shape)
+        return type(self)(loc, concentration, validate_args=vars(self).get("_validate_args"))
+
+    mean = mode = torch.alias("loc")
+
+    @lazy_property
+    def variance(self) -> torch.Tensor:
+        """The circular variance, 1 - I1/I0."""
+        return 1 - torch.i1e(self.concentration) / torch.i0e(self.concentration)
+
+    @validated
+    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
         log_prob = self.concentration * (value - self.loc).cos()
         return log_prob - math.log(2 * math.pi) - _log_modified_bessel_fn(self.concentration)
 
-    @lazy_property
-    def _loc(self) -> Any:
-        return self.loc.to(float64)
+    # Draws are made in double precision: the rounding of single precision shows for low concentrations.
 
     @lazy_property
-    def _concentration(self) -> Any:
-        return self.concentration.to(float64)
+    def _loc(self) -> torch.Tensor:
+        return self.loc.to(torch.float64)
 
     @lazy_property
-    def _proposal_r(self) -> Any:
-        """The parameter of the wrapped Cauchy distribution that proposes draws (Best and Fisher)."""
-        kappa = self._concentration
-        tau = 1 + (1 + 4 * kappa**2).sqrt()
-        rho = (tau - (2 * tau).sqrt()) / (2 * kappa)
-        proposal = (1 + rho**2) / (2 * rho)
-        return torch.where(kappa < 1e-5, 1 / kappa + kappa, proposal)
+    def _concentration(self) -> torch.Tensor:
+        return self.concentration.to(torch.float64)
 
-    def sample(self, sample_shape: Any = ()) -> Any:
+    @lazy_property
+    def _proposal_r(self) -> torch.Tensor:
+        """The parameter of the wrapped Cauchy distribution that proposes draws (Best and Fisher 1979, simplified)."""
+        twice = 2 * self._concentration
+        return (1 + (1 + twice**2).sqrt()) / twice
+
+    def sample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
         with torch.no_grad():
-            shape = self._extended_shape(sample_shape)
-            x = torch.empty(tuple(shape), dtype=self._loc.dtype, device=self._loc.device)
-            drawn = _rejection_sample(self._loc, self._concentration, self._proposal_r, x)
-            return drawn.to(self.loc.dtype)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        try:
-            return super().expand(batch_shape)
-        except NotImplementedError:
-            validate_args = self.__dict__.get("_validate_args")
-            loc, concentration = self.loc.expand(batch_shape), self.concentration.expand(batch_shape)
-            return type(self)(loc, concentration, validate_args=validate_args)
-
-    @property
-    def mean(self) -> Any:
-        """The circular mean."""
-        return self.loc
-
-    @property
-    def mode(self) -> Any:
-        return self.loc
-
-    @lazy_property
-    def variance(self) -> Any:
-        """The circular variance, 1 - I1/I0."""
-        return 1 - i1e(self.concentration) / i0e(self.concentration)
+            blank = self._loc.new_empty(self._extended_shape(sample_shape))
+            return _rejection_sample(self._loc, self._concentration, self._proposal_r, blank).to(self.loc.dtype)
 
 
-def _log_modified_bessel_fn(x: Any, order: int = 0) -> Any:
-    """The logarithm of the modified Bessel function of order 0 or 1, without overflow."""
+def _log_modified_bessel_fn(x: torch.Tensor, order: int = 0) -> torch.Tensor:
+    """Return the logarithm of the modified Bessel function of order 0 or 1, without overflow."""
     if order not in (0, 1):
         raise AssertionError(f"order must be 0 or 1, got {order}")
-    return (i1e if order else i0e)(x).log() + x
+    return (torch.i1e if order else torch.i0e)(x).log() + x
 
 
-def _rejection_sample(loc: Any, concentration: Any, proposal_r: Any, x: Any) -> Any:
-    """Proposes angles until all are accepted."""
-    done = torch.zeros(tuple(x.shape), dtype=bool_dtype, device=x.device)
-    while not done.all():
-        u1, u2, u3 = torch.rand((3, *x.shape), dtype=x.dtype, device=x.device).unbind()
-        z = (math.pi * u1).cos()
-        f = (1 + proposal_r * z) / (proposal_r + z)
-        c = concentration * (proposal_r - f)
-        accept = ((c * (2 - c) - u2) > 0) | ((c / u2).log() + 1 - c >= 0)
-        if accept.any():
-            x = torch.where(accept, (u3 - 0.5).sign() * f.acos(), x)
-            done = done | accept
+def _propose(concentration: torch.Tensor, r: torch.Tensor, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return proposed angles around 0, and which of them to accept."""
+    turn, height, side = torch.rand_as(like, (3, *like.shape)).unbind()
+    z = (math.pi * turn).cos()
+    cosine = (1 + r * z) / (r + z)
+    c = concentration * (r - cosine)
+    accepted = (c * (2 - c) > height) | ((c / height).log() + 1 >= c)
+    return (side - 0.5).sign() * cosine.acos(), accepted
+
+
+def _rejection_sample(
+    loc: torch.Tensor, concentration: torch.Tensor, proposal_r: torch.Tensor, x: torch.Tensor
+) -> torch.Tensor:
+    """Fill x with angles, proposing them all anew until each place has accepted one."""
+    missing = torch.ones_like(x, dtype=torch.bool_dtype)
+    while missing.any():
+        angles, accepted = _propose(concentration, proposal_r, x)
+        x, missing = torch.where(accepted, angles, x), missing & ~accepted
     return (x + math.pi + loc) % (2 * math.pi) - math.pi

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.exponential import Exponential
 from undertow.distributions.transformed_distribution import TransformedDistribution
 from undertow.distributions.transforms import AffineTransform, PowerTransform
-from undertow.distributions.utils import broadcast_all, euler_constant
+from undertow.distributions.utils import euler_constant
 
 __all__ = ["Weibull"]
 
@@ -19,45 +17,31 @@ class Weibull(TransformedDistribution):
 
     arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
     support = constraints.positive
+    _batched = ("scale", "concentration", "concentration_reciprocal")
 
-    def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
-        self.scale, self.concentration = broadcast_all(scale, concentration)
-        self.concentration_reciprocal = self.concentration.reciprocal()
+    def __init__(self, scale: torch.Value, concentration: torch.Value, validate_args: bool | None = None) -> None:
+        self._broadcast(scale, concentration)
+        power = self.concentration_reciprocal = self.concentration.reciprocal()
         base = Exponential(torch.ones_like(self.scale), validate_args=validate_args)
-        transforms = [
-            PowerTransform(exponent=self.concentration_reciprocal), AffineTransform(loc=0, scale=self.scale),
-        ]  # fmt: skip
-        super().__init__(base, transforms, validate_args=validate_args)
+        super().__init__(base, [PowerTransform(power), AffineTransform(0, self.scale)], validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._get_checked_instance(Weibull, _instance)
-        new.scale, new.concentration = self.scale.expand(batch_shape), self.concentration.expand(batch_shape)
-        new.concentration_reciprocal = new.concentration.reciprocal()
-        base = self.base_dist.expand(batch_shape)
-        transforms = [
-            PowerTransform(exponent=new.concentration_reciprocal), AffineTransform(loc=0, scale=new.scale),
-        ]  # fmt: skip
-        super(Weibull, new).__init__(base, transforms, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
+    def _log_moment(self, n: int) -> torch.Tensor:
+        """Return the logarithm of the expected n-th power of a value of scale 1."""
+        return (1 + n * self.concentration_reciprocal).lgamma()
 
     @property
-    def mean(self) -> Any:
-        return self.scale * (1 + self.concentration_reciprocal).lgamma().exp()
+    def mean(self) -> torch.Tensor:
+        return self.scale * self._log_moment(1).exp()
 
     @property
-    def mode(self) -> Any:
-        shape = self.concentration
-        return self.scale * ((shape - 1) / shape) ** shape.reciprocal()
+    def mode(self) -> torch.Tensor:
+        power = self.concentration
+        return self.scale * ((power - 1) / power) ** power.reciprocal()
 
     @property
-    def variance(self) -> Any:
-        second = (1 + 2 * self.concentration_reciprocal).lgamma().exp()
-        return self.scale.pow(2) * (second - (2 * (1 + self.concentration_reciprocal).lgamma()).exp())
+    def variance(self) -> torch.Tensor:
+        return self.scale.pow(2) * (self._log_moment(2).exp() - (2 * self._log_moment(1)).exp())
 
-    def entropy(self) -> Any:
-        return (
-            euler_constant * (1 - self.concentration_reciprocal)
-            + (self.scale * self.concentration_reciprocal).log()
-            + 1
-        )
+    def entropy(self) -> torch.Tensor:
+        power = self.concentration_reciprocal
+        return euler_constant * (1 - power) + (self.scale * power).log() + 1
