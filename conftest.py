@@ -30,12 +30,12 @@ os.environ.setdefault("JAX_TRACEBACK_FILTERING", "off")
 hypothesis.settings.register_profile("repeatable", derandomize=True)  # the same examples in every run
 hypothesis.settings.load_profile("repeatable")
 
-# Not tests: seeds and packages are programs that tests run, xp/jax.py and utils/tensorboard need packages that the core
-# does without, importing the stand-in makes a process pretend, and torch.ops and torch.classes have any name one asks for,
-# which pytest takes for settings.
+# Not tests: seeds and packages are programs that tests run, the namespace of JAX and utils/tensorboard need packages that
+# the core does without, importing the stand-in makes a process pretend, and torch.ops and torch.classes have any name one
+# asks for, which pytest takes for settings.
 collect_ignore = [
-    "tests/packages", "tests/seeds", "tests/why/cases", "src/undertow/xp/jax.py", "src/undertow/stand_in",
-    "src/undertow/utils/tensorboard", "src/undertow/classes.py", "src/undertow/ops/__init__.py",
+    "tests/packages", "tests/seeds", "tests/why/cases", "src/undertow/_src/arrays/jax/namespace.py",
+    "src/undertow/stand_in", "src/undertow/utils/tensorboard", "src/undertow/classes.py", "src/undertow/ops/__init__.py",
 ]  # fmt: skip
 
 

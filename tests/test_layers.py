@@ -89,7 +89,7 @@ REQUIRED = {"numpy", "ml_dtypes"}
 OPTIONAL = {"PIL", "scipy", "jax", "jaxlib", "torch", "tqdm", "safetensors", "rich", "tabulate"}
 # Packages that exist only for an optional dependency may import it at their top.
 MADE_FOR = {
-    "undertow.xp.jax": "jax",
+    "undertow._src.arrays.jax.namespace": "jax",
     "undertow._src.arrays.jax": "jax",
     "undertow._src.compile": "jax",
     "undertow.xla": "jax",

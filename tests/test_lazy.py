@@ -16,9 +16,9 @@ import pytest
 
 import undertow
 from undertow import _late_methods, _late_names
+from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.base.lazy import LateMethod, late_function
 from undertow._src.base.lazy_table import METHODS
-from undertow.xp import numpy as numpy_xp
 
 # Some of what programs do without until they use it, and modules of Python's that only such files need.
 SELDOM = """
@@ -26,7 +26,8 @@ SELDOM = """
     ops.arrange ops.compare ops.conv ops.elementwise ops.factor ops.indexing ops.join ops.loss ops.matmul ops.pool
     ops.reduce ops.sort _src.rules.conv _src.rules.elementwise _src.rules.factor
     _src.rules.loss _src.rules.special _src.rules.trigonometry
-    xp.tensor xp.numpy_conv xp.numpy_fft xp.numpy_gamma xp.numpy_linalg xp.numpy_nn xp.numpy_sort
+    _src.arrays.tensor _src.arrays.numpy.conv _src.arrays.numpy.fft _src.arrays.numpy.gamma _src.arrays.numpy.linalg
+    _src.arrays.numpy.nn _src.arrays.numpy.sort
 """.split()
 SELDOM_OF_PYTHON = {"array", "ipaddress", "mmap", "numpy.typing", "pathlib", "urllib.parse"}
 CORE = 79  # files with code: the package file of a room in `_src` holds a docstring only

@@ -7,7 +7,7 @@ import resource
 
 import numpy as np
 
-from undertow.xp.memory import keep_freed_memory
+from undertow._src.arrays.memory import keep_freed_memory
 
 
 def test_temporaries_cost_no_page_faults() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import undertow
-from undertow.xp.quiet import quiet, quietly, silently
+from undertow._src.arrays.quiet import quiet, quietly, silently
 
 
 def overflowing(count: int) -> None:

@@ -8,10 +8,10 @@ from types import ModuleType
 
 import pytest
 
-from undertow.xp import jax as jax_xp
-from undertow.xp import numpy as numpy_xp
-from undertow.xp import tensor as tensor_xp
-from undertow.xp.vocabulary import VOCABULARY
+from undertow._src.arrays.jax import namespace as jax_xp
+from undertow._src.arrays.numpy import namespace as numpy_xp
+from undertow._src.arrays.tensor import namespace as tensor_xp
+from undertow._src.arrays.vocabulary import VOCABULARY
 
 
 @pytest.mark.parametrize("xp", [numpy_xp, tensor_xp, jax_xp], ids=["numpy", "tensor", "jax"])

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from undertow._src.arrays.device.placement import at_home
 from undertow._src.base.modes import special
-from undertow.xp.device_placement import at_home
 
 if TYPE_CHECKING:
     from weakref import ref

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from undertow._src.arrays.device.memory import Stops, Watch
 from undertow._src.base.modes import ContextDecorator, special
-from undertow.xp.device_memory import Stops, Watch
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "is_compiling",

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._src.arrays.device.array import lying
+from undertow._src.arrays.device.memory import Watch
+from undertow._src.arrays.numpy.shape import copy as copy_array
 from undertow._src.types.dtypes import DTYPE_OF, SCALAR_DTYPE
 from undertow._src.types.dtypes import dtype as Dtype
 from undertow._src.types.layouts import memory_format, preserve_format, sparse_coo
@@ -29,9 +32,6 @@ from undertow.ops.arguments import as_element, as_int, as_ints, check_tensor, mu
 from undertow.ops.public import overloaded, public
 from undertow.storage import Array, unset
 from undertow.storage import empty_strided as empty_strided_array
-from undertow.xp.device_array import lying
-from undertow.xp.device_memory import Watch
-from undertow.xp.numpy_shape import copy as copy_array
 
 Fill = Callable[[tuple[int, ...], np.dtype[Any]], Array]
 

@@ -12,6 +12,8 @@ import numpy as np
 
 from undertow import asking
 from undertow._core import InferenceStorage, TensorCore, wrap
+from undertow._src.arrays.device.placement import Home, empty_beside, placed
+from undertow._src.arrays.quiet import quietly
 from undertow._src.base.errors import cannot_allocate
 from undertow._src.base.modes import local, special
 from undertow._src.types.devices import _defaults, cpu, device
@@ -21,8 +23,6 @@ from undertow.autograd.outputs import bump
 from undertow.ops.arguments import as_ints, binding_error, is_listed_int, must_be
 from undertow.storage import Array, with_strides
 from undertow.tensor_convert import check_device, device_named
-from undertow.xp.device_placement import Home, empty_beside, placed
-from undertow.xp.quiet import quietly
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -114,7 +114,7 @@ def has_no_values(where: Any) -> bool:
 
 def without_values(sizes: tuple[int, ...], kind: np.dtype[Any]) -> Array:
     """An array of which only shape, strides and dtype count."""
-    return importlib.import_module("undertow.xp.unvalued").without_values(sizes, kind)  # seldom needed
+    return importlib.import_module("undertow._src.arrays.unvalued").without_values(sizes, kind)  # seldom needed
 
 
 def made(array: Any, name: str, requires_grad: Any = False, where: Any = None) -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 
 from undertow import dlpack
 from undertow._core import TensorCore, tensor_class
+from undertow._src.arrays.quiet import quietly
 from undertow._src.base.modes import no_grad
 from undertow._src.base.sites import warn, warn_once
 from undertow._src.types.devices import cpu
@@ -18,7 +19,6 @@ from undertow.factory_arguments import check_options, from_data, made, parse_kin
 from undertow.storage import Array, UntypedStorage, adopt, flat_memory, is_storage, unset
 from undertow.tensor_convert import converted
 from undertow.tensor_python import element
-from undertow.xp.quiet import quietly
 
 _NUMBERS = frozenset({int, float, bool, complex})
 _LISTS = frozenset({list, tuple, range})

@@ -1,8 +1,8 @@
 """`MetaTensor`: a tensor on the device `meta`, which has a shape and a dtype and no values.
 
 A model can be built there in no time and be given its weights afterwards. Every public function asks it first
-(`__torch_function__`) and runs on arrays without values (`xp/unvalued.py`), for the sake of the shapes; what comes out has
-none either. Writes are left out, unless a gradient leads through them.
+(`__torch_function__`) and runs on arrays without values (`arrays/unvalued.py`), for the sake of the shapes; what comes
+out has none either. Writes are left out, unless a gradient leads through them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 from undertow import asking
 from undertow._core import TensorCore, ndarray
+from undertow._src.arrays.unvalued import Unvalued
 from undertow._src.base import tree
 from undertow._src.base.modes import is_grad_enabled
 from undertow._src.types.devices import meta
@@ -20,7 +21,6 @@ from undertow.factory_arguments import without_values
 from undertow.nn.parameter import Parameter
 from undertow.storage import UntypedStorage, root_of
 from undertow.tensor_convert import _parse_to, converted, device_named
-from undertow.xp.unvalued import Unvalued
 
 _NO_DATA = "Cannot copy out of meta tensor; no data!"
 _RESHAPING = frozenset("t_ transpose_ swapaxes_ swapdims_ squeeze_ unsqueeze_ resize_ resize_as_ as_strided_ set_".split())

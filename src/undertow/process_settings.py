@@ -6,10 +6,10 @@ import importlib
 import os
 from typing import Any
 
+from undertow._src.arrays.precision import Precision
 from undertow._src.base.modes import Deterministic
 from undertow._src.base.sites import Once
 from undertow._src.types.devices import device as Device
-from undertow.xp.precision import Precision
 
 
 class _Settings:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._src.arrays.device.array import lying
 from undertow._src.random import Stream
 from undertow._src.random.generators import Generator as Generator
 from undertow._src.random.generators import default_generator as default_generator
@@ -33,7 +34,6 @@ from undertow.factory_arguments import (
 )
 from undertow.ops.arguments import as_int, as_ints, broadcast_two, check_tensor, invalid_combination, is_int
 from undertow.ops.public import overloaded, public
-from undertow.xp.device_array import lying
 
 Draw = Callable[[Stream, int, np.dtype[Any]], Any]  # from a stream, that many values of a dtype
 

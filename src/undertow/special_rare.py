@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.arrays.numpy import bessel as bessel
+from undertow._src.arrays.numpy import gamma as gamma
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING, get_default_dtype
 from undertow.autograd.outputs import into
 from undertow.ops.arguments import check_tensor, invalid_combination, no_kernel
 from undertow.ops.numbers import is_number
 from undertow.ops.public import overloaded, public
-from undertow.xp import numpy_bessel as bessel
-from undertow.xp import numpy_gamma as gamma
 
 Array = np.ndarray[Any, Any]
 

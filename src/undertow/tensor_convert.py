@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.arrays.device.placement import gpus
 from undertow._src.types import dtypes
 from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
@@ -20,7 +21,6 @@ from undertow.ops.convert import cast
 from undertow.ops.placement import moved
 from undertow.ops.public import public
 from undertow.tensor_layout import format_of
-from undertow.xp.device_placement import gpus
 
 _NO_ACCELERATOR = "Cannot access accelerator device when none is available."
 

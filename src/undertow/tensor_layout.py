@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._core import InferenceStorage, TensorCore, ndarray
+from undertow._src.arrays.device.array import DeviceArray, in_memory, lying
+from undertow._src.arrays.device.memory import Watch
 from undertow._src.base.sites import warn
 from undertow._src.types.devices import cpu, meta
 from undertow._src.types.devices import device as Device
@@ -19,8 +21,6 @@ from undertow.mirrors import origin
 from undertow.ops.arguments import as_int, check_tensor, must_be, wrap_real_dim
 from undertow.ops.public import public
 from undertow.storage import UntypedStorage, address, is_foreign, offset_of, root_of, with_strides
-from undertow.xp.device_array import DeviceArray, in_memory, lying
-from undertow.xp.device_memory import Watch
 
 
 def is_laid_out_as(array: Any, order: memory_format | None) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 
 from undertow import dlpack, mirrors, printing
 from undertow._core import TensorCore, tensor_class, wrap
+from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.base.modes import is_grad_enabled, local, special
 from undertow._src.base.sites import warn_once
 from undertow._src.types.devices import cpu
@@ -17,7 +18,6 @@ from undertow.autograd.writes import write
 from undertow.ops.public import public
 from undertow.storage import adopt
 from undertow.tensor_layout import host_memory
-from undertow.xp.device_array import DeviceArray
 
 
 def element(tensor: Any, function: str = "") -> Any:

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.oracle.kernels import check, floats, normal, seeds, sizes, tensor, untouched
-from undertow.xp import numpy_conv
-from undertow.xp.numpy_conv import conv, conv_input_grad, conv_weight_grad
-from undertow.xp.numpy_windows import fold, unfold
+from undertow._src.arrays.numpy import conv as numpy_conv
+from undertow._src.arrays.numpy.conv import conv, conv_input_grad, conv_weight_grad
+from undertow._src.arrays.numpy.windows import fold, unfold
 
 THEIRS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 

@@ -9,9 +9,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from undertow.xp import composed, numpy_attention, numpy_embedding, numpy_norm
-from undertow.xp import numpy as numpy_xp
-from undertow.xp.quiet import quietly
+from undertow._src.arrays import composed
+from undertow._src.arrays.numpy import attention as numpy_attention
+from undertow._src.arrays.numpy import embedding as numpy_embedding
+from undertow._src.arrays.numpy import namespace as numpy_xp
+from undertow._src.arrays.numpy import norm as numpy_norm
+from undertow._src.arrays.quiet import quietly
 
 
 def numbers(seed: int, *shape: int, dtype: str = "float64") -> Any:

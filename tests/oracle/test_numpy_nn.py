@@ -13,10 +13,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.oracle.kernels import check, floats, normal, seeds, tensor, untouched
-from undertow.xp import numpy_nn as nn
-from undertow.xp import numpy_norm as norm
-from undertow.xp import numpy_resize as resize
-from undertow.xp import numpy_rows as rows
+from undertow._src.arrays.numpy import nn as nn
+from undertow._src.arrays.numpy import norm as norm
+from undertow._src.arrays.numpy import resize as resize
+from undertow._src.arrays.numpy import rows as rows
 
 SHAPES = [(), (5,), (3000,), (4, 0), (0, 4), (5, 7), (300, 10), (300, 64), (40, 1000), (3, 4, 5, 6)]
 INFINITE = np.array([[-np.inf, -np.inf], [np.inf, 0], [np.nan, 1], [-1e4, -1e4], [np.inf, -np.inf], [-np.inf, 2]])

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.oracle.kernels import check, floats, normal, seeds, sizes, tensor, untouched
-from undertow.xp import numpy_pool as pool
+from undertow._src.arrays.numpy import pool as pool
 
 
 def theirs(name: str, rank: int) -> Any:

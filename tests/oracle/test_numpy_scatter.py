@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.oracle.kernels import check, normal, seeds, sizes, tensor, untouched
-from undertow.xp import numpy_scan as scan
-from undertow.xp import numpy_scatter as kernels
+from undertow._src.arrays.numpy import scan as scan
+from undertow._src.arrays.numpy import scatter as kernels
 
 REDUCTIONS = ["sum", "prod", "mean", "amax", "amin"]
 

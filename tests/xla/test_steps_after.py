@@ -102,7 +102,7 @@ def test_use(use: str, expected: dict[str, np.ndarray]) -> None:
     """Each on a tensor of its own that holds what the program left."""
     import jax.numpy as jnp
 
-    from undertow.xp.device_array import DeviceArray
+    from undertow._src.arrays.device.array import DeviceArray
 
     weight = nn.Parameter(torch.zeros(2, 3))
     weight._array = DeviceArray(jnp.asarray(expected["weight"]))

@@ -14,9 +14,9 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, Cases, agree
 from undertow import nn
+from undertow._src.arrays.device.memory import Watch
 from undertow.xla import CompileError, CompileWarning
 from undertow.xla.containers import contents_of
-from undertow.xp.device_memory import Watch
 
 case = Cases()
 Pair = namedtuple("Pair", "a b")

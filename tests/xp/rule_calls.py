@@ -14,11 +14,11 @@ import numpy as np
 import undertow
 from tests.oracle import test_functions as functions
 from tests.oracle.sampling import Sample
+from undertow._src.arrays.numpy import namespace as numpy_xp
+from undertow._src.arrays.quiet import quietly
 from undertow._src.base.modes import special
 from undertow._src.rules.rule import Rule, Spec
 from undertow.autograd import operands
-from undertow.xp import numpy as numpy_xp
-from undertow.xp.quiet import quietly
 
 INEXACT = "fcV"
 

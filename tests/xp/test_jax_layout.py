@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from undertow.xp import jax as jax_namespace
-from undertow.xp.jax_layout import without_transposes
+from undertow._src.arrays.jax import namespace as jax_namespace
+from undertow._src.arrays.jax.layout import without_transposes
 
 jax_xp: Any = jax_namespace
 

@@ -18,8 +18,8 @@ import pytest
 
 from tests.oracle import test_functions as functions
 from tests.xp.rule_calls import Call, calls_of, on_numpy, results
-from undertow.xp import jax as jax_xp
-from undertow.xp.jax_tracing import ShapeNeedsValues
+from undertow._src.arrays.jax import namespace as jax_xp
+from undertow._src.arrays.jax.tracing import ShapeNeedsValues
 
 FAMILIES = [table.family for table in functions.TABLES]
 COMPILED_DTYPES = ("float64", "int64", "bool")

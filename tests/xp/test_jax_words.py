@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 
 from undertow._core import wrap
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.jax import namespace as jax_namespace
+from undertow._src.arrays.jax.attention import is_fused
+from undertow._src.arrays.jax.tracing import ShapeNeedsValues
+from undertow._src.arrays.namespaces import namespace_of
+from undertow._src.arrays.numpy import namespace as numpy_namespace
+from undertow._src.arrays.target import traced_for
 from undertow._src.rules import attention, conv, linalg
 from undertow.autograd.operands import operands
 from undertow.autograd.rule_node import UPCAST
-from undertow.xp import jax as jax_namespace
-from undertow.xp import numpy as numpy_namespace
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.jax_attention import is_fused
-from undertow.xp.jax_tracing import ShapeNeedsValues
-from undertow.xp.namespaces import namespace_of
-from undertow.xp.target import traced_for
 
 jax_xp: Any = jax_namespace
 numpy_xp: Any = numpy_namespace
@@ -40,8 +40,8 @@ def test_arrays_choose_their_namespace() -> None:
 
 def test_a_foreign_array_brings_its_namespace() -> None:
     code = (
-        "import sys, undertow; from undertow.xp.namespaces import namespace_of; assert 'jax' not in sys.modules;"
-        "import jax; x = jax.numpy.ones(2); assert namespace_of([x]).__name__ == 'undertow.xp.jax';"
+        "import sys, undertow; from undertow._src.arrays.namespaces import namespace_of; assert 'jax' not in sys.modules;"
+        "import jax; x = jax.numpy.ones(2); assert namespace_of([x]).__name__ == 'undertow._src.arrays.jax.namespace';"
         "print(jax.numpy.ones(2, 'float64').dtype)"
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -17,6 +17,9 @@ from typing import Any
 import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, ndarray, wrap
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Watch
+from undertow._src.arrays.device.placement import placed
 from undertow._src.base.modes import local, special
 from undertow._src.rules.rule import op
 from undertow.autograd import firing
@@ -26,9 +29,6 @@ from undertow.autograd.outputs import bump, refuse_overlap
 from undertow.autograd.writes import check_writable
 from undertow.ops.arguments import broadcast_two
 from undertow.storage import is_dense
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Watch
-from undertow.xp.device_placement import placed
 
 copy_gradient = op("copy", lambda xp, self: xp.copy(self), node="CopyBackwards", self=lambda g: g)
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._src.arrays.device.array import values_known
+from undertow._src.arrays.device.memory import NeedsValue
 from undertow._src.base.modes import special
 from undertow._src.base.sites import format_stack, warn
 from undertow.autograd.node import Node
-from undertow.xp.device_array import values_known
-from undertow.xp.device_memory import NeedsValue
 
 
 class set_detect_anomaly:

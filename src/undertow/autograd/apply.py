@@ -15,6 +15,12 @@ import numpy as np
 
 from undertow import _core, asking
 from undertow._core import InferenceStorage, TensorCore, ndarray, wrap
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Watch
+from undertow._src.arrays.device.placement import Home
+from undertow._src.arrays.numpy import namespace as numpy_xp
+from undertow._src.arrays.numpy.order import ordered
+from undertow._src.arrays.quiet import quietly, silently
 from undertow._src.base.modes import local, special
 from undertow._src.rules.rule import Rule, Spec
 from undertow._src.types.devices import cpu
@@ -28,12 +34,6 @@ from undertow.autograd.saved import SavedInput, SavedOutput
 from undertow.autograd.specialise import specialised_apply
 from undertow.autograd.views import link_view, refresh_view, refuse_overlap_of
 from undertow.ops.arguments import invalid_combination, must_be
-from undertow.xp import numpy as numpy_xp
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Watch
-from undertow.xp.device_placement import Home
-from undertow.xp.numpy_order import ordered
-from undertow.xp.quiet import quietly, silently
 
 FAST_DTYPES = frozenset({np.dtype("f4"), np.dtype("f8")})
 INT64, BOOL = np.dtype(np.int64), np.dtype(np.bool_)

@@ -9,6 +9,8 @@ import numpy as np
 
 from undertow import asking
 from undertow._core import InferenceStorage, TensorCore, tensor_class, wrap
+from undertow._src.arrays.device.memory import Watch
+from undertow._src.arrays.namespaces import tensor_namespace
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import warn, warn_once
 from undertow._src.types.dtypes import DTYPE_OF
@@ -17,8 +19,6 @@ from undertow.autograd import engine
 from undertow.autograd.metadata import note_output, output_specs
 from undertow.autograd.node import AccumulateGrad, Edge, Node, edge_of
 from undertow.autograd.views import refresh_view
-from undertow.xp.device_memory import Watch
-from undertow.xp.namespaces import tensor_namespace
 
 
 class GradientEdge(NamedTuple):

@@ -20,6 +20,12 @@ from typing import Any
 import numpy as np
 
 from undertow._core import NOT_ARRAYS, TensorCore, ndarray, tensor_class, wrap
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Watch
+from undertow._src.arrays.device.placement import Home, home_among
+from undertow._src.arrays.namespaces import namespace_of, tensor_namespace
+from undertow._src.arrays.numpy import namespace as numpy_xp
+from undertow._src.arrays.quiet import quietly
 from undertow._src.base import hooks
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import user_site
@@ -28,12 +34,6 @@ from undertow.autograd import firing
 from undertow.autograd.accumulate import accumulate, added, brought_to
 from undertow.autograd.node import AccumulateGrad, Edge, Node, bind_node_caller
 from undertow.autograd.saved import Freed
-from undertow.xp import numpy as numpy_xp
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Watch
-from undertow.xp.device_placement import Home, home_among
-from undertow.xp.namespaces import namespace_of, tensor_namespace
-from undertow.xp.quiet import quietly
 
 _passes = itertools.count()
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from undertow import asking
 from undertow._core import GradDtype, InferenceStorage, TensorCore, tensor_class, wrap
+from undertow._src.arrays.device.memory import Watch
 from undertow._src.base import hooks
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import warn
@@ -17,7 +18,6 @@ from undertow.autograd.metadata import note_output
 from undertow.autograd.node import Node, keep_gradient, tensor_hooks_of
 from undertow.autograd.views import asks_through_base, refresh_view
 from undertow.ops.arguments import must_be
-from undertow.xp.device_memory import Watch
 
 
 def is_hidden(tensor: Any) -> bool:

@@ -8,6 +8,11 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, ndarray
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Target, Watch
+from undertow._src.arrays.namespaces import namespace_of
+from undertow._src.arrays.numpy import namespace as numpy_xp
+from undertow._src.arrays.numpy.order import empty_copy_of, ordered
 from undertow._src.rules.refusals import refusal
 from undertow._src.rules.rule import Rule
 from undertow._src.types.dtypes import (
@@ -22,11 +27,6 @@ from undertow._src.types.dtypes import (
 )
 from undertow.autograd.rule_node import CONJUGATE, FIT, UPCAST
 from undertow.ops.arguments import broadcast_two
-from undertow.xp import numpy as numpy_xp
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Target, Watch
-from undertow.xp.namespaces import namespace_of
-from undertow.xp.numpy_order import empty_copy_of, ordered
 
 PYTHON_NUMBERS = frozenset({float, int, bool, complex})
 

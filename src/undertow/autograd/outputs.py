@@ -9,16 +9,16 @@ import numpy as np
 
 from undertow import mirrors
 from undertow._core import InferenceStorage, TensorCore, wrap
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Watch
+from undertow._src.arrays.device.placement import empty_beside
+from undertow._src.arrays.quiet import quietly
 from undertow._src.base.lazy import late_function
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import user_stack, warn
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.node import Node, edge_of
 from undertow.ops.arguments import type_name
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Watch
-from undertow.xp.device_placement import empty_beside
-from undertow.xp.quiet import quietly
 
 _WORDS = "undertow.ops.out_words"
 manner_of = late_function(__name__, _WORDS, "manner_of")

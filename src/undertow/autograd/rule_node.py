@@ -8,6 +8,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.base import errors
 from undertow._src.base.modes import local, special
 from undertow._src.rules.rule import Gradient, Rule, Spec
@@ -16,7 +17,6 @@ from undertow.autograd.node import Edge, Node, wanted_spec
 from undertow.autograd.saved import Freed, SavedTensor, SavedValue
 from undertow.autograd.shown_names import DERIVED, KEPT, ONE_KERNEL, WHOLE
 from undertow.autograd.specialise import can_specialise, specialised_run
-from undertow.xp.device_array import DeviceArray
 
 FIT, CONJUGATE, UPCAST = 1, 2, 4  # the chores, as flags
 

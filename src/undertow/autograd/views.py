@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 
 from undertow._core import InferenceStorage, View
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import NeedsValue, Watch
+from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.base import errors
 from undertow._src.base.modes import local, special
 from undertow._src.rules.rule import Rule, Spec
@@ -21,9 +24,6 @@ from undertow.autograd.node import Edge, Node, edge_of, keep_gradient, note_orig
 from undertow.autograd.rule_node import node_class
 from undertow.autograd.saved import described_source
 from undertow.storage import check_overlap, layout_of, root_of, share_storage
-from undertow.xp import numpy as numpy_xp
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import NeedsValue, Watch
 
 RETYPING = frozenset({"conj", "neg_view", "view_as_real", "view_as_complex"})  # steps that no strides can describe
 

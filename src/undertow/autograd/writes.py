@@ -14,6 +14,8 @@ import numpy as np
 
 from undertow import mirrors
 from undertow._core import InferenceStorage, TensorCore, ndarray
+from undertow._src.arrays.numpy import namespace as numpy_xp
+from undertow._src.arrays.quiet import quietly, silently
 from undertow._src.base import errors
 from undertow._src.base.modes import local, special
 from undertow._src.rules.rule import Rule
@@ -35,8 +37,6 @@ from undertow.autograd.views import (
     take_view,
     view_gradient,
 )  # fmt: skip
-from undertow.xp import numpy as numpy_xp
-from undertow.xp.quiet import quietly, silently
 
 guards: list[Any] = []  # told before memory is written; see graph.allow_mutation_on_saved_tensors
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from undertow.xp.precision import Precision
+from undertow._src.arrays.precision import Precision
 
 
 class _Products:

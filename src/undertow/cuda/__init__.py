@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.arrays.device.placement import gpus
 from undertow._src.base.errors import OutOfMemoryError as OutOfMemoryError
 from undertow._src.base.lazy import lazy_names
 from undertow._src.base.torch_named import TorchNamed as _TorchNamed
@@ -45,7 +46,6 @@ from undertow.cuda.random import (  # noqa: F401
 from undertow.cuda.streams import Event as Event
 from undertow.cuda.streams import ExternalStream as ExternalStream
 from undertow.cuda.streams import Stream as Stream
-from undertow.xp.device_placement import gpus
 
 _PARTS = ("_utils", "amp", "comm", "nccl", "nvtx", "profiler")
 __getattr__, __dir__ = lazy_names(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.base.modes import local
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.layouts import preserve_format
@@ -16,7 +17,6 @@ from undertow.dispatch.formulas import FORMULAS
 from undertow.dispatch.joint_formulas import JOINT
 from undertow.dispatch.offering import CLASSES, anybody, offer
 from undertow.dispatch.steps import Formula, do, like, sum_to
-from undertow.xp import numpy as numpy_xp
 
 # Rules whose gradient is one operator of PyTorch's, with other arguments than undertow's formula has.
 WHOLE = {

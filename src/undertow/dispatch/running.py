@@ -9,6 +9,7 @@ import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, wrap
 from undertow._ops import namespace
+from undertow._src.arrays.quiet import quietly
 from undertow._src.base.modes import local, special
 from undertow._src.base.tree import leaves
 from undertow._src.rules.rule import Rule
@@ -27,7 +28,6 @@ from undertow.dispatch.direct import direct_call, lifted
 from undertow.dispatch.offering import CLASSES, anybody, aten, nobody_asked, note_class, offer
 from undertow.dispatch.offering import run as run_operator
 from undertow.operators import Operator
-from undertow.xp.quiet import quietly
 
 Statics = dict[str, Any]
 

@@ -6,6 +6,7 @@ from operator import attrgetter
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.arrays.device.array import values_known
 from undertow._src.base.modes import enable_grad, no_grad
 from undertow._src.base.sites import warn
 from undertow._src.types.dtypes import bool as bool_dtype
@@ -35,7 +36,6 @@ from undertow.random import normal, rand, randn
 from undertow.ranges import arange
 from undertow.special import gammainc, i0e, i1e
 from undertow.tensor_random import bernoulli, binomial, multinomial, poisson
-from undertow.xp.device_array import values_known
 
 Shape = Sequence[int]
 Value = Tensor | float  # what parameters are given as

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow import asking
+from undertow._src.arrays.device.memory import NeedsValue, Watch
 from undertow._src.base.modes import no_grad, special
 from undertow._src.base.sites import user_site, warn
 from undertow.creation import empty_like
@@ -18,7 +19,6 @@ from undertow.creation import eye as _eye
 from undertow.ops.compare import where
 from undertow.ops.decompositions import linalg_qr as qr
 from undertow.random import randperm
-from undertow.xp.device_memory import NeedsValue, Watch
 
 __all__ = [
     "calculate_gain", "uniform_", "normal_", "trunc_normal_", "constant_", "ones_", "zeros_", "eye_", "dirac_",

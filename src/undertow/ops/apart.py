@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import InferenceStorage, wrap
+from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.base.modes import local
 from undertow._src.rules import index as index_rules
 from undertow._src.rules.rule import twin
@@ -28,7 +29,6 @@ from undertow.ops.parts import as_strided, chunk, split, split_with_sizes, start
 from undertow.ops.public import public
 from undertow.ops.reduce import sum as sum_over
 from undertow.ops.shape import view_to
-from undertow.xp import numpy as numpy_xp
 
 _twin = cache(twin)
 

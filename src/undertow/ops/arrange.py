@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.arrays.device.array import DeviceArray, lying
+from undertow._src.arrays.device.memory import Watch
 from undertow._src.rules import arrange as rules
 from undertow._src.rules import index as index_rules
 from undertow._src.rules import shape as shape_rules
@@ -34,8 +36,6 @@ from undertow.ops.parts import diagonal_dims
 from undertow.ops.public import overloaded, public
 from undertow.ops.shape import reshape_to
 from undertow.ops.stretch import expand_to, unsqueeze
-from undertow.xp.device_array import DeviceArray, lying
-from undertow.xp.device_memory import Watch
 
 # --- copies
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, ndarray, wrap
+from undertow._src.arrays.device.memory import Watch
+from undertow._src.arrays.quiet import quietly
 from undertow._src.base.sites import warn_once
 from undertow._src.rules import compare as rules
 from undertow._src.rules.rule import Rule
@@ -16,8 +18,6 @@ from undertow.autograd.outputs import into
 from undertow.ops.arguments import as_element, broadcast_two, check_tensor, invalid_combination, must_be
 from undertow.ops.numbers import as_number, is_number, lifted_dtype
 from undertow.ops.public import Function, finish, in_place, in_place_operator, operator, overloaded, public
-from undertow.xp.device_memory import Watch
-from undertow.xp.quiet import quietly
 
 # --- comparisons
 

@@ -9,6 +9,8 @@ from numpy.linalg import LinAlgError
 
 from undertow import return_types
 from undertow._core import TensorCore, wrap
+from undertow._src.arrays.device.array import values_known
+from undertow._src.arrays.namespaces import namespace_of
 from undertow._src.base.errors import _LinAlgError
 from undertow._src.base.sites import warn_once
 from undertow._src.rules import decompose as rules
@@ -19,8 +21,6 @@ from undertow.ops.arguments import check_tensor, no_kernel
 from undertow.ops.named import into_all, run, run_named
 from undertow.ops.public import public
 from undertow.ops.shape import transpose
-from undertow.xp.device_array import values_known
-from undertow.xp.namespaces import namespace_of
 
 
 def check_matrices(A: Any, name: str, argument: str = "A") -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, ndarray, wrap
+from undertow._src.arrays.numpy.order import empty_copy_of
 from undertow._src.base.modes import special
 from undertow._src.base.sites import warn
 from undertow._src.random.generators import stream_of
@@ -19,7 +20,6 @@ from undertow.autograd.writes import apply_in_place
 from undertow.ops.activation import softmax
 from undertow.ops.arguments import check_tensor, no_kernel
 from undertow.ops.public import public
-from undertow.xp.numpy_order import empty_copy_of
 
 
 def _check_chance(p: float, error: type[Exception]) -> None:

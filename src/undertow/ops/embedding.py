@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.arrays.device.array import checked, values_known
+from undertow._src.arrays.namespaces import namespace_of
 from undertow._src.base.modes import local
 from undertow._src.base.sites import warn
 from undertow._src.rules import embedding as rules
@@ -18,8 +20,6 @@ from undertow.autograd.writes import check_writable, write
 from undertow.ops.arguments import check_tensor, must_be
 from undertow.ops.public import public
 from undertow.ops.scatter import all_below
-from undertow.xp.device_array import checked, values_known
-from undertow.xp.namespaces import namespace_of
 
 
 def _check_indices(indices: Any, name: str, argument: str = "indices", position: int = 1) -> None:

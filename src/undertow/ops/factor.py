@@ -10,6 +10,8 @@ import numpy as np
 
 from undertow import return_types
 from undertow._core import wrap
+from undertow._src.arrays.device.array import values_known
+from undertow._src.arrays.numpy.linalg import first_zero_pivot
 from undertow._src.base.errors import _LinAlgError
 from undertow._src.rules import factor as rules
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
@@ -31,8 +33,6 @@ from undertow.ops.norms import linalg_matrix_norm
 from undertow.ops.public import public
 from undertow.ops.shape import permuted, reshape_to
 from undertow.ops.stretch import squeeze
-from undertow.xp.device_array import values_known
-from undertow.xp.numpy_linalg import first_zero_pivot
 
 # --- determinants
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Watch
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Watch
 
 _LAST = {4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
 _BACK = {4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.arrays.device.array import checked, values_known
 from undertow._src.base.sites import warn_once
 from undertow._src.rules import index as rules
 from undertow._src.types.dtypes import DTYPE_OF
@@ -31,7 +32,6 @@ from undertow.ops.public import overloaded, public
 from undertow.ops.scatter import check_in_range, gather
 from undertow.ops.shape import reshape_to
 from undertow.ops.writing import write_in_place
-from undertow.xp.device_array import checked, values_known
 
 # --- slices of a dim
 

@@ -11,6 +11,12 @@ from typing import Any
 import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, wrap
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Watch
+from undertow._src.arrays.namespaces import namespace_of
+from undertow._src.arrays.numpy.index import numpy_key
+from undertow._src.arrays.numpy.shape import expand_dims, leading, slice_along
+from undertow._src.arrays.quiet import quietly
 from undertow._src.base.modes import local, special
 from undertow._src.rules import convert, index
 from undertow._src.rules import shape as rules
@@ -34,12 +40,6 @@ from undertow.ops.shape import reshape_to
 from undertow.ops.stretch import expand_to
 from undertow.ops.views import view_through
 from undertow.ops.writing import copy_into, fill_, write_in_place
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Watch
-from undertow.xp.namespaces import namespace_of
-from undertow.xp.numpy_index import numpy_key
-from undertow.xp.numpy_shape import expand_dims, leading, slice_along
-from undertow.xp.quiet import quietly
 
 _FLOATS = np.float32, np.float64
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import wrap
+from undertow._src.arrays.namespaces import namespace_of
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import warn_once
 from undertow._src.rules import arrange as rules
@@ -25,7 +26,6 @@ from undertow.ops.image_order import has_channels_last, ordered_like
 from undertow.ops.public import public
 from undertow.ops.shape import reshape_to
 from undertow.ops.stretch import atleast_1d, atleast_2d, atleast_3d, expand_to
-from undertow.xp.namespaces import namespace_of
 
 
 def common_dtype(tensors: tuple[Any, ...]) -> np.dtype[Any] | None:

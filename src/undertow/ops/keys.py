@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.arrays.device.memory import Watch
+from undertow._src.arrays.numpy.shape import leading, slice_along
 from undertow._src.base.modes import special
 from undertow._src.base.sites import warn
 from undertow._src.rules import shape as rules
@@ -20,8 +22,6 @@ from undertow.ops.placement import moved
 from undertow.ops.scatter import check_in_range
 from undertow.ops.stretch import unsqueeze
 from undertow.ops.views import view_of
-from undertow.xp.device_memory import Watch
-from undertow.xp.numpy_shape import leading, slice_along
 
 # --- views
 

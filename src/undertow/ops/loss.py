@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._src.arrays.device.array import values_known
 from undertow._src.base.sites import warn
 from undertow._src.rules import loss as rules
 from undertow._src.rules import scalars
@@ -23,7 +24,6 @@ from undertow.ops.elementwise import exp, log, minimum
 from undertow.ops.numbers import as_number, is_number, lifted
 from undertow.ops.public import public
 from undertow.ops.stretch import broadcast_tensors
-from undertow.xp.device_array import values_known
 
 NONE, MEAN, SUM = 0, 1, 2
 _REDUCTIONS = {"none": NONE, "mean": MEAN, "sum": SUM}

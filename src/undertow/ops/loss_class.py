@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.arrays.device.array import checked, is_known, values_known
 from undertow._src.rules import activation, scalars
 from undertow._src.rules import loss as rules
 from undertow._src.types.dtypes import DTYPE_OF
@@ -17,7 +18,6 @@ from undertow.ops.compare import where
 from undertow.ops.loss import MEAN, NONE, SUM, reduced, reduction_of
 from undertow.ops.public import public
 from undertow.ops.scatter import all_below
-from undertow.xp.device_array import checked, is_known, values_known
 
 
 def _check_targets(input: Any, target: Any, weight: Any, ignore_index: int, classes: int) -> None:

@@ -8,6 +8,8 @@ import numpy as np
 
 from undertow import return_types
 from undertow._core import wrap
+from undertow._src.arrays.device.array import values_known
+from undertow._src.arrays.numpy.linalg import first_zero_pivot, permutation_of_pivots
 from undertow._src.base.sites import warn_once
 from undertow._src.rules import factor as rules
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
@@ -19,8 +21,6 @@ from undertow.ops.factor import check_system, infos
 from undertow.ops.named import into_all
 from undertow.ops.public import public
 from undertow.ops.triangular import check_pivoted
-from undertow.xp.device_array import values_known
-from undertow.xp.numpy_linalg import first_zero_pivot, permutation_of_pivots
 
 
 @public

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.arrays.device.array import DeviceArray, values_known
+from undertow._src.arrays.device.memory import Watch
+from undertow._src.arrays.numpy.scatter import one_hot as hot_places
 from undertow._src.base.modes import local
 from undertow._src.rules import index as rules
 from undertow.autograd.apply import apply
@@ -15,9 +18,6 @@ from undertow.autograd.writes import apply_in_place
 from undertow.ops.arguments import broadcast_two, check_tensor, scalar_name
 from undertow.ops.public import public
 from undertow.ops.writing import check_mask
-from undertow.xp.device_array import DeviceArray, values_known
-from undertow.xp.device_memory import Watch
-from undertow.xp.numpy_scatter import one_hot as hot_places
 
 
 def is_unknown(array: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import wrap
+from undertow._src.arrays.numpy.embedding import bag_max
 from undertow._src.rules import loss as loss_rules
 from undertow._src.rules import native as rules
 from undertow._src.rules import sampling as sampling_rules
@@ -21,7 +22,6 @@ from undertow.ops.named import into_all
 from undertow.ops.norm import normalized_batch
 from undertow.ops.numbers import lifted
 from undertow.ops.public import public
-from undertow.xp.numpy_embedding import bag_max
 
 # --- convolutions
 

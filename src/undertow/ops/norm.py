@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.arrays.device.array import values_known
+from undertow._src.arrays.namespaces import namespace_of
+from undertow._src.arrays.quiet import quietly
 from undertow._src.base.sites import warn_once
 from undertow._src.rules import norm as rules
 from undertow._src.types.dtypes import DTYPE_OF, float32
@@ -20,9 +23,6 @@ from undertow.ops.arrange import constant_pad_nd
 from undertow.ops.image_order import ordered_like
 from undertow.ops.pool_average import avg_pool2d, avg_pool3d
 from undertow.ops.public import public
-from undertow.xp.device_array import values_known
-from undertow.xp.namespaces import namespace_of
-from undertow.xp.quiet import quietly
 
 
 def _check_optional(value: Any, name: str, argument: str, position: int | None = None) -> None:

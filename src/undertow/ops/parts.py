@@ -6,6 +6,9 @@ from itertools import pairwise
 from typing import Any
 
 from undertow._core import TensorCore, View, ndarray
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import NeedsValue
+from undertow._src.arrays.numpy import shape as numpy_shape
 from undertow._src.rules import shape as rules
 from undertow._src.rules.rule import Spec, twin
 from undertow._src.types.sizes import wrapped_dim
@@ -22,9 +25,6 @@ from undertow.ops.arguments import (
 from undertow.ops.public import overloaded, public
 from undertow.ops.views import apply_view_in_place, view_of, views_of
 from undertow.storage import extent_of, flat_memory, layout_of, offset_of, root_of
-from undertow.xp import numpy_shape
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import NeedsValue
 
 END = 2**63 - 1  # a slice without an end goes up to here
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.arrays.device.array import values_known
+from undertow._src.arrays.numpy.pool import pool_counts
 from undertow._src.rules import pool as rules
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
@@ -15,8 +17,6 @@ from undertow.ops.arguments import as_int, check_tensor, is_int, must_be, no_ker
 from undertow.ops.image_order import ordered_like
 from undertow.ops.public import public
 from undertow.ops.stretch import squeeze, unsqueeze
-from undertow.xp.device_array import values_known
-from undertow.xp.numpy_pool import pool_counts
 
 Sizes = tuple[int, ...]
 _COUNT_WORDS = {1: "an int, list of ints or tuple of ints of size 1", 2: "two", 3: "three"}

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 from undertow import asking
 from undertow._core import TensorCore
+from undertow._src.arrays.device.memory import Watch
+from undertow._src.arrays.device.placement import Home, home_among
 from undertow._src.base import tree
 from undertow._src.base.errors import out_of_memory
 from undertow._src.base.modes import local, special
@@ -16,8 +18,6 @@ from undertow.autograd import apply as _apply
 from undertow.autograd.failed_ops import show_saved
 from undertow.autograd.writes import apply_in_place, check_writable, wrote_directly
 from undertow.ops.arguments import NUMPY_SPELLINGS, as_method_error, binding_error, invalid_combination, must_be
-from undertow.xp.device_memory import Watch
-from undertow.xp.device_placement import Home, home_among
 
 Function = Callable[..., Any]
 F = TypeVar("F", bound=Callable[..., Any])

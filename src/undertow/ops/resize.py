@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.arrays.numpy import resize as kernels
 from undertow._src.base.sites import warn
 from undertow._src.rules import resize as rules
 from undertow._src.types.dtypes import DTYPE_OF, uint8
@@ -17,7 +18,6 @@ from undertow.ops.image_order import ordered_like
 from undertow.ops.numbers import is_number
 from undertow.ops.pool_average import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from undertow.ops.public import public
-from undertow.xp import numpy_resize as kernels
 
 _RANK_OF = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2, "lanczos": 2}
 _MODES = "nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact"

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.arrays.device.array import checked, values_known
 from undertow._src.base.sites import warn_once
 from undertow._src.rules import index as rules
 from undertow._src.rules.rule import op
@@ -16,7 +17,6 @@ from undertow.autograd.outputs import into
 from undertow.autograd.writes import apply_in_place
 from undertow.ops.arguments import as_element, as_int, check_tensor, invalid_combination, no_kernel, wrap_dim
 from undertow.ops.public import overloaded, public
-from undertow.xp.device_array import checked, values_known
 
 _UNSIGNED = {8: np.uint64, 4: np.uint32}
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.arrays.device.array import in_memory
+from undertow._src.arrays.numpy.shape import is_plain, restride, view_strides
 from undertow._src.base.sites import warn_once
 from undertow._src.rules import arrange, convert
 from undertow._src.rules import shape as rules
@@ -24,8 +26,6 @@ from undertow.ops.arguments import (
 )
 from undertow.ops.public import overloaded, public
 from undertow.ops.views import apply_view_in_place, view_of
-from undertow.xp.device_array import in_memory
-from undertow.xp.numpy_shape import is_plain, restride, view_strides
 
 # --- new shapes for the same elements
 

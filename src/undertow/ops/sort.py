@@ -8,6 +8,8 @@ import numpy as np
 
 from undertow import return_types
 from undertow._core import TensorCore, wrap
+from undertow._src.arrays.device.array import is_known, values_known
+from undertow._src.arrays.device.memory import Watch
 from undertow._src.rules import sort as rules
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 from undertow.autograd.apply import apply
@@ -24,8 +26,6 @@ from undertow.ops.arguments import (
 )
 from undertow.ops.named import run, run_named
 from undertow.ops.public import overloaded, public
-from undertow.xp.device_array import is_known, values_known
-from undertow.xp.device_memory import Watch
 
 
 def _kind(input: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.arrays.device.array import values_known
 from undertow._src.base.sites import warn
 from undertow._src.rules import reduce as rules
 from undertow._src.rules.rule import Rule
@@ -20,7 +21,6 @@ from undertow.ops.named import run
 from undertow.ops.numbers import as_number
 from undertow.ops.public import overloaded, public
 from undertow.ops.reduce import UNSET, folded_dims
-from undertow.xp.device_array import values_known
 
 
 def _kind(input: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.arrays.numpy.shape import expand_dims, restride
 from undertow._src.rules import shape as rules
 from undertow._src.rules.rule import twin
 from undertow._src.types.dtypes import DTYPE_OF
@@ -25,7 +26,6 @@ from undertow.ops.arguments import (
 from undertow.ops.public import overloaded, public
 from undertow.ops.shape import reshape_to
 from undertow.ops.views import apply_view_in_place, view_of
-from undertow.xp.numpy_shape import expand_dims, restride
 
 # --- dims of size one
 

@@ -9,6 +9,13 @@ from numpy.linalg import LinAlgError
 
 from undertow import return_types
 from undertow._core import wrap
+from undertow._src.arrays.device.array import values_known
+from undertow._src.arrays.numpy.linalg import (
+    cholesky_as_far_as_it_goes,
+    first_bad_minor,
+    first_zero_pivot,
+    zero_on_diagonal,
+)
 from undertow._src.base.errors import _LinAlgError
 from undertow._src.base.sites import warn_once
 from undertow._src.rules import factor as rules
@@ -20,13 +27,6 @@ from undertow.ops.decompositions import check_inexact, check_matrices, check_squ
 from undertow.ops.factor import check_same_dtype, check_system, infos
 from undertow.ops.named import into_all, run, run_named
 from undertow.ops.public import public
-from undertow.xp.device_array import values_known
-from undertow.xp.numpy_linalg import (
-    cholesky_as_far_as_it_goes,
-    first_bad_minor,
-    first_zero_pivot,
-    zero_on_diagonal,
-)
 
 # --- triangular systems
 

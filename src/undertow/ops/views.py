@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._core import InferenceStorage, View, ndarray
+from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.base.modes import local, special
 from undertow._src.rules.rule import Rule, Spec
 from undertow.autograd import apply as _apply
@@ -15,7 +16,6 @@ from undertow.autograd.record import KeptInputs, edges_of, make_node
 from undertow.autograd.rule_node import node_class
 from undertow.autograd.views import Step, refresh_view, steps_of
 from undertow.autograd.writes import check_writable, set_edge
-from undertow.xp import numpy as numpy_xp
 
 _new = object.__new__
 

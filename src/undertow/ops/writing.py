@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Watch
+from undertow._src.arrays.device.placement import placed
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import warn, warn_once
 from undertow._src.rules import arrange as rules
@@ -24,9 +27,6 @@ from undertow.ops.arguments import as_element, broadcast_two, check_tensor, inva
 from undertow.ops.parts import as_strided
 from undertow.ops.public import overloaded, public
 from undertow.storage import contiguous_strides, flat_memory, is_storage, unset
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Watch
-from undertow.xp.device_placement import placed
 
 _NUMBERS = (bool, int, float, complex)
 

@@ -8,10 +8,10 @@ from functools import wraps
 from typing import Any
 from weakref import ref
 
+from undertow._src.arrays.device.memory import Watch
 from undertow._src.base.sites import warn
 from undertow.optim._lr_options import copied, put_value, values_of
 from undertow.optim.optimizer import Optimizer
-from undertow.xp.device_memory import Watch
 
 EPOCH_DEPRECATION_WARNING = (
     "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Call "

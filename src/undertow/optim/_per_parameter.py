@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.arrays.device.memory import Watch
+from undertow._src.arrays.quiet import quietly
 from undertow._src.base.modes import enable_grad, set_grad_enabled
 from undertow.autograd.apply import settle
 from undertow.autograd.outputs import bump
@@ -15,8 +17,6 @@ from undertow.optim._checks import fused as check_fused
 from undertow.optim._helpers import CAPTURABLE, CAPTURABLE_FOREACH, _device_dtype_check_for_fused
 from undertow.optim._state import State, count_from, next_count, zeros_for
 from undertow.optim.optimizer import Optimizer, ParamsT
-from undertow.xp.device_memory import Watch
-from undertow.xp.quiet import quietly
 
 Group = dict[str, Any]
 Steps = Blocks | Recorded

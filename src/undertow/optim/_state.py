@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, ndarray, wrap
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Watch
 from undertow._src.types.devices import cpu
 from undertow.optim._helpers import _get_scalar_dtype
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Watch
 
 State = dict[str, Any]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.arrays.device.memory import NeedsValue, Watch
 from undertow._src.base.modes import enable_grad, no_grad
 from undertow._src.base.sites import user_site
 from undertow.ops.complex import view_as_real
@@ -14,7 +15,6 @@ from undertow.ops.join import cat
 from undertow.optim import _checks as check
 from undertow.optim._line_search import Limits, Point, cubic_minimum, strong_wolfe
 from undertow.optim.optimizer import Optimizer, ParamsT
-from undertow.xp.device_memory import NeedsValue, Watch
 
 __all__ = ["LBFGS"]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Any
 
+from undertow._src.arrays.device.array import values_known
 from undertow._src.base.modes import no_grad
 from undertow.from_data import tensor
 from undertow.nn.modules.batchnorm import _BatchNorm
@@ -15,7 +16,6 @@ from undertow.ops.compare import where
 from undertow.optim._lr_base import LRScheduler, warn_outside_step
 from undertow.optim._lr_options import one_per_group
 from undertow.optim.optimizer import Optimizer
-from undertow.xp.device_array import values_known
 
 __all__ = [
     "AveragedModel", "update_bn", "SWALR", "get_ema_multi_avg_fn", "get_swa_multi_avg_fn", "get_ema_avg_fn",

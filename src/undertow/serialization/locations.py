@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from undertow._src.arrays.device.placement import gpus
 from undertow._src.types.devices import device
 from undertow.storage import UntypedStorage
 from undertow.tensor_convert import check_device, device_named
-from undertow.xp.device_placement import gpus
 
 MAP_LOCATION = str | device | dict[str, str] | Callable[[UntypedStorage, str], Any] | None
 Tagger = Callable[[Any], str | None]

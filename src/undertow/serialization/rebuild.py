@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import Storage, TensorCore, tensor_class, wrap
+from undertow._src.arrays.device.placement import placed
 from undertow._src.base.hooks import warn_if_has_hooks
 from undertow._src.types import dtypes
 from undertow._src.types.layouts import layout as Layout
@@ -24,7 +25,6 @@ from undertow.serialization.locations import BoundStorage
 from undertow.serialization.storages import UNTYPED, TypedStorage, stored
 from undertow.sparse.coo import SparseTensor, sparse_coo_tensor
 from undertow.storage import UntypedStorage, flat_memory
-from undertow.xp.device_placement import placed
 
 Call = tuple[Any, tuple[Any, ...]]
 _MOST_DIMS = 64

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import NOT_ARRAYS, TensorCore, wrap
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Watch
 from undertow._src.rules.convert import alias
 from undertow._src.rules.rule import twin
 from undertow._src.types.devices import device as Device
@@ -27,8 +29,6 @@ from undertow.creation import zeros
 from undertow.from_data import as_tensor
 from undertow.ops.index import index_add
 from undertow.tensor_layout import host_memory
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Watch
 
 _made_of_values = twin(alias, "SparseCooTensorWithDimsAndTensorsBackward0")
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Cell
 from undertow._src.base.modes import no_grad
 from undertow.autograd.apply import apply
 from undertow.autograd.node import edge_of
@@ -19,8 +21,6 @@ from undertow.xla.records import ChangedRecord, Kinds
 from undertow.xla.renewed import Renewed
 from undertow.xla.results import values_in
 from undertow.xla.sparse_parts import is_sparse, parts_of_sparse
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Cell
 
 
 class Arguments:

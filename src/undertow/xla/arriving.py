@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.arrays.device.array import DeviceArray, is_known
+from undertow._src.arrays.device.memory import Cell
+from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.types.devices import cpu
 from undertow.xla.numbers import Figure
-from undertow.xp import numpy as numpy_xp
-from undertow.xp.device_array import DeviceArray, is_known
-from undertow.xp.device_memory import Cell
 
 Value = Callable[[list[Any]], Any]  # an array on the host, given a call's arguments
 

@@ -17,11 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Watch
 from undertow._src.base.sites import outside
 from undertow._src.types.dtypes import SCALAR_DTYPE
 from undertow.xla.numbers import Figure, Known, Real, Values, Whole
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Watch
 
 _EXACT = 2**53  # up to here a float holds every whole number
 _FITS = 2**31  # two such numbers have a product that an int64 holds

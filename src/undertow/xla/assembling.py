@@ -16,6 +16,10 @@ import jax
 import numpy as np
 
 from undertow._core import Meta, TensorCore
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Cell, CellAway
+from undertow._src.arrays.jax import layout as jax_layout
+from undertow._src.arrays.target import options_for, traced_for
 from undertow._src.types.devices import cpu
 from undertow.xla.lending import Gradients, PackedGradients
 from undertow.xla.packing import StatePack, side_by_side, small_ones
@@ -25,10 +29,6 @@ from undertow.xla.sharing import Sharing
 from undertow.xla.trace import Trace
 from undertow.xla.traced import Call, Traced
 from undertow.xla.way_back import WayBack
-from undertow.xp import jax_layout
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Cell, CellAway
-from undertow.xp.target import options_for, traced_for
 
 KINDS = ("donated", "packed", "state", "argument", "draw", "numbers", "constant")  # of inputs, in their order
 

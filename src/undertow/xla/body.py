@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._src.arrays.device.memory import NeedsValue
 from undertow._src.base.sites import PACKAGE, warn
 from undertow.nn.modules.module import Module
 from undertow.optim.lr_scheduler import ReduceLROnPlateau
@@ -52,7 +53,6 @@ from undertow.xla.reach import Reached, is_foreign
 from undertow.xla.recompiled import with_marks
 from undertow.xla.registrations import code_of, where_defined
 from undertow.xla.statements import Statements, loaded_by
-from undertow.xp.device_memory import NeedsValue
 
 Moved = dict[int, tuple[Statements, ast.stmt, str]]  # statements by their ids, with whose they are and why they go
 

@@ -14,14 +14,14 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Cell, Watch
 from undertow._src.types.devices import cpu
 from undertow.autograd.apply import settle
 from undertow.xla.errors import CompileError
 from undertow.xla.kept_memory import Memory, Taken, parts_of
 from undertow.xla.props import Prop
 from undertow.xla.roles import Alias, Itself, Look, Replaced, Role
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Cell, Watch
 
 if TYPE_CHECKING:
     from undertow.xla.host_calls import HostCall, Placed

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.arrays.precision import Precision
 from undertow._src.base.modes import Deterministic, local
 from undertow._src.types.devices import get_default_device
 from undertow._src.types.dtypes import SCALAR_DTYPE
 from undertow.xla.places import PLAIN, described
 from undertow.xla.records import Record
 from undertow.xla.settings import unusual_dtypes
-from undertow.xp.precision import Precision
 
 _ANOTHER = ", object "  # what follows tells objects apart
 

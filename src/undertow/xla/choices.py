@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from undertow._core import TensorCore
+from undertow._src.arrays.device.array import DeviceArray
 from undertow.xla.errors import CompileError
 from undertow.xla.plan import Again
 from undertow.xla.snapshot import Snapshot
-from undertow.xp.device_array import DeviceArray
 
 if TYPE_CHECKING:
     from undertow.xla.trace import Trace

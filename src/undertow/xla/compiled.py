@@ -12,6 +12,8 @@ from typing import Any
 
 from undertow._core import TensorCore
 from undertow._dynamo import config
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Compiling, Stops, Watch
 from undertow._src.base.modes import ThreadModes, local, special
 from undertow._src.base.sites import warn
 from undertow._src.types.devices import cpu
@@ -37,8 +39,6 @@ from undertow.xla.settings import settings_now
 from undertow.xla.signatures import attributes_of, signature
 from undertow.xla.sparse_parts import apart, parts_of_sparse
 from undertow.xla.traced import Call
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Compiling, Stops, Watch
 
 MANY = 8  # recompiles of one step after which a warning says why
 MOST = 16  # programs for arguments of one look; what changes at every call would make ever more

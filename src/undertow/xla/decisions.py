@@ -19,10 +19,10 @@ import jax
 import numpy as np
 from jax.extend.core import Literal
 
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Stops
 from undertow._src.base.sites import Site
 from undertow.xla.errors import CompileError
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Stops
 
 Line = tuple[str, int]  # a file, and a line of it
 

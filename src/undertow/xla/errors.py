@@ -6,9 +6,9 @@ import os
 
 import jax
 
+from undertow._src.arrays.device.memory import NeedsValue, Stops
+from undertow._src.arrays.jax.tracing import ShapeNeedsValues
 from undertow._src.base.sites import PACKAGE
-from undertow.xp.device_memory import NeedsValue, Stops
-from undertow.xp.jax_tracing import ShapeNeedsValues
 
 # What JAX raises where code of undertow's asks a value of it that only the program has.
 OF_JAX = (

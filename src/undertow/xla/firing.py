@@ -20,6 +20,8 @@ from types import CellType
 from typing import Any, NamedTuple
 
 from undertow._core import TensorCore
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import NeedsValue, Watch
 from undertow._src.base.hooks import RemovableHandle
 from undertow._src.base.modes import local
 from undertow._src.base.tree import leaves
@@ -58,8 +60,6 @@ from undertow.xla.plan import Again, Plan
 from undertow.xla.recompiled import RETURNED
 from undertow.xla.registrations import Registrations
 from undertow.xla.results import objects_in
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import NeedsValue, Watch
 
 _HOOKS = "Which hooks there are is part of the program: register them before the step"
 

@@ -13,6 +13,8 @@ import numpy as np
 from jax.experimental import io_callback
 
 from undertow._core import TensorCore, wrap
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Watch
 from undertow._src.base.modes import local, set_grad_enabled
 from undertow._src.base.tree import leaves, map_leaves
 from undertow._src.random.generators import alive
@@ -30,8 +32,6 @@ from undertow.xla.props import Prop, Turn
 from undertow.xla.registrations import where_defined
 from undertow.xla.roles import Alias, Itself, Look, Role
 from undertow.xla.sparse_parts import Parts, apart, is_sparse, parts_of_sparse
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Watch
 
 _NO_WAY_BACK = (
     "It has effects besides tensor work, so it runs on the host, where gradients can't flow through what it writes. Let "

@@ -13,6 +13,9 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 
 from undertow._core import TensorCore
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Cell, Watch
+from undertow._src.arrays.jax.tracing import is_traced
 from undertow._src.base.sites import Site
 from undertow._src.base.tree import leaves
 from undertow.nn.modules.module import Module
@@ -43,9 +46,6 @@ from undertow.xla.plan import Again, Plan
 from undertow.xla.registrations import Registrations, where_defined
 from undertow.xla.results import tensors_in
 from undertow.xla.snapshot import Snapshot
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Cell, Watch
-from undertow.xp.jax_tracing import is_traced
 
 _Call = TypeVar("_Call", bound=HostCall)
 _APART = "Do that outside of the step, with what it returns"

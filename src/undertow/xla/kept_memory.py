@@ -16,10 +16,10 @@ from weakref import ref
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.base.tree import leaves
 from undertow.xla.errors import CompileError
-from undertow.xp import numpy as numpy_xp
-from undertow.xp.device_array import DeviceArray
 
 if TYPE_CHECKING:
     from undertow.xla.host_calls import HostCall

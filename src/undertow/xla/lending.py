@@ -15,9 +15,9 @@ from weakref import ref
 import jax
 
 from undertow._core import Meta, wrap
+from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.types.devices import device as Device
 from undertow.xla.packing import CellInPack, Pack
-from undertow.xp.device_array import DeviceArray
 
 _probe = wrap(object())
 ALONE = getrefcount(_probe._array)  # references to what one slot holds, asked for through the slot

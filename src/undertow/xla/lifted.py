@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Watch
 from undertow.xla.asked import Asked
 from undertow.xla.numbers import Figure, Values, _figure, of
 from undertow.xla.options import Options
 from undertow.xla.places import contents_of
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Watch
 
 _ASKING = {math.isfinite: Asked.is_finite, math.isnan: Asked.is_nan, math.isinf: Asked.is_inf}
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from types import CodeType, FunctionType
 from typing import Any, Protocol
 
+from undertow._src.arrays.device.memory import Watch
 from undertow.xla.pieces import written
 from undertow.xla.recompiled import alone
 from undertow.xla.statements import Statements
-from undertow.xp.device_memory import Watch
 
 _UNKNOWN = object()
 

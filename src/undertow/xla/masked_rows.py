@@ -12,6 +12,8 @@ import numpy as np
 
 from undertow import asking
 from undertow._core import wrap
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Watch
 from undertow._src.base import tree
 from undertow._src.types.sizes import Size
 from undertow._tensor import Tensor
@@ -19,8 +21,6 @@ from undertow.ops.compare import where
 from undertow.xla.asked import asked
 from undertow.xla.decisions import Line
 from undertow.xla.plan import Again
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Watch
 
 Handler = Callable[[Any, Any, Any], Any]
 

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Stops, Watch
 from undertow._src.types.dtypes import SCALAR_DTYPE
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Stops, Watch
 
 Values = list[float]  # of a program's numbers, in order
 Of = Callable[[Values], float]

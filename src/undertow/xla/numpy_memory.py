@@ -12,11 +12,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Cell, Watch
 from undertow._src.base.sites import Site, user_site
 from undertow.storage import Foreign
 from undertow.xla.errors import CompileError
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Cell, Watch
 
 
 class Made:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.types.devices import cpu
 from undertow.optim.optimizer import Optimizer
 from undertow.xla.counters import Counters
 from undertow.xla.numbers import Of, of
 from undertow.xla.places import change, described, same
-from undertow.xp.device_array import DeviceArray
 
 
 class Options:

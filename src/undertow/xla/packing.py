@@ -16,8 +16,8 @@ from weakref import WeakValueDictionary
 import jax
 import numpy as np
 
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Cell, CellAway
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Cell, CellAway
 
 SMALL = 4 << 20  # bytes: what a GPU copies in a microsecond or two
 WHOLE = 32 << 20  # bytes in one pack

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.arrays.device.memory import Stops
 from undertow.xla.body import Body
 from undertow.xla.decisions import Answer, Hints, Line
 from undertow.xla.places import Place
 from undertow.xla.records import Kinds
-from undertow.xp.device_memory import Stops
 
 
 class Again(Stops, Exception):

@@ -20,6 +20,9 @@ import jax
 import numpy as np
 
 from undertow._core import InferenceStorage, Storage, TensorCore, wrap
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Cell
+from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.random.generators import alive
 from undertow._tensor import Tensor
 from undertow.xla.arguments import view_again
@@ -38,9 +41,6 @@ from undertow.xla.replay import Interrupted, Replay
 from undertow.xla.results import Rebuilt
 from undertow.xla.trace import draw_again
 from undertow.xla.traced import Call
-from undertow.xp import numpy as numpy_xp
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Cell
 
 
 class Guard(NamedTuple):

@@ -20,6 +20,7 @@ from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
+from undertow._src.arrays.device.memory import Watch
 from undertow.xla.body import Body
 from undertow.xla.effects import Coverage, trust
 from undertow.xla.effects.coverage import RESULT, kind_of, spans_of
@@ -27,7 +28,6 @@ from undertow.xla.plan import Again
 from undertow.xla.reach import FOREIGN, Reached
 from undertow.xla.results import forget_cached
 from undertow.xla.snapshot import Snapshot
-from undertow.xp.device_memory import Watch
 
 _GIVES_IN_PARTS = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 _ACTING = {id(getattr(builtins, name)) for name in ("print", "input", "open", "exec", "eval", "compile", "breakpoint")}

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.arrays.device.array import DeviceArray
 from undertow.xla.effects import trust
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.places import PLAIN, Place, Slots, held_at, place_at, put
 from undertow.xla.reach import Reached
 from undertow.xla.results import FIXED, Rebuilt, parts_of, tensors_in
-from undertow.xp.device_array import DeviceArray
 
 DEPTH = 5  # how far containers are looked into
 

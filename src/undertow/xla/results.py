@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.rules.rule import Rule
 from undertow.autograd.node import Edge, Node
 from undertow.autograd.saved import Freed
@@ -26,7 +27,6 @@ from undertow.xla.errors import CompileError
 from undertow.xla.numbers import Figure
 from undertow.xla.places import PLAIN, Slots
 from undertow.xla.sparse_parts import Parts, is_sparse, parts_of_sparse, together
-from undertow.xp.device_array import DeviceArray
 
 FIXED = (TensorCore, *PLAIN, type, types.ModuleType, Module, Optimizer)  # taken as they are
 _OPAQUE = (types.FunctionType, types.MethodType, types.GeneratorType, functools.partial)

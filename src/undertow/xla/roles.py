@@ -10,6 +10,7 @@ from weakref import ref
 import numpy as np
 
 from undertow._core import InferenceStorage, wrap
+from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.base.modes import local
 from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
@@ -17,7 +18,6 @@ from undertow.autograd.node import Node
 from undertow.xla.arguments import view_again
 from undertow.xla.errors import CompileError
 from undertow.xla.kept_memory import Memory, Part, nothing_held, part_of
-from undertow.xp.device_array import DeviceArray
 
 
 class Look:

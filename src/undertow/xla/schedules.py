@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.arrays.device.memory import Watch
 from undertow.xla.errors import CompileError
 from undertow.xla.numbers import Figure, Known, Number, Of, Questions, of
 from undertow.xla.options import Options
 from undertow.xla.places import put_back
-from undertow.xp.device_memory import Watch
 
 
 class Schedules:

@@ -22,6 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.arrays.device.array import DeviceArray, is_known
+from undertow._src.arrays.device.memory import Watch
 from undertow._src.base import tree
 from undertow._src.base.modes import local
 from undertow._src.rules import index as rules
@@ -34,8 +36,6 @@ from undertow.ops.join import stack
 from undertow.xla.decisions import Line
 from undertow.xla.masked_rows import HANDLERS, Handler, MaskedRows, Selection, among, masked_rows
 from undertow.xla.plan import Again
-from undertow.xp.device_array import DeviceArray, is_known
-from undertow.xp.device_memory import Watch
 
 
 class Selections:

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Cell
 from undertow.xla.arguments import memory_of
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Cell
 
 Memory = tuple[Any, DeviceArray, Cell]  # a tensor of the step's own, and what it stands on in the program
 

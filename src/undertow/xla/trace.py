@@ -23,6 +23,10 @@ import numpy as np
 from jax.experimental import io_callback
 
 from undertow._core import TensorCore, wrap
+from undertow._src.arrays.device.array import DeviceArray, is_known, wrapped
+from undertow._src.arrays.device.memory import Cell, NeedsValue, Target, Watch, may_be_known
+from undertow._src.arrays.device.placement import jax_device
+from undertow._src.arrays.jax import namespace as _words  # noqa: F401  (turns on 64-bit types)
 from undertow._src.base import hooks
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import Site, outside
@@ -46,10 +50,6 @@ from undertow.xla.plan import Again
 from undertow.xla.reach import Reached
 from undertow.xla.selections import Selections
 from undertow.xla.young import Young, is_own
-from undertow.xp import jax as _words  # noqa: F401  (turns on 64-bit types)
-from undertow.xp.device_array import DeviceArray, is_known, wrapped
-from undertow.xp.device_memory import Cell, NeedsValue, Target, Watch, may_be_known
-from undertow.xp.device_placement import jax_device
 
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _turns = itertools.count(1 << 40, 1 << 40)  # far more than any memory is written to

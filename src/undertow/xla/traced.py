@@ -10,6 +10,11 @@ import jax
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Cell, NeedsValue, Stops, Watch
+from undertow._src.arrays.device.placement import jax_device
+from undertow._src.arrays.jax import layout as jax_layout
+from undertow._src.arrays.target import traced_for
 from undertow._src.base.modes import local
 from undertow._src.base.tree import leaves, map_leaves
 from undertow._src.types.devices import cpu
@@ -46,11 +51,6 @@ from undertow.xla.schedules import Schedules
 from undertow.xla.snapshot import Snapshot
 from undertow.xla.sparse_parts import together
 from undertow.xla.trace import Draw, Trace
-from undertow.xp import jax_layout
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Cell, NeedsValue, Stops, Watch
-from undertow.xp.device_placement import jax_device
-from undertow.xp.target import traced_for
 
 
 class Call(NamedTuple):

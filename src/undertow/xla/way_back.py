@@ -20,6 +20,12 @@ import jax
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Cell, Compiling, NeedsValue, Watch
+from undertow._src.arrays.device.placement import jax_device
+from undertow._src.arrays.namespaces import DeviceNamespace
+from undertow._src.arrays.precision import Precision
+from undertow._src.arrays.target import options_for
 from undertow._src.base import errors
 from undertow._src.base.modes import local
 from undertow._src.types.devices import device as Device
@@ -34,12 +40,6 @@ from undertow.xla.registrations import Registrations
 from undertow.xla.results import figures_in, is_spent, nodes_behind, tensors_in
 from undertow.xla.segments import Segment, segments_of
 from undertow.xla.trace import Trace
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Cell, Compiling, NeedsValue, Watch
-from undertow.xp.device_placement import jax_device
-from undertow.xp.namespaces import DeviceNamespace
-from undertow.xp.precision import Precision
-from undertow.xp.target import options_for
 
 if TYPE_CHECKING:
     from undertow.xla.assembling import Assembled

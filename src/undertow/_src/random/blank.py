@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from undertow._src.arrays.unvalued import without_values
 from undertow._src.random.stream import Stream
-from undertow.xp.unvalued import without_values
 
 Array = Any
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from undertow._src.arrays.numpy.elementwise import NO_NEGATIVE_BOOLS
 from undertow._src.types.dtypes import dtype
-from undertow.xp.numpy_elementwise import NO_NEGATIVE_BOOLS
 
 # Where PyTorch has words of its own; for everything else: "abs_cpu" not implemented for 'Bool'.
 _WORDS: dict[tuple[str, str], tuple[type[Exception], str]] = {

@@ -1,6 +1,6 @@
 """Recurrent layers, one direction of one layer at a time, each with the closed-form gradient of the whole sequence.
 
-Inputs are packed (see xp/numpy_rnn.py), or (time, batch, features) where all sequences are equally long. The input's
+Inputs are packed (see arrays/numpy/rnn.py), or (time, batch, features) where all sequences are equally long. The input's
 share of the gates and all weight gradients are single matrix products; only the recurrence itself goes step by step.
 """
 

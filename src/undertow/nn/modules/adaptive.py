@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from undertow._src.arrays.device.memory import NeedsValue, Watch
 from undertow._src.base.sites import user_site
 from undertow.nn import functional as F
 from undertow.nn.modules.container import ModuleList, Sequential
 from undertow.nn.modules.linear import Linear
 from undertow.nn.modules.module import Module
-from undertow.xp.device_memory import NeedsValue, Watch
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
 

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+from undertow._src.arrays.device.array import values_known
 from undertow._src.base.modes import is_grad_enabled
 from undertow._src.base.sites import warn
 from undertow.creation import full
@@ -20,7 +21,6 @@ from undertow.nn.modules.module import Module
 from undertow.nn.modules.normalization import LayerNorm
 from undertow.ops.arrange import triu
 from undertow.ops.multi_head import additive_masks
-from undertow.xp.device_array import values_known
 
 Activation = str | Callable[[Any], Any]
 

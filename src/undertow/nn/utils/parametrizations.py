@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.arrays.device.placement import Home, home_among
 from undertow._src.base.modes import no_grad
 from undertow.creation import eye, zeros_like
 from undertow.nn import functional as F
@@ -19,7 +20,6 @@ from undertow.ops.factor import linalg_solve as solve
 from undertow.ops.join import cat
 from undertow.ops.norms import linalg_vector_norm as vector_norm
 from undertow.random import randn
-from undertow.xp.device_placement import Home, home_among
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 

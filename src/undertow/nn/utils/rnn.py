@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow._src.arrays.device.array import is_known, values_known
+from undertow._src.arrays.device.memory import NeedsValue, Watch
+from undertow._src.arrays.device.placement import Home, home_among
 from undertow._src.base.sites import user_site
 from undertow._src.rules import index as rules
 from undertow._src.rules.rule import twin
@@ -15,9 +18,6 @@ from undertow._src.types.dtypes import DTYPE_OF, float16, float32, float64, int8
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import wrap_dim
 from undertow.ops.sort import argsort
-from undertow.xp.device_array import is_known, values_known
-from undertow.xp.device_memory import NeedsValue, Watch
-from undertow.xp.device_placement import Home, home_among
 
 _taken_rows = twin(rules.index, "PackPaddedSequenceBackward0")
 

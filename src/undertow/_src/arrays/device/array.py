@@ -1,0 +1,360 @@
+"""Arrays on a JAX device, or inside a program that is being compiled, with NumPy's manners.
+
+The rest of undertow treats a `DeviceArray` as it treats a NumPy array, and so the same code runs eagerly, on a GPU, and
+while a step is traced.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from undertow._src.types.devices import cpu
+from undertow._src.types.devices import device as Device
+from undertow._src.arrays.numpy import namespace as numpy_xp
+from undertow._src.arrays.device.memory import FEW, DeviceMemory, Value, Watch, jax_namespace
+
+Word = Callable[..., Any]
+
+
+class _Flags:
+    c_contiguous = contiguous = writeable = owndata = True
+    f_contiguous = False
+
+
+_IN_ORDER = _Flags()
+
+
+class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
+    """A memory on a device, or a view of one, that code for NumPy's arrays can use."""
+
+    __slots__ = ()
+
+    base = None
+
+    @property
+    def flags(self) -> Any:
+        if not self._is_new_in_order() and Watch.trace is not None and Watch.trace.device is cpu:
+            return self.lying().flags
+        return _IN_ORDER
+
+    def copy(self, order: str = "C") -> DeviceArray:
+        """A memory of its own with the same value."""
+        return DeviceArray(self.value, self.cell.device)
+
+    def astype(self, dtype: Any, copy: bool = True, **_: Any) -> DeviceArray:
+        dtype = np.dtype(dtype)
+        if dtype == self.dtype:
+            return self.copy() if copy else self
+        result = applied(jax_namespace().astype, self.cell.device, numpy_xp.astype)(self, dtype)
+        result.lie_like([self])
+        return result
+
+    @property
+    def T(self) -> DeviceArray:
+        return DeviceArray(self._taken(lambda xp, whole: whole.T), self.cell.device)
+
+    @property
+    def real(self) -> DeviceArray:
+        return DeviceArray(self.value.real, self.cell.device)
+
+    @property
+    def imag(self) -> DeviceArray:
+        return DeviceArray(self.value.imag, self.cell.device)
+
+    def fill(self, value: Any) -> None:
+        self.write(value)
+
+    def reshape(self, *shape: Any) -> DeviceArray:
+        return DeviceArray(self._taken(lambda xp, whole: whole.reshape(*shape)), self.cell.device)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "shape":  # see `forget_shape`
+            self.shape = tuple(self.cell.value.shape)
+            return self.shape
+        if name.startswith("_") or name in _CHANGING:
+            raise AttributeError(f"{name}: not for an array on a device")
+        if self.is_known():
+            method = getattr(np.asarray(self.value), name)
+            return _computed_now(method) if callable(method) else method
+        method = getattr(self.value, name)
+        return applied(method, self.cell.device) if callable(method) else method
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[DeviceArray]:
+        return (self[k] for k in range(len(self)))  # JAX refuses no index, so that Python would go on for ever
+
+    def __getitem__(self, index: Any) -> DeviceArray:
+        known = is_known((self, index))
+        index = unwrapped(index, _known_value if known else _present_value)
+        if _is_basic(index):
+            return self.view_by(lambda xp, whole: whole[index], lambda xp, whole, part: whole.at[index].set(part))
+        part = Watch.trace.known(np.asarray(self.value)[index]) if known else self.value[index]
+        return DeviceArray(part, self.cell.device)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if index is Ellipsis:
+            self.write(unwrapped(value))
+        else:
+            index, value = unwrapped(index), unwrapped(value)
+            with self.writing(value, *(index if type(index) is tuple else (index,))):
+                self._replace(self.value.at[index].set(value))
+
+    # --- where a real number is asked for
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The value as a NumPy array of its own."""
+        if Watch.trace is not None and not Watch.trace.is_constant(self):
+            Watch.trace.refuse_value(self)
+        return np.array(self.value)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def item(self, *index: Any) -> Any:
+        if Watch.trace is not None and self.size == 1 and not Watch.trace.is_constant(self):
+            return Watch.trace.number(self)
+        return self.numpy().item(*index)
+
+    def tolist(self) -> Any:
+        if Watch.trace is not None and 0 < self.size <= _LISTED and not Watch.trace.is_constant(self):
+            return [self[place].tolist() for place in range(len(self))] if self.shape else self.item()
+        return self.numpy().tolist()
+
+    def __bool__(self) -> bool:
+        if Watch.trace is not None and self.size == 1 and not Watch.trace.is_constant(self):
+            return Watch.trace.truth(self)
+        return bool(self.numpy())
+
+    def __int__(self) -> int:
+        if Watch.trace is not None and self.size == 1 and self.dtype.kind in "iub" and not Watch.trace.is_constant(self):
+            return Watch.trace.whole_of(self)
+        return int(self.numpy())
+
+    def __float__(self) -> float:
+        return float(self.numpy())
+
+    def __complex__(self) -> complex:
+        return complex(self.numpy())
+
+    def __index__(self) -> int:
+        return int(self) if self.dtype.kind in "iub" and self.size == 1 else self.numpy().__index__()
+
+    # --- NumPy's functions, called on such arrays
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
+        import jax.numpy as jnp
+
+        options.pop("casting", None)
+        if method == "__call__" and is_known(inputs) and (out is None or type(out[0]) is DeviceArray):
+            computed = _computed_now(ufunc)(*inputs, **options)
+            if out is None:
+                return computed
+            out[0].write(computed.value)
+            return out[0]
+        function = getattr(jnp, ufunc.__name__)
+        if method == "at":
+            into, *rest = inputs
+            into.write(function.at(into.value, *unwrapped(rest), inplace=False))
+            return None
+        if method != "__call__":
+            function = getattr(function, method)
+        dtype = options.pop("dtype", None)
+        inputs, options = _with_arrays(inputs, options)
+        result = function(*unwrapped(inputs), **unwrapped(options))
+        if dtype is not None:
+            result = result.astype(dtype)
+        if out is None:
+            made = wrapped(result, self.cell.device)
+            return _followed(made, ufunc, inputs, options) if method == "__call__" else made
+        if type(out[0]) is DeviceArray:
+            out[0].write(result)
+        else:
+            out[0][...] = result
+        return out[0]
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        import jax.numpy as jnp
+
+        if function is np.copyto:
+            into, value = args[:2]
+            if type(into) is not DeviceArray:
+                np.copyto(into, np.asarray(value), **kwargs)
+            elif "where" in kwargs:
+                where, value = unwrapped(kwargs["where"]), unwrapped(value)
+                with into.writing(where, value):
+                    into.write(jnp.where(where, value, into.value))
+            else:
+                into.write(unwrapped(value))
+            return None
+        if function is np.may_share_memory:
+            return _shares(*args[:2])
+        if is_known((args, kwargs)):
+            return _computed_now(function)(*args, **kwargs)
+        if function.__name__ in _SHAPED_BY_VALUES and Watch.trace is not None:
+            importlib.import_module("undertow._src.arrays.jax.tracing").refuse_shape(function.__name__)
+        space = jnp.linalg if function.__module__ == "numpy.linalg" else jnp
+        return wrapped(getattr(space, function.__name__)(*unwrapped(args), **unwrapped(kwargs)), self.cell.device)
+
+    def __repr__(self) -> str:
+        return f"DeviceArray({self.value!r})"
+
+    __hash__ = object.__hash__
+
+
+_LISTED = 64  # numbers that a trace makes a list of
+_SHAPED_BY_VALUES = frozenset({"argwhere", "flatnonzero", "nonzero", "unique"})
+_CHANGING = frozenset({"sort", "partition", "put", "resize", "setfield", "setflags", "byteswap"})
+
+
+def lying(array: Any) -> Any:
+    """An array that lies in memory as another one does, or would on the host."""
+    return array.lying() if type(array) is DeviceArray else array
+
+
+def in_memory(array: Any) -> Any:
+    """An array with the strides that code which runs eagerly on the CPU would find."""
+    return lying(array) if Watch.trace is not None and Watch.trace.device is cpu else array
+
+
+def _is_basic(index: Any) -> bool:
+    parts = index if type(index) is tuple else (index,)
+    return all(part is None or part is Ellipsis or isinstance(part, (int, slice)) for part in parts)
+
+
+def _shares(a: Any, b: Any) -> bool:
+    return type(a) is DeviceArray and type(b) is DeviceArray and a.cell is b.cell
+
+
+def values_known(*arrays: Any) -> bool:
+    """Whether Python may look at these arrays' values, say to check them: not while they are traced, or without any."""
+    for array in arrays:
+        if type(array) is DeviceArray:
+            if Watch.trace is not None:
+                return False
+        elif hasattr(array, "without_values"):
+            return False
+    return True
+
+
+def checked(check: Callable[[Any], None], array: Any) -> None:
+    """Checks an array's values: now, or before each call of the program that is being traced, if they are known by then."""
+    if Watch.trace is None or type(array) is not DeviceArray:
+        if not hasattr(array, "without_values"):
+            check(array)
+    else:
+        Watch.trace.check_later(check, array)
+
+
+def is_known(args: Any) -> bool:
+    """Whether all arrays among arguments, of which there are some, hold few whole numbers that are the same in every call.
+
+    Lengths and indices that a traced step makes of Python's numbers are such: NumPy computes with them during the trace, so
+    that code which asks for their values goes on working.
+    """
+    return Watch.trace is not None and _are_known(args) is True
+
+
+def _are_known(args: Any) -> bool | None:
+    """None if there are no arrays."""
+    if type(args) is DeviceArray:
+        return args.is_known()
+    if type(args) in (tuple, list, dict):
+        found = [_are_known(arg) for arg in (args.values() if type(args) is dict else args)]
+        return False if False in found else True if True in found else None
+    return False if isinstance(args, np.ndarray) and args.size > FEW else None
+
+
+def _computed_now(function: Word) -> Word:
+    """A function of NumPy's on known arrays, whose results are known too."""
+
+    def compute(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = unwrapped((args, kwargs), _known_value)
+        return _as_constants(function(*args, **kwargs))
+
+    return compute
+
+
+def _as_constants(result: Any) -> Any:
+    if type(result) in (tuple, list):
+        return tuple([_as_constants(part) for part in result])
+    if isinstance(result, (np.ndarray, np.generic)):
+        return Watch.trace.constant(np.asarray(result))
+    return result
+
+
+def _present_value(array: DeviceArray) -> Value:
+    return array.value
+
+
+def _known_value(array: DeviceArray) -> np.ndarray[Any, Any]:
+    return np.asarray(array.value)
+
+
+def unwrapped(args: Any, value: Callable[[DeviceArray], Any] = _present_value) -> Any:
+    """Arguments with present values in the place of device arrays.
+
+    Those of NumPy's are copied: JAX may read them after its function has returned.
+    """
+    if type(args) is DeviceArray:
+        return value(args)
+    if type(args) is np.ndarray and Watch.trace is None:
+        return args.copy()
+    if type(args) is tuple:
+        return tuple([unwrapped(arg, value) for arg in args])
+    if type(args) is list:
+        return [unwrapped(arg, value) for arg in args]
+    if type(args) is dict:
+        return {name: unwrapped(arg, value) for name, arg in args.items()}
+    return args
+
+
+def wrapped(result: Any, device: Device | None = None) -> Any:
+    """Results with device arrays in the place of JAX's."""
+    if type(result) in (tuple, list):
+        return tuple([wrapped(part, device) for part in result])
+    if isinstance(result, np.ndarray) or not (hasattr(result, "aval") and hasattr(result, "dtype")):
+        return result
+    return DeviceArray(result, device)
+
+
+def applied(function: Word, device: Device | None, now: Word | None = None) -> Word:
+    """A function of JAX's, on device arrays. Where their values are known, `now` computes the same with NumPy."""
+
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        if now is not None and is_known((args, kwargs)):
+            return _computed_now(now)(*args, **kwargs)
+        given, options = _with_arrays(args, kwargs)
+        result = wrapped(function(*unwrapped(given), **unwrapped(options)), device)
+        return result if now is None else _followed(result, now, args, kwargs)
+
+    return apply
+
+
+def _followed(result: Any, function: Word, args: Any, kwargs: Any) -> Any:
+    """The result; if it holds whole numbers, a trace notes what NumPy would compute it with."""
+    if Watch.trace is not None and type(result) is DeviceArray and result.dtype.kind in "iu":
+        Watch.trace.follow(result, function, args, kwargs)
+    return result
+
+
+def _with_arrays(args: Any, kwargs: Any) -> Any:
+    """Numbers that are inputs of a traced program, as arrays of the dtype that they meet."""
+    if not any(hasattr(arg, "as_array") for arg in (*args, *kwargs.values())):
+        return args, kwargs
+    dtypes = sorted([arg.dtype for arg in args if type(arg) is DeviceArray], key=lambda dtype: "bui".find(dtype.kind) >= 0)
+    dtype = dtypes[0] if dtypes else None  # a floating one, if there is any
+
+    def array(arg: Any) -> Any:
+        return arg.beside(dtype) if hasattr(arg, "as_array") else arg
+
+    return tuple([array(arg) for arg in args]), {name: array(arg) for name, arg in kwargs.items()}

@@ -1,0 +1,349 @@
+"""The memory of arrays on a JAX device, or inside a program that is being compiled.
+
+JAX's arrays never change. A tensor's memory does: it is written to, and its views see it. A `DeviceMemory` is that memory.
+It stands on a `Cell`, which holds the present value; a view of it knows how to take its part of the value and how to put a
+new part back. `DeviceArray` adds NumPy's manners.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from functools import cache
+from typing import Any, Self
+
+import numpy as np
+
+from undertow._src.types.devices import cpu
+from undertow._src.types.devices import device as Device
+from undertow._src.base.modes import special
+from undertow._src.arrays.numpy import namespace as numpy_xp
+from undertow._src.arrays.numpy.order import outer_to_inner
+
+Value = Any  # a jax.Array, or what stands for one in a trace
+
+
+@cache
+def jax_namespace() -> Any:
+    """The words on JAX's arrays; JAX is loaded when they are first needed."""
+    return importlib.import_module("undertow._src.arrays.jax.namespace")
+
+
+class Watch:
+    """Who is told of cells while a step is traced; nobody otherwise."""
+
+    trace: Any = None
+    compiling: Compiling | None = None
+    turn = 0  # another number for each trace: what a view has seen outside of it, or in another one, is no value here
+    any_made = False  # whether there has ever been a DeviceArray
+
+
+class Target:
+    """For which kind of device a program is being traced."""
+
+    platform: str | None = None  # JAX's word for it, "cpu" or "gpu"; None: where the arrays are, or JAX's default
+
+
+class Compiling:
+    """A block in which a thread compiles: for the time being, tensors of the step hold stand-ins for their values."""
+
+    def __enter__(self) -> Self:
+        self._thread, self._done = threading.get_ident(), threading.Event()
+        self._taken: set[int] = set()  # ids of tensors
+        self._before, Watch.compiling = Watch.compiling, self
+        special.enter()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        special.leave()
+        Watch.compiling = self._before
+        self._done.set()
+
+    def is_elsewhere(self) -> bool:
+        """Whether another thread than this one does it."""
+        return threading.get_ident() != self._thread
+
+    def take(self, tensors: Iterable[Any]) -> None:
+        """Says which tensors are about to hold stand-ins, in time for threads that are just reading them."""
+        self._taken = {id(tensor) for tensor in tensors}
+        if threading.active_count() > 1:
+            time.sleep(_NOTICE)
+
+    def wait_for(self, tensors: list[Any]) -> None:
+        """This thread wants to compute with tensors. If some may hold such stand-ins, these have to be gone first."""
+        held = any(id(tensor) in self._taken or isinstance(tensor._array, DeviceMemory) for tensor in tensors)
+        if held and not self._done.wait(_PATIENCE):
+            raise RuntimeError(
+                "undertow.compile: this thread computes with a tensor of a step that another thread is compiling, and has "
+                f"waited for {_PATIENCE} s. If the step waits for this thread, let it compute that before the step."
+            )
+
+
+_PATIENCE = 60  # seconds
+_NOTICE = 0.01
+
+
+class Stops:
+    """An exception that ends a trace, also where code of the step's own handles it: the trace remembers it."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        Stops.note(self)
+
+    @staticmethod
+    def note(error: Any) -> None:
+        """Lets the trace that is on remember an exception."""
+        trace = Watch.trace
+        if trace is not None and trace.thread == threading.get_ident():
+            trace.stopped.append(error)
+
+
+class NeedsValue(Stops, RuntimeError):
+    """Python asked for a number that is known only when the compiled program runs."""
+
+    asked = ""  # for what, and where, without the cure
+    line: tuple[str, int] | None = None  # where: the file and the line of it
+
+
+class Cell:
+    """One memory: its present value, and how often it was written to."""
+
+    __slots__ = ("value", "writes", "host", "device", "order", "__weakref__")
+
+    def __init__(self, value: Value, device: Device | None) -> None:
+        self.value = value
+        self.writes = 0
+        Watch.any_made = True
+        self.device: Device | None = None  # where the tensor is said to live; None: wherever its value is
+        self.host: np.ndarray[Any, Any] | None = None  # the memory itself, once somebody has looked at it
+        self.order: tuple[int, ...] | None = None  # of axes in the memory of eager code, if not as they are
+        if device is not None:
+            self.live_on(device)
+
+    def live_on(self, device: Device) -> None:
+        """Says where the tensor lives. While there is one that is not on the CPU, every op takes its general path."""
+        self.device = device
+        if device is not cpu:
+            self.__class__ = CellAway
+            special.enter()
+
+
+class CellAway(Cell):
+    """A memory that is not on the CPU."""
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        special.leave()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Cell, (self.value, self.device)  # a copy is counted as this one was
+
+
+class DeviceMemory:
+    """A memory on a device, or a view of one."""
+
+    __slots__ = ("cell", "_parent", "_take", "_put", "_seen", "_part", "shape", "dtype", "__weakref__")
+
+    _parent: Self | None
+    _take: Callable[[Any, Value], Value]
+    _put: Callable[[Any, Value, Value], Value]
+    _seen: int
+    _part: Value
+
+    def __init__(self, value: Value, device: Device | None = None) -> None:
+        self.cell = Cell(value, device)
+        self._parent = None
+        self.shape: tuple[int, ...] = tuple(value.shape)
+        self.dtype: np.dtype[Any] = np.dtype(value.dtype)
+        if Watch.trace is not None:
+            Watch.trace.made(self.cell)
+
+    def like(self, value: Value) -> Self:
+        """A memory of its own that looks as this one does, and holds a value of its kind."""
+        array = object.__new__(type(self))
+        array.cell, array._parent = Cell(value, self.cell.device), None
+        array.shape, array.dtype = self.shape, self.dtype
+        return array
+
+    def forget_shape(self) -> None:
+        """Has the shape found out when somebody asks for it, so that it can be told whether anybody has."""
+        if self._parent is None and not self.forgets_shape():
+            del self.shape
+
+    def forgets_shape(self) -> bool:
+        """Whether nobody has asked."""
+        try:
+            vars(DeviceMemory)["shape"].__get__(self)  # the slot, where asking would find the shape out
+        except AttributeError:
+            return True
+        return False
+
+    def view_by(self, take: Callable[[Any, Value], Value], put: Callable[[Any, Value, Value], Value]) -> Self:
+        """A view: `take(xp, whole)` is its value, `put(xp, whole, part)` the whole with the part replaced."""
+        view = object.__new__(type(self))
+        view.cell, view._parent, view._take, view._put = self.cell, self, take, put
+        view._seen, view._part = self.cell.writes + Watch.turn, self._taken(take)
+        view.shape, view.dtype = tuple(view._part.shape), np.dtype(view._part.dtype)
+        return view
+
+    @property
+    def value(self) -> Value:
+        """The present value."""
+        if self._parent is None:
+            cell = self.cell
+            return cell.value if cell.host is None or Watch.trace is not None else jax_namespace().constant(cell.host)
+        now = self.cell.writes + Watch.turn
+        if self._seen != now:
+            self._part, self._seen = self._parent._taken(self._take), now
+        return self._part
+
+    def _taken(self, take: Callable[[Any, Value], Value]) -> Value:
+        """A part of the value; of a known value, a known one."""
+        if self.is_known():
+            return Watch.trace.known(take(numpy_xp, np.asarray(self.value)))
+        return take(jax_namespace(), self.value)
+
+    def is_known(self) -> bool:
+        """Whether it holds few whole numbers that are the same in every call of the program that is being traced."""
+        return Watch.trace is not None and may_be_known(self) and Watch.trace.is_constant(self)
+
+    def write(self, value: Value) -> None:
+        """Replaces the value, in the array's own shape and dtype."""
+        import jax.numpy as jnp
+
+        with self.writing(value):
+            value = jax_namespace().constant(value) if type(value) is np.ndarray else jnp.asarray(value)
+            if value.dtype != self.dtype:
+                if value.dtype.kind == "c" and self.dtype.kind != "c":
+                    value = value.real
+                value = value.astype(self.dtype)
+            if value.shape != self.shape:
+                value = jnp.broadcast_to(value, self.shape)
+            self._replace(value)
+
+    def writing(self, *values: Any) -> Any:
+        """A block in which values are written: what is known stays so, if they are known, too."""
+        if not self.is_known() or not all(map(Watch.trace.is_constant_value, values)):
+            return nullcontext()
+        return Watch.trace.computing_now()
+
+    def _replace(self, value: Value) -> None:
+        if Watch.trace is not None and self.overlaps_itself():
+            Watch.trace.refuse_overlapping_write(self)
+        if self._parent is not None:
+            self._parent._replace(self._put(jax_namespace(), self._parent.value, value))
+            return
+        cell = self.cell
+        cell.writes += 1
+        if cell.host is None or Watch.trace is not None:
+            cell.value = value
+        else:
+            cell.host[...] = value
+
+    def on_host(self) -> np.ndarray[Any, Any]:
+        """The memory as a NumPy array, from now on; its views are views of it."""
+        if Watch.trace is not None:
+            Watch.trace.refuse_value(self)
+        if self._parent is not None:
+            return self._take(numpy_xp, self._parent.on_host())
+        if self.cell.host is None:
+            self.cell.host = np.array(self.cell.value)
+        return self.cell.host
+
+    @property
+    def device(self) -> Device:
+        """Where the tensor is said to live. What a step makes while it is traced lives where its program will run."""
+        device = self.cell.device
+        if device is None and Watch.trace is not None:
+            device = Watch.trace.device if self.cell.host is None else cpu
+        return device_of(self.cell.value) if device is None else device
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Those of memory in order: a device lays arrays out as it likes. A program for the CPU has those of eager code."""
+        if not self._is_new_in_order() and Watch.trace is not None and Watch.trace.device is cpu:
+            return self.lying().strides
+        steps, step = [], self.dtype.itemsize
+        for n in reversed(self.shape):
+            steps.append(step)
+            step *= max(n, 1)
+        return tuple(reversed(steps))
+
+    def lying(self) -> np.ndarray[Any, Any]:
+        """An array that lies in memory as this one would on the host: draws are made in that order."""
+        if self._parent is not None:
+            return self._take(numpy_xp, self._parent.lying())
+        if self.cell.host is not None:
+            return self.cell.host
+        order = self.cell.order
+        if order is None:
+            return np.empty(self.shape, self.dtype)
+        return np.empty([self.shape[axis] for axis in order], self.dtype).transpose(np.argsort(order))
+
+    def lies_in_order(self) -> bool:
+        """Whether it would be contiguous on the host."""
+        return self._is_new_in_order() or self.lying().flags.c_contiguous
+
+    def repeats(self) -> bool:
+        """Whether one place in the host's memory would be several elements, as in an expanded tensor."""
+        return not self._is_new_in_order() and any(
+            step == 0 and n > 1 for step, n in zip(self.lying().strides, self.shape, strict=True)
+        )
+
+    def overlaps_itself(self) -> bool:
+        """Whether a write to one element may be one to another element, too."""
+        if self._is_new_in_order():
+            return False
+        reached = self.dtype.itemsize
+        steps = zip(map(abs, self.lying().strides), self.shape, strict=True)
+        for step, n in sorted((step, n) for step, n in steps if n > 1):
+            if step < reached:
+                return True
+            reached += step * (n - 1)
+        return False
+
+    def _is_new_in_order(self) -> bool:
+        return self._parent is None and self.cell.order is None and self.cell.host is None
+
+    def lie_like(self, operands: Iterable[Any]) -> None:
+        """Notes in which order the result of an elementwise function would lie in memory, given its operands."""
+        if len(self.shape) < 2 or all(not isinstance(each, DeviceMemory) or each.lies_in_order() for each in operands):
+            return
+        lying = [each.lying() if isinstance(each, DeviceMemory) else each for each in operands]
+        dims = outer_to_inner(self.shape, lying)
+        self.cell.order = None if dims == sorted(dims) else tuple(dims)
+
+
+def device_of(value: Any) -> Device:
+    """Where a JAX array is."""
+    there = next(iter(value.devices())) if hasattr(value, "devices") else None
+    return cpu if there is None or there.platform == "cpu" else Device("cuda", there.id)
+
+
+FEW = 1 << 20
+
+
+def may_be_known(array: Any) -> bool:
+    """Whether an array is one that a trace computes with, if it can."""
+    return array.dtype.kind in "iubf" and array.size <= FEW

@@ -1,0 +1,92 @@
+"""Where arrays live: put on a device, and at home there."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from undertow._src.types.devices import cpu
+from undertow._src.types.devices import device as Device
+from undertow._src.base.modes import local
+from undertow._src.arrays.device.array import DeviceArray, unwrapped
+from undertow._src.arrays.device.memory import Watch, jax_namespace
+
+
+def placed(array: Any, device: Device) -> Any:
+    """A copy of an array's value on a device."""
+    if Watch.trace is not None:  # a program runs in one place
+        return DeviceArray(jax_namespace().constant(unwrapped(array)), device)
+    value = array.value if type(array) is DeviceArray else array
+    if device.type == "cpu":
+        return np.array(value)
+    jax = jax_namespace().jax
+    if isinstance(value, jax.Array):
+        return DeviceArray(jax.device_put(value, jax_device(device), may_alias=False), device)
+    return DeviceArray(jax_namespace().constant(value, jax_device(device)), device)
+
+
+def empty_beside(array: Any, shape: tuple[int, ...], ordered_as: Any = None) -> Any:
+    """New memory of a shape, with an array's dtype and on its device; its dims lie as those of another array do."""
+    as_that = type(ordered_as) is np.ndarray
+    memory = np.empty_like(ordered_as, array.dtype, shape=shape) if as_that else np.empty(shape, array.dtype)
+    return placed(memory, array.device) if type(array) is DeviceArray else memory
+
+
+def at_home(array: Any) -> Any:
+    """A new tensor's array, where it belongs: in the program that is being traced, or on the device of the op that runs.
+
+    NOTE home. What an op makes besides the results of rules (noise, masks, indices, constants) are NumPy's arrays. While a
+    public function runs on tensors of a device, or a gradient of theirs is computed and recorded, that device is the
+    thread's `home`, and a tensor that is made of such an array lies there.
+    """
+    if Watch.trace is not None:
+        return Watch.trace.constant(array)
+    home = local.modes.home
+    return array if home is None or type(array) is not np.ndarray else placed(array, home)
+
+
+class Home:
+    """A block in which what ops make belongs on a device; None: on the CPU."""
+
+    __slots__ = ("device", "before")
+
+    def __init__(self, device: Device | None) -> None:
+        self.device = device
+
+    def __enter__(self) -> None:
+        modes = local.modes
+        self.before, modes.home = modes.home, self.device
+
+    def __exit__(self, *exc: Any) -> None:
+        local.modes.home = self.before
+
+
+def home_among(values: Iterable[Any]) -> Device | None:
+    """The device of the first tensor that is not on the CPU."""
+    for value in values:
+        array = getattr(value, "_array", None)
+        if type(array) is DeviceArray and array.device is not cpu:
+            return array.device
+    return None
+
+
+def jax_device(device: Device) -> Any:
+    """JAX's name for a device: `cuda` its GPUs, `xla` whatever it takes by default."""
+    jax = jax_namespace().jax
+    found = jax.devices() if device.type == "xla" else jax.devices(device.type)
+    return found[device.index or 0]
+
+
+@cache
+def gpus() -> int:
+    """How many GPUs JAX can use. It is asked only if a plugin for them is installed."""
+    if not any(importlib.util.find_spec(f"jax_cuda{version}_plugin") for version in (12, 13)):
+        return 0
+    try:
+        return len(jax_namespace().jax.devices("cuda"))
+    except RuntimeError:
+        return 0

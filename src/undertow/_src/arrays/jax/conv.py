@@ -1,0 +1,177 @@
+"""Convolution on JAX, over any number of spatial axes, its two adjoints, and windows as columns.
+
+Images come with their channels on axis 1, as PyTorch lays them out, and are convolved with their channels last, as XLA
+does it fastest on every device. The transpositions around neighbouring layers cancel: XLA keeps what lies between two
+convolutions in the order that they want.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from undertow._src.arrays.jax.tracing import platform_of
+from undertow._src.arrays.numpy.windows import window_counts
+
+Array = Any
+Sizes = tuple[int, ...]
+
+_FEW = 32  # inputs of an output: up to this a convolution on the CPU is faster as a product with columns
+
+
+def _channels_last(x: Array) -> Array:
+    return jnp.moveaxis(x, 1, -1)
+
+
+def _channels_first(x: Array) -> Array:
+    return jnp.moveaxis(x, -1, 1)
+
+
+def _order(lhs: str, rhs: str, out: str, rank: int) -> tuple[str, str, str]:
+    """JAX's names of axes, with a * for the spatial ones."""
+    spatial = "DHW"[3 - rank :]
+    return lhs.replace("*", spatial), rhs.replace("*", spatial), out.replace("*", spatial)
+
+
+def _exact(x: Array) -> dict[str, Any]:
+    """Half precision adds up in float32; integers in their own type."""
+    return {"preferred_element_type": np.float32} if x.dtype.itemsize < 4 and x.dtype.kind in "fV" else {}
+
+
+def conv(
+    x: Array, w: Array, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int, bias: Array | None = None
+) -> Array:
+    """y[n, o, p] = bias[o] + Σ_{c, k} w[o, c, k] x[n, c, p·stride + k·dilation − padding], c running over o's group."""
+    few = groups == 1 and 1 < math.prod(w.shape[2:]) * w.shape[1] <= _FEW and x.dtype.itemsize >= 4 and x.size
+    if few and platform_of(x) == "cpu":
+        out = _product_with_columns(x, w, stride, padding, dilation)
+        return _channels_first(out if bias is None else out + bias)
+    out = lax.conv_general_dilated(
+        _channels_last(x), jnp.transpose(w, (*range(2, w.ndim), 1, 0)), stride, [(p, p) for p in padding],
+        rhs_dilation=dilation, dimension_numbers=_order("N*C", "*IO", "N*C", len(stride)), feature_group_count=groups,
+        **_exact(x),
+    ).astype(x.dtype)  # fmt: skip
+    return _channels_first(out if bias is None else out + bias)
+
+
+def _product_with_columns(x: Array, w: Array, stride: Sizes, padding: Sizes, dilation: Sizes) -> Array:
+    """The convolution of few channels, which come last, as one product: XLA's own wastes most of its width on them."""
+    rank = len(stride)
+    kernel, counts = w.shape[2:], window_counts(x.shape[2:], w.shape[2:], stride, padding, dilation)
+    frame = [(0, 0, 0), *[(p, p, 0) for p in padding], (0, 0, 0)]
+    image = lax.optimization_barrier(_channels_last(x))  # turned here, not after it has grown
+    padded = lax.pad(image, jnp.zeros((), x.dtype), frame)
+    parts = []
+    for at in offsets(kernel):
+        starts = _times(at, dilation)
+        stops = [start + (c - 1) * s + 1 for start, s, c in zip(starts, stride, counts, strict=True)]
+        parts.append(lax.slice(padded, (0, *starts, 0), (x.shape[0], *stops, x.shape[1]), (1, *stride, 1)))
+    columns = jnp.concatenate(parts, -1)
+    weights = jnp.transpose(w, (*range(2, 2 + rank), 1, 0)).reshape(-1, w.shape[0])
+    return lax.dot(columns.reshape(-1, weights.shape[0]), weights).reshape(x.shape[0], *counts, w.shape[0])
+
+
+def conv_input_grad(
+    g: Array, w: Array, shape: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
+) -> Array:
+    """∂x[n, c, i] = Σ w[o, c, k] g[n, o, p] over i = p·stride + k·dilation − padding: the transposed convolution."""
+    outputs, inputs, *kernel = w.shape
+    if not g.size:
+        return jnp.zeros(shape, g.dtype)
+    widths = []
+    for n, m, k, s, p, d in zip(shape[2:], g.shape[2:], kernel, stride, padding, dilation, strict=True):
+        widths.append((d * (k - 1) - p, n - (s * (m - 1) + 1) + p))
+    # The kernel reversed, inputs and outputs exchanged within each group.
+    per_group = jnp.swapaxes(w.reshape(groups, outputs // groups, inputs, *kernel), 1, 2)
+    mirrored = jnp.flip(per_group, tuple(range(3, 3 + len(kernel)))).reshape(
+        groups * inputs, outputs // groups, *kernel
+    )
+    out = lax.conv_general_dilated(
+        _channels_last(g), jnp.transpose(mirrored, (*range(2, w.ndim), 1, 0)), (1,) * len(kernel), widths,
+        lhs_dilation=stride, rhs_dilation=dilation, dimension_numbers=_order("N*C", "*IO", "N*C", len(kernel)),
+        feature_group_count=groups, **_exact(g),
+    )  # fmt: skip
+    return _channels_first(out.astype(g.dtype))
+
+
+def conv_weight_grad(
+    g: Array, x: Array, shape: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
+) -> Array:
+    """∂w[o, c, k] = Σ_{n, p} g[n, o, p] x[n, c, p·stride + k·dilation − padding]: images and channels change roles."""
+    kernel = shape[2:]
+    if not g.size or not x.size:
+        return jnp.zeros(shape, g.dtype)
+    widths = []
+    for n, m, k, s, p, d in zip(x.shape[2:], g.shape[2:], kernel, stride, padding, dilation, strict=True):
+        widths.append((p, d * (k - 1) + s * (m - 1) + 1 - n - p))
+    out = lax.conv_general_dilated(
+        _channels_last(x), _channels_last(g), dilation, widths, rhs_dilation=stride,
+        dimension_numbers=_order("C*N", "I*O", "*NC", len(kernel)), batch_group_count=groups, **_exact(g),
+    )  # fmt: skip
+    return jnp.transpose(out.astype(g.dtype), (len(kernel) + 1, len(kernel), *range(len(kernel))))
+
+
+def channel_sums(x: Array) -> Array:
+    """Σ over every axis but axis 1, the channels."""
+    return jnp.sum(x, (0, *range(2, x.ndim)))
+
+
+# --- windows
+
+
+def offsets(kernel: Sizes) -> Iterator[Sizes]:
+    """Every position inside the kernel, last axis fastest."""
+    return itertools.product(*map(range, kernel))
+
+
+def window_part(x: Array, place: Sizes, stride: Sizes, counts: Sizes) -> Array:
+    """The elements at one place of every window of an already padded x, whose last axes are spatial."""
+    lead = x.ndim - len(place)
+    starts = (0,) * lead + tuple(place)
+    stops = x.shape[:lead] + tuple([at + (c - 1) * s + 1 for at, s, c in zip(place, stride, counts, strict=True)])
+    return lax.slice(x, starts, stops, (1,) * lead + tuple(stride))
+
+
+def spread_part(part: Array, place: Sizes, stride: Sizes, size: Sizes) -> Array:
+    """The adjoint of `window_part`: elements at one place of every window, in planes of `size`, which may crop them."""
+    lead, counts = part.ndim - len(place), part.shape[part.ndim - len(place) :]
+    widths = [(0, 0, 0)] * lead + [
+        (at, n - at - ((c - 1) * s + 1), s - 1) for at, s, c, n in zip(place, stride, counts, size, strict=True)
+    ]
+    return lax.pad(part, jnp.zeros((), part.dtype), widths)
+
+
+def framed(x: Array, before: Sizes, after: Sizes, value: Any) -> Array:
+    """x with a value around its last axes."""
+    widths = [(0, 0, 0)] * (x.ndim - len(before)) + [(b, a, 0) for b, a in zip(before, after, strict=True)]
+    return lax.pad(x, jnp.asarray(value, x.dtype), widths)
+
+
+def unfold(x: Array, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes) -> Array:
+    """Columns (batch, channel·kernel, windows) of every window of x (im2col); the adjoint of fold."""
+    counts = window_counts(x.shape[2:], kernel, stride, padding, dilation)
+    padded = framed(x, padding, padding, 0)
+    parts = [window_part(padded, _times(at, dilation), stride, counts) for at in offsets(kernel)]
+    return jnp.stack(parts, 2).reshape(x.shape[0], x.shape[1] * len(parts), math.prod(counts))
+
+
+def fold(columns: Array, size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes) -> Array:
+    """Sum columns (batch, channel·kernel, windows) back into images of `size` (col2im); the adjoint of unfold."""
+    counts = window_counts(size, kernel, stride, padding, dilation)
+    area = math.prod(kernel)
+    parts = columns.reshape(columns.shape[0], columns.shape[1] // area, area, *counts)
+    out = jnp.zeros((*parts.shape[:2], *size), columns.dtype)
+    for number, at in enumerate(offsets(kernel)):
+        place = tuple([n - p for n, p in zip(_times(at, dilation), padding, strict=True)])
+        out = out + spread_part(parts[:, :, number], place, stride, size)
+    return out
+
+
+def _times(place: Sizes, dilation: Sizes) -> Sizes:
+    return tuple([at * d for at, d in zip(place, dilation, strict=True)])

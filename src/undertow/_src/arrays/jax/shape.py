@@ -1,0 +1,262 @@
+"""Views and rearrangements on JAX. Its arrays never change, so a view is a value of its own and a copy is the array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from undertow._src.arrays.jax.tracing import picked
+from undertow._src.arrays.numpy.shape import Geometry, extent_of, shows_twice
+
+Array = Any
+Shape = tuple[int, ...]
+
+
+# --- views
+
+
+def alias(x: Array) -> Array:
+    return x
+
+
+copy = contiguous = in_rows = alias  # XLA chooses the order in memory
+
+
+def reshape(x: Array, shape: Any) -> Array:
+    return jnp.reshape(x, shape)
+
+
+def broadcast_to(x: Array, shape: Shape) -> Array:
+    return jnp.broadcast_to(x, shape)
+
+
+def sum_to_shape(x: Array, shape: Shape) -> Array:
+    """Undoes broadcasting: sums over the axes that were stretched to get from `shape` to x's shape."""
+    if x.shape == shape:
+        return x
+    lead = x.ndim - len(shape)
+    axes = tuple([axis for axis, n in enumerate(x.shape) if axis < lead or (shape[axis - lead] == 1 and n != 1)])
+    return jnp.reshape(jnp.sum(x, axes, dtype=x.dtype) if axes else x, shape)
+
+
+def transpose(x: Array, axes: Shape | None = None) -> Array:
+    return jnp.transpose(x, axes)
+
+
+def swapaxes(x: Array, axis1: int, axis2: int) -> Array:
+    return jnp.swapaxes(x, axis1, axis2) if x.ndim else x
+
+
+def expand_dims(x: Array, axis: int) -> Array:
+    return jnp.expand_dims(x, axis)
+
+
+def squeeze(x: Array, axis: int | Shape | None = None) -> Array:
+    return jnp.squeeze(x, axis)
+
+
+def select(x: Array, axis: int, index: int) -> Array:
+    """One index along an axis, which goes away."""
+    return lax.index_in_dim(x, index, axis, keepdims=False)
+
+
+def slice_along(x: Array, axis: int, start: int, stop: int, step: int = 1) -> Array:
+    """A range of one axis."""
+    start, stop, step = slice(start, stop, step).indices(x.shape[axis])
+    return lax.slice_in_dim(x, start, max(start, stop), step, axis)
+
+
+def diagonal(x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+    """The diagonal of two axes, as a new last axis."""
+    return jnp.diagonal(x, offset, axis1, axis2)
+
+
+def windows(x: Array, axis: int, size: int, step: int) -> Array:
+    """Windows of `size` along an axis, `step` apart; the positions within a window become the last axis."""
+    if not x.ndim:
+        return jnp.broadcast_to(x, (size,))
+    count = (x.shape[axis] - size) // step + 1
+    places = np.arange(count)[:, None] * step + np.arange(size)
+    taken = picked(x, places.reshape(-1), axis)
+    shape = (*x.shape[:axis], count, size, *x.shape[axis + 1 :])
+    return jnp.moveaxis(taken.reshape(shape), axis + 1, -1)
+
+
+def as_strided(x: Array, size: Shape, stride: Shape, offset: int, layout: Geometry) -> Array:
+    """The elements that a strided view shows of a memory in which x lies as `layout` says."""
+    memory = jnp.zeros(extent_of((size, stride, offset), layout), x.dtype)
+    memory = memory.at[_places(layout)].set(x)
+    return memory.at[_places((size, stride, offset))].get(mode="promise_in_bounds")
+
+
+def as_strided_backward(g: Array, size: Shape, stride: Shape, offset: int, layout: Geometry) -> Array:
+    """The adjoint of `as_strided`: elements shown several times add up, elements stored once are shared out."""
+    here = (size, stride, offset)
+    extent = extent_of(here, layout)
+    memory = jnp.zeros(extent, g.dtype).at[_places(here)].add(g)
+    if shows_twice(layout):
+        counts = np.zeros(extent, g.dtype)
+        np.add.at(counts, _places(layout), 1)
+        memory = memory / np.maximum(counts, 1)
+    return memory.at[_places(layout)].get(mode="promise_in_bounds")
+
+
+def _places(layout: Geometry) -> Any:
+    """Where in a flat memory each element of a strided view lies."""
+    places = np.asarray(layout[2], np.int32)
+    for n, step in zip(layout[0], layout[1], strict=True):
+        places = places[..., None] + np.arange(n, dtype=np.int32) * step
+    return places.astype(np.int32)
+
+
+# --- adjoints of views: the part in its place, zeros elsewhere
+
+
+def select_backward(g: Array, shape: Shape, axis: int, index: int) -> Array:
+    index %= shape[axis]
+    return slice_backward(jnp.expand_dims(g, axis), shape, axis, index, index + 1, 1)
+
+
+def slice_backward(g: Array, shape: Shape, axis: int, start: int, stop: int, step: int) -> Array:
+    n = shape[axis]
+    start, _, step = slice(start, stop, step).indices(n)
+    count = g.shape[axis]
+    after = n - start - ((count - 1) * step + 1) if count else n - start
+    widths = [(0, 0, 0)] * len(shape)
+    widths[axis] = (start, after, step - 1)
+    return lax.pad(g, jnp.zeros((), g.dtype), widths)
+
+
+def diagonal_backward(g: Array, shape: Shape, offset: int, axis1: int, axis2: int) -> Array:
+    rows, columns = shape[axis1], shape[axis2]
+    inner = tuple([n for axis, n in enumerate(shape) if axis not in (axis1 % len(shape), axis2 % len(shape))])
+    places = np.arange(g.shape[-1], dtype=np.int32)
+    out = jnp.zeros((*inner, rows, columns), g.dtype)
+    out = out.at[..., places + max(-offset, 0), places + max(offset, 0)].set(g)
+    return jnp.moveaxis(out, (-2, -1), (axis1, axis2))
+
+
+def windows_backward(g: Array, shape: Shape, axis: int, size: int, step: int) -> Array:
+    """Windows added back where they came from."""
+    if not shape:
+        return jnp.sum(g)
+    out = jnp.zeros(shape, g.dtype)
+    stop = (g.shape[axis] - 1) * step + 1
+    for within in range(size):
+        out = out + slice_backward(g[..., within], shape, axis, within, within + stop, step)
+    return out
+
+
+# --- rearrangements
+
+
+def flip(x: Array, axis: int | Sequence[int] | None = None) -> Array:
+    return jnp.flip(x, axis)
+
+
+def rot90(x: Array, k: int, axes: tuple[int, int]) -> Array:
+    return jnp.rot90(x, k, axes)
+
+
+def roll(x: Array, shift: Any, axis: Any = None) -> Array:
+    return jnp.roll(x, shift, axis)
+
+
+def concatenate(arrays: Sequence[Array], axis: int = 0) -> Array:
+    return jnp.concatenate(arrays, axis)
+
+
+def stack(arrays: Sequence[Array], axis: int = 0) -> Array:
+    return jnp.stack(arrays, axis)
+
+
+def tile(x: Array, repeats: Shape) -> Array:
+    """x laid out side by side; one number per axis of the result."""
+    return jnp.tile(x, repeats)
+
+
+def diag_embed(x: Array, offset: int, axis1: int, axis2: int) -> Array:
+    """Zeros whose diagonal along two new axes is x's last axis."""
+    n = x.shape[-1] + abs(offset)
+    shape = list(x.shape[:-1])
+    for axis in sorted((axis1, axis2)):
+        shape.insert(axis, n)
+    return diagonal_backward(x, tuple(shape), offset, axis1, axis2)
+
+
+def pad(x: Array, widths: tuple[tuple[int, int], ...], value: Any) -> Array:
+    """x framed by a value; a negative width crops."""
+    return lax.pad(x, jnp.asarray(value, x.dtype), [(before, after, 0) for before, after in widths])
+
+
+# --- dtypes and constants
+
+
+def astype(x: Array, dtype: np.dtype[Any]) -> Array:
+    """x in a dtype; complex numbers lose their imaginary part, unrepresentable whole ones wrap."""
+    if x.dtype == dtype:
+        return x
+    if x.dtype.kind == "c" and dtype.kind not in "cb":
+        x = x.real
+    if x.dtype.kind in "fV" and (dtype.kind == "i" or dtype == np.uint8):
+        # XLA would take the nearest integer. A CPU has one for all that it can't hold, and cuts the upper bits off others.
+        wide: Any = np.dtype(np.int64 if dtype.itemsize == 8 or dtype.kind == "u" else np.int32)
+        limit = 2.0 ** (8 * wide.itemsize - 1)
+        x = jnp.where((x >= -limit) & (x < limit), x.astype(wide), np.iinfo(wide).min)
+    return x.astype(dtype)
+
+
+cast = astype
+
+
+def zeros(shape: Shape, dtype: Any = None) -> Array:
+    return jnp.zeros(shape, dtype)
+
+
+def ones(shape: Shape, dtype: Any = None) -> Array:
+    return jnp.ones(shape, dtype)
+
+
+def constant(array: Any, device: Any = None) -> Array:
+    """An array as a value of this namespace, which does not change when the array does.
+
+    NumPy copies its own, at once: JAX might do so later, or never.
+    """
+    return jnp.asarray(array.copy() if isinstance(array, np.ndarray) else array, device=device)
+
+
+def dtype_of(x: Array) -> np.dtype[Any]:
+    return x.dtype
+
+
+def as_index(x: Array) -> Array:
+    """Whole numbers as indices, which have no gradient."""
+    return x.astype(np.int64)
+
+
+# --- shapes without values
+
+
+def outline(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """The shapes and dtypes of what a function would give, computing nothing. NumPy's functions are JAX's of that name."""
+    home = getattr(function, "__module__", None) or "numpy"  # a method of a ufunc has none
+    if home.partition(".")[0] == "numpy":
+        owner = getattr(function, "__self__", None)
+        space = getattr(jnp, owner.__name__) if isinstance(owner, np.ufunc) else jnp.linalg if "linalg" in home else jnp
+        function = getattr(space, function.__name__)
+    leaves, nest = jax.tree.flatten((args, kwargs))
+    places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, np.ndarray)]
+
+    def run(*arrays: Array) -> Any:
+        given = list(leaves)
+        for place, array in zip(places, arrays):
+            given[place] = array
+        args, kwargs = jax.tree.unflatten(nest, given)
+        return function(*args, **kwargs)
+
+    return jax.eval_shape(run, *[jax.ShapeDtypeStruct(leaves[place].shape, leaves[place].dtype) for place in places])

@@ -1,0 +1,85 @@
+"""What is known of an array while a program is traced: its shape and dtype, not its values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from undertow._src.arrays.device.memory import Stops, Target
+from undertow._src.arrays.quiet import quietly
+
+Array = Any
+
+
+class ShapeNeedsValues(jax.errors.ConcretizationTypeError):
+    """A shape that depends on values was asked of arrays that have none yet."""
+
+    def __init__(self, word: str, cure: str) -> None:
+        TypeError.__init__(
+            self,
+            f"{word}: the shape of the result depends on the values of its input, which are not known while a step is "
+            f"compiled. {cure}",
+        )
+        Stops.note(self)
+
+
+def refuse_shape(word: str) -> None:
+    """Says that a function's result has a shape that is not known."""
+    raise ShapeNeedsValues(
+        word,
+        "Keep the shape, with torch.where or by multiplying with a mask, or do this outside of the compiled step. Or run "
+        'the step as it is written: compile(step, fallback="eager").',
+    )
+
+
+def is_traced(*arrays: Any) -> bool:
+    """Whether any of these stands for values that are not known yet."""
+    return any(isinstance(array, Tracer) for array in arrays)
+
+
+def platform_of(x: Any) -> str:
+    """Where a word on this array will be computed, in JAX's words: "cpu", "gpu"."""
+    if Target.platform is not None:
+        return Target.platform
+    if isinstance(x, jax.Array) and not is_traced(x):
+        return next(iter(x.devices())).platform
+    return jax.default_backend()
+
+
+def values_of(word: str, cure: str, *arrays: Any) -> list[Any]:
+    """Arrays as NumPy's, for a word that has to look at values; says what to do instead while tracing."""
+    if is_traced(*arrays):
+        raise ShapeNeedsValues(word, cure)
+    return [None if array is None else np.asarray(array) for array in arrays]
+
+
+def as_short_index(index: Array) -> Array:
+    """An index in int32, in which XLA gathers and scatters fastest; int64 only says what PyTorch's indices are."""
+    return index if index.dtype.itemsize <= 4 else index.astype(np.int32)
+
+
+IN_BOUNDS: dict[str, Any] = {"mode": "promise_in_bounds"}
+
+
+def picked(x: Array, index: Array, axis: int) -> Array:
+    """The slices of an axis that an index names; the axes of the index stand in its place."""
+    return jnp.asarray(x).at[(*[slice(None)] * (axis % x.ndim), as_short_index(index))].get(**IN_BOUNDS)
+
+
+def on_host(function: Any, like: Any, *arrays: Any) -> Any:
+    """NumPy's own function on the values of arrays, in a trace when the program runs; `like` says what it returns.
+
+    For words that XLA has no counterpart of and that nobody trains with.
+    """
+    if not is_traced(*arrays):
+        return jax.tree.map(jnp.asarray, quietly(function, *[np.asarray(array) for array in arrays]))
+    return jax.pure_callback(lambda *given: quietly(function, *map(np.asarray, given)), like, *arrays)
+
+
+def shaped(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+    """A description of an array, for `on_host`."""
+    return jax.ShapeDtypeStruct(shape, dtype)

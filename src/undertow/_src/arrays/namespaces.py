@@ -1,0 +1,85 @@
+"""Which array library a rule runs on: found by the type of the arrays it is given.
+
+NumPy serves every type that nobody registered. JAX's types register themselves when `jax/namespace.py` is loaded, which the
+first of its arrays to come along sees to; until then nothing here imports it. Undertow's own tensors, for a backward pass
+that is itself recorded, are asked for by name.
+"""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from undertow._src.arrays.numpy import namespace as numpy_xp
+from undertow._src.types.devices import device as Device
+from undertow._src.arrays.device.array import DeviceArray, applied
+from undertow._src.arrays.device.memory import jax_namespace
+
+# Where arrays of other libraries are at home.
+FOREIGN = dict.fromkeys(("jax", "jaxlib"), "undertow._src.arrays.jax.namespace")
+
+_namespaces: dict[type, Any] = {
+    np.ndarray: numpy_xp, type(None): numpy_xp, float: numpy_xp, int: numpy_xp,
+}  # fmt: skip
+
+
+def register(kind: type, namespace: Any) -> None:
+    """Say that arrays of a type are computed with in a namespace of their own."""
+    _namespaces[kind] = namespace
+
+
+def namespace_of(arrays: Iterable[Any]) -> Any:
+    """The namespace of the first array that is not NumPy's, else NumPy's."""
+    for array in arrays:
+        kind = type(array)
+        if kind is DeviceArray:
+            return namespace_on(array.cell.device)
+        found = _namespaces.get(kind) or _find(kind)
+        if found is not numpy_xp:
+            return found
+    return numpy_xp
+
+
+class DeviceNamespace:
+    """The words of `jax/namespace.py` on device arrays, made as they are asked for; what they make lives on one device."""
+
+    RECORDED = False
+
+    def __init__(self, device: Device | None) -> None:
+        self.device = device
+
+    def __getattr__(self, word: str) -> Any:
+        now = getattr(numpy_xp, word, None)
+        function = applied(getattr(jax_namespace(), word), self.device, now if callable(now) else None)
+        setattr(self, word, function)
+        return function
+
+    def dtype_of(self, x: Any) -> np.dtype[Any]:
+        return np.dtype(x.dtype)
+
+
+@cache
+def namespace_on(device: Device | None) -> DeviceNamespace:
+    """The namespace for arrays of a device; for None, of the program that is being traced."""
+    return DeviceNamespace(device)
+
+
+@cache
+def tensor_namespace() -> Any:
+    """The namespace of undertow's own tensors, which brings in most of the public functions."""
+    return importlib.import_module("undertow._src.arrays.tensor.namespace")
+
+
+def _find(kind: type) -> Any:
+    """The namespace of a type that was not met before: by the library that it, or a class it is made from, is from."""
+    for base in kind.__mro__:
+        home = FOREIGN.get(base.__module__.partition(".")[0])
+        if home is not None:
+            _namespaces[kind] = importlib.import_module(home)
+            return _namespaces[kind]
+    _namespaces[kind] = numpy_xp
+    return numpy_xp

@@ -1,0 +1,87 @@
+"""The reductions of the vocabulary on undertow's own tensors, for a backward pass that is itself recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow.autograd.apply import apply
+from undertow._src.rules import reduce as rules
+from undertow._src.rules import vector_norm
+from undertow._src.arrays.numpy.reduce import axes_of
+from undertow._src.arrays.tensor.elementwise import real
+
+
+def sum(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
+    if axis is None and not keepdims:
+        return apply(rules.sum_all, x, dtype=dtype)
+    return apply(rules.sum, x, dim=axes_of(axis, x._array.ndim), keepdim=keepdims, dtype=dtype)
+
+
+def mean(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
+    if axis is None and not keepdims:
+        return apply(rules.mean_all, x, dtype=dtype)
+    return apply(rules.mean, x, dim=axes_of(axis, x._array.ndim), keepdim=keepdims, dtype=dtype)
+
+
+def max(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return apply(rules.amax, x, dim=axes_of(axis, x._array.ndim), keepdim=keepdims)
+
+
+def min(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return apply(rules.amin, x, dim=axes_of(axis, x._array.ndim), keepdim=keepdims)
+
+
+def any(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return apply(rules.any, x, dim=axes_of(axis, x._array.ndim), keepdim=keepdims)
+
+
+def all(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return apply(rules.all, x, dim=axes_of(axis, x._array.ndim), keepdim=keepdims)
+
+
+def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+    return apply(rules.argmax, x, dim=axis, keepdim=keepdims)
+
+
+def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+    return apply(rules.argmin, x, dim=axis, keepdim=keepdims)
+
+
+def max_with_index(x: Any, axis: int, keepdims: bool) -> Any:
+    return apply(rules.max, x, dim=axis, keepdim=keepdims)
+
+
+def min_with_index(x: Any, axis: int, keepdims: bool) -> Any:
+    return apply(rules.min, x, dim=axis, keepdim=keepdims)
+
+
+def prod(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return apply(rules.prod_all, x) if axis is None else apply(rules.prod, x, dim=axis, keepdim=keepdims)
+
+
+def logsumexp(x: Any, axes: Any, keepdims: bool) -> Any:
+    return apply(rules.logsumexp, x, dim=axes, keepdim=keepdims)
+
+
+def abs_squared(x: Any) -> Any:
+    """|x|², real also for complex x."""
+    return real(x * x.conj()) if x._array.dtype.kind == "c" else x * x
+
+
+def sum_of_squares(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return sum(abs_squared(x), axis, keepdims)
+
+
+def sgn(x: Any) -> Any:
+    """x / |x|, for complex x too."""
+    return x.sgn()
+
+
+def pair_distances(x1: Any, x2: Any, p: float) -> Any:
+    return apply(vector_norm.cdist, x1, x2, p=p)
+
+
+def pair_distances_grad(g: Any, x1: Any, x2: Any, result: Any, p: float) -> Any:
+    return apply(vector_norm.cdist_backward, g, x1, x2, result, p=p)
+
+
