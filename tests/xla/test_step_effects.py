@@ -505,8 +505,8 @@ def uses_numpy_random(x: Any) -> Any:
 
 def uses_a_clock(x: Any) -> Any:
     began = time.perf_counter()
-    _times.append(time.perf_counter() - began)
-    return x * 2
+    y = x * 2 if began > 0 else x
+    return y + 1
 
 
 def uses_an_iterator(x: Any) -> Any:
@@ -519,7 +519,6 @@ def uses_a_loader(x: Any) -> Any:
     return x
 
 
-_times: list[float] = []
 _numbers = iter(range(100))
 _loader = torch.utils.data.DataLoader([1.0, 2.0])
 
@@ -635,8 +634,8 @@ def stops_in_a_debugger(x: Any) -> Any:
     return x
 
 
-def keeps_what_it_selects(x: Any) -> Any:
-    return x[x > 0]
+def keeps_what_it_finds(x: Any) -> Any:
+    return x.unique()
 
 
 @pytest.mark.parametrize("step", [chooses, repeats, multiplies, looks_up, goes_through])
@@ -657,7 +656,7 @@ def test_a_step_that_goes_on_with_values(step: Any) -> None:
     [
         (goes_through_numpy, 1, "keep it a tensor"),
         (stops_in_a_debugger, 1, "without torch.compile"),
-        (keeps_what_it_selects, 1, "torch.where"),
+        (keeps_what_it_finds, 1, 'fallback="eager"'),
     ],
 )
 def test_a_step_that_goes_on_with_values_is_refused_with_line_and_cure(step: Any, line: int, cure: str) -> None:

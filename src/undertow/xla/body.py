@@ -263,9 +263,11 @@ class Body:
             group = self._group(statements, statement)
             if group is None or not all(self._may_move(each) for each in group):
                 continue
-            if effect is not None and any(isinstance(each, ast.Return) for each in group):
+            reads_clock = effect is not None and effect.field == "clock"
+            if effect is not None and not reads_clock and any(isinstance(each, ast.Return) for each in group):
                 continue
-            if effect is not None and is_elsewhere(effect.field) and (len(group) > 1 or statements.stored(statement)):
+            goes_on = len(group) > 1 or statements.stored(statement)
+            if effect is not None and is_elsewhere(effect.field) and not reads_clock and goes_on:
                 continue
             if effect is not None and effect.field in ("debugger", "reflection"):
                 continue

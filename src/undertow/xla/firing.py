@@ -332,7 +332,9 @@ class Firing(Hosting):
         inside, why = self.plan.all_inside, mark.why
         if inside and self.plan.waits_for:
             why += f", and has its turn in a step that waits for `{self.plan.waits_for}`"
-        placed = PlacedStatement(statement, "inside the program, on the host" if inside else "after the program", why)
+        begins = not inside and self._begins(effects, known)
+        runs = "inside the program, on the host" if inside else "before the program" if begins else "after the program"
+        placed = PlacedStatement(statement, runs, why)
         self.placed.append(placed)
         if inside:
             self.has_inside = True
@@ -341,10 +343,16 @@ class Firing(Hosting):
             call.place(None, False, self.raised)
             return False
         later = self._noted(effects, Later(statement, (known,), {}, found, placed, places), number)
-        later.may_write = effects.writes
+        later.may_write, later.begins = effects.writes, begins
         self._put_off(later)
         _leave_schedulers(effects, placed)
         return False
+
+    def _begins(self, effects: Effects, variables: dict[str, Any]) -> bool:
+        """Whether a statement is the first on the host and reads a clock: the time at which the step begins."""
+        if self.turns or self.begins or not any(effect.field == "clock" for effect in effects.effects):
+            return False
+        return not any(isinstance(leaf, (TensorCore, Figure)) for leaf in leaves([*variables.values()]))
 
     def _may_change(self, value: Any) -> bool:
         """Whether a statement that changes an object may run in the trace: eager code makes it anew in each call."""

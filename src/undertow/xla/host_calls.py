@@ -347,6 +347,7 @@ class Later(HostCall):
     """A call that is made after the program."""
 
     captures_all = False  # as long as the results wait, tensors from outside are what they were before the step
+    begins = False  # whether it is made before the program after all
 
     def __init__(self, *given: Any) -> None:
         self._device = Watch.trace.device

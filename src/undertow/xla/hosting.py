@@ -63,6 +63,7 @@ class Hosting:
         self.fired = 0  # how many hooks and marked statements had their turn
         self.host_calls: list[HostCall] = []
         self.later: list[Later] = []
+        self.begins: list[Later] = []  # calls that are made before the program
         self.turns: list[Later] = []  # those, and what the witness is told, in their order
         self.placed: list[Placed] = []
         self.raised: list[BaseException] = []  # by hooks inside the program
@@ -226,6 +227,9 @@ class Hosting:
 
     def _put_off(self, later: Later) -> None:
         self.later.append(later)
+        if later.begins:
+            self.begins.append(later)
+            return
         (self.turns if self.returned is None else self.returned.behind).append(later)
 
     def refuse_other_turns(self, of_step: Effects) -> None:

@@ -243,7 +243,7 @@ class Traced:
         self.later: list[Later] = firing.later
         self.decided_lines, self.selected_lines = self.plan.decided, self.plan.selected
         self.decides = bool(self.decisions.answers)
-        self.turns, self.cast = firing.turns, firing.cast
+        self.begins, self.turns, self.cast = firing.begins, firing.turns, firing.cast
         self.host_calls, self.streams = firing.host_calls, [*trace.streams.values()]
         self.has_inside, self.raised = firing.has_inside, firing.raised
         self.placed: list[Placed] = firing.placed
