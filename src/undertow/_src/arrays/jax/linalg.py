@@ -13,6 +13,7 @@ from jax import lax
 from undertow._src.arrays.numpy import linalg as numpy_linalg
 from undertow._src.arrays.jax.tracing import is_traced, on_host, platform_of, shaped, values_of
 from undertow._src.arrays.precision import Precision
+from undertow._src.arrays.svd_signs import signed_svd
 
 Array = Any
 
@@ -151,8 +152,7 @@ def geqrf(x: Array) -> tuple[Array, Array]:
 
 
 def svd(x: Array, full: bool) -> tuple[Array, Array, Array]:
-    u, s, vh = jnp.linalg.svd(x, full_matrices=full)
-    return u, s, vh
+    return signed_svd(jnp, x, full)
 
 
 def eigh(x: Array, lower: bool) -> tuple[Array, Array]:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.linalg import LinAlgError
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from undertow._src.arrays.svd_signs import signed_svd
 
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def by_columns(x: Array) -> Array:
@@ -231,7 +232,7 @@ def geqrf(x: Array) -> tuple[Array, Array]:
 
 
 def svd(x: Array, full: bool) -> tuple[Array, Array, Array]:
-    u, s, vh = np.linalg.svd(x, full)
+    u, s, vh = signed_svd(np, x, full)
     return by_columns(u), by_rows(s), by_columns(vh)
 
 
