@@ -35,7 +35,8 @@ hypothesis.settings.load_profile("repeatable")
 # asks for, which pytest takes for settings.
 collect_ignore = [
     "tests/packages", "tests/seeds", "tests/why/cases", "src/undertow/_src/arrays/jax/namespace.py",
-    "src/undertow/stand_in", "src/undertow/utils/tensorboard", "src/undertow/classes.py", "src/undertow/ops/__init__.py",
+    "src/undertow/_src/compat/stand_in", "src/undertow/utils/tensorboard", "src/undertow/classes.py",
+    "src/undertow/ops/__init__.py",
 ]  # fmt: skip
 
 

@@ -64,8 +64,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("_tensor", "autograd"),
     (
-        "_src.overrides", "_src.compat", "dispatch", "operators", "operator_checks", "demands", "qualities",
-        "process_settings", "lacking", "progress_bar", "autograd.beginnings", "autograd.borrowed_steps",
+        "_src.overrides", "_src.compat", "dispatch", "operators", "operator_checks",
+        "autograd.beginnings", "autograd.borrowed_steps",
         "_C", "_VF", "_guards", "_subclasses", "classes", "_classes", "_utils_internal",
         "_ops", "library", "_library",
         "futures", "types", "version", "cuda", "mps", "mtia", "xpu", "accelerator",
@@ -80,7 +80,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "_prims_common", "_refs", "_weights_only_unpickler", "_src.tensor.meta_tensor", "meta_tensor",
     ),
     ("_src.compile", "xla", "distributed"),
-    ("why", "cli", "neighbours", "pretend", "stand_in", "__main__"),
+    ("why", "cli", "pretend", "_src.compat.stand_in", "__main__"),
     ("", "_src.late_names", "_src", "_late_names"),
 )
 LAYER_OF = {f"undertow.{name}".rstrip("."): number for number, layer in enumerate(LAYERS) for name in layer}

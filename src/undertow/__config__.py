@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-from undertow.process_settings import get_num_threads
+from undertow._src.compat.process_settings import get_num_threads
 from undertow.torch_version import __version__
 
 __all__ = ["parallel_info", "show"]

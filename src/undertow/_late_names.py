@@ -173,7 +173,7 @@ from undertow.ops.writing import (
     fill as fill, fill_ as fill_, masked_fill as masked_fill, resize_as_ as resize_as_, zero_ as zero_,
 )  # fmt: skip
 from undertow.pretend import pretend_torch as pretend_torch
-from undertow.process_settings import (
+from undertow._src.compat.process_settings import (
     are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
     get_float32_matmul_precision as get_float32_matmul_precision, get_num_interop_threads as get_num_interop_threads,
     get_num_threads as get_num_threads,

@@ -23,7 +23,7 @@ HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # weights-<the first digits of their
 ENV_TORCH_HOME, ENV_XDG_CACHE_HOME, DEFAULT_CACHE_DIR = "TORCH_HOME", "XDG_CACHE_HOME", "~/.cache"
 READ_DATA_CHUNK = 128 * 1024
 _folder: str | None = None
-__getattr__, __dir__ = lazy_names(__name__, {"tqdm": "undertow.progress_bar:best"})
+__getattr__, __dir__ = lazy_names(__name__, {"tqdm": "undertow._src.compat.progress_bar:best"})
 
 
 def get_dir() -> str:

@@ -22,12 +22,13 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, Self
 
-from undertow import lacking, neighbours, torch_version, version
+from undertow import torch_version, version
 from undertow._src.base.lazy import WholeModule, present
 from undertow._src.base.ownership import module_name
+from undertow._src.compat import incidental_exports, missing_names
 
 # A package named torch that only calls pretend_torch: processes that are started anew, not forked, find it on sys.path.
-STAND_IN = str(Path(__file__).parent / "stand_in")
+STAND_IN = str(Path(missing_names.__file__).parent / "stand_in")
 
 
 def own_name(name: str) -> str:
@@ -75,24 +76,24 @@ class _NameInFull:
             except AttributeError:
                 pass
         module = self.module
-        if name == "__path__" and lacking.may_stand_in(self.name):
+        if name == "__path__" and missing_names.may_stand_in(self.name):
             return []  # of a file here and a package there: its parts are lacking, and are asked for one by one
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}", name=name, obj=module)
         frame = sys._getframe(1)
-        if not lacking.in_import_system(frame):  # which asks for modules first, and the program asks again
+        if not missing_names.in_import_system(frame):  # which asks for modules first, and the program asks again
             try:
-                return neighbours.from_neighbour(self.name, name)
+                return incidental_exports.from_neighbour(self.name, name)
             except AttributeError:
                 pass
         message = f"undertow has no {self.name}.{name}"
-        if lacking.in_import_from(frame):
-            allowed = lacking.may_stand_in(f"{self.name}.{name}") or lacking.is_mentioned(self.name, name)
-            if allowed and not lacking.is_prepared(frame):
-                return lacking.stand_in(f"{self.name}.{name}")
+        if missing_names.in_import_from(frame):
+            allowed = missing_names.may_stand_in(f"{self.name}.{name}") or missing_names.is_mentioned(self.name, name)
+            if allowed and not missing_names.is_prepared(frame):
+                return missing_names.stand_in(f"{self.name}.{name}")
             raise ImportError(f"{message}, so it cannot be imported", name=self.name)
-        if lacking.is_mentioned(self.name, name):
-            return lacking.stand_in(f"{self.name}.{name}")
+        if missing_names.is_mentioned(self.name, name):
+            return missing_names.stand_in(f"{self.name}.{name}")
         raise AttributeError(message, name=name, obj=module)
 
 
@@ -168,7 +169,7 @@ class _Finder(MetaPathFinder):
             if _has_own_module(fullname):
                 return ModuleSpec(fullname, _AliasLoader())
             if _may_stand_in(fullname, sys._getframe(1)):
-                return ModuleSpec(fullname, lacking.LackingLoader(), is_package=True)
+                return ModuleSpec(fullname, missing_names.LackingLoader(), is_package=True)
             raise ModuleNotFoundError(f"undertow has no module {fullname}", name=fullname)
         if _is("undertow", fullname):
             spec = PathFinder.find_spec(fullname, path, target)
@@ -185,8 +186,8 @@ class _Finder(MetaPathFinder):
 
 def _may_stand_in(name: str, asker: FrameType) -> bool:
     """Whether a module that undertow lacks is imported by a statement that is not prepared for its absence."""
-    frame = lacking.importing_frame(asker)
-    return frame is not None and lacking.may_stand_in(name) and not lacking.is_prepared(frame)
+    frame = missing_names.importing_frame(asker)
+    return frame is not None and missing_names.may_stand_in(name) and not missing_names.is_prepared(frame)
 
 
 def _has_own_module(name: str) -> bool:
@@ -249,7 +250,7 @@ class _State:
             sys.path.remove(STAND_IN)
         for name, module in _modules("torch").items():
             del sys.modules[name]
-            if isinstance(module, lacking.LackingModule):  # the import system has put it into its parent
+            if isinstance(module, missing_names.LackingModule):  # the import system has put it into its parent
                 parent, _, last = name.rpartition(".")
                 if own_name(parent) in sys.modules:
                     present(sys.modules[own_name(parent)]).pop(last, None)

@@ -37,7 +37,7 @@ _ELSEWHERE = {
     "_will_engine_execute_node",
     "undertow.futures": "Future",
     "undertow.jit": "CompilationUnit ScriptFunction ScriptModule",
-    "undertow.qualities": "Event Stream Tag qscheme",
+    "undertow._src.compat.placeholders": "Event Stream Tag qscheme",
     "undertow.serialization.file_reader": "PyTorchFileReader PyTorchFileWriter",
     "undertow.storage": "UntypedStorage",
 }

@@ -13,7 +13,7 @@ from typing import Any
 
 from undertow._core import tensor_class
 from undertow._src.base.sites import PACKAGE
-from undertow.demands import _assert
+from undertow._src.compat.torch_checks import _assert
 from undertow.fx.graph import Graph
 from undertow.fx.graph_module import GraphModule
 from undertow.fx.node import Argument, Node

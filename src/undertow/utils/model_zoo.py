@@ -4,4 +4,4 @@ from undertow._src.base.lazy import lazy_names
 from undertow.hub import load_state_dict_from_url as load_state_dict_from_url
 
 load_url = load_state_dict_from_url
-__getattr__, __dir__ = lazy_names(__name__, {"tqdm": "undertow.progress_bar:best"})
+__getattr__, __dir__ = lazy_names(__name__, {"tqdm": "undertow._src.compat.progress_bar:best"})

@@ -12,12 +12,12 @@ from typing import Any
 
 from undertow._src.arrays.precision import Precision
 from undertow._src.base.modes import Deterministic, ThreadModes
+from undertow._src.compat.process_settings import get_num_interop_threads, get_num_threads, is_warn_always_enabled
 from undertow._src.types.devices import get_default_device
 from undertow._src.types.dtypes import SCALAR_DTYPE, float16
 from undertow.amp.casting import DEFAULTS
 from undertow.amp.casting import settings as casting
 from undertow.backends.cuda import attention_kernels
-from undertow.process_settings import get_num_interop_threads, get_num_threads, is_warn_always_enabled
 from undertow.random import initial_seed
 
 # What functions by these names answer, and what attributes by these names are. Where code names one, it is looked at

@@ -4,6 +4,17 @@
 HOMES = {
     "undertow._compile": "_disable_dynamo",
     "undertow._src.base.errors": "AcceleratorError OutOfMemoryError",
+    "undertow._src.compat.control_flow": "cond while_loop",
+    "undertow._src.compat.placeholders": "Event Stream Tag per_channel_affine per_channel_affine_float_qparams "
+    "per_channel_symmetric per_tensor_affine per_tensor_symmetric qscheme",
+    "undertow._src.compat.process_settings": "are_deterministic_algorithms_enabled compiled_with_cxx11_abi "
+    "get_deterministic_debug_mode get_device_module get_float32_matmul_precision get_num_interop_threads "
+    "get_num_threads has_lapack has_mkl has_openmp has_spectral is_deterministic_algorithms_warn_only_enabled "
+    "is_vulkan_available is_warn_always_enabled set_deterministic_debug_mode set_float32_matmul_precision "
+    "set_flush_denormal set_num_interop_threads set_num_threads set_warn_always use_deterministic_algorithms",
+    "undertow._src.compat.torch_checks": "_assert _assert_async _check _check_index _check_is_size "
+    "_check_not_implemented _check_tensor_all _check_tensor_all_with _check_type _check_value _check_with "
+    "_has_compatible_shallow_copy_type _running_with_deploy _shape_as_tensor set_vital",
     "undertow._src.types.dtypes": "bit bits16 bits1x8 bits2x4 bits4x2 bits8 float4_e2m1fn_x2 int1 int2 int3 int4 int5 "
     "int6 int7 quint2x4 quint4x2 uint1 uint2 uint3 uint4 uint5 uint6 uint7",
     "undertow._src.types.symbols": "SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt "
@@ -17,10 +28,6 @@ HOMES = {
     "undertow.asking": "DisableTorchFunction DisableTorchFunctionSubclass",
     "undertow.autograd.anomaly_mode": "set_anomaly_enabled",
     "undertow.compiler": "compile",
-    "undertow.control_flow": "cond while_loop",
-    "undertow.demands": "_assert _assert_async _check _check_index _check_is_size _check_not_implemented "
-    "_check_tensor_all _check_tensor_all_with _check_type _check_value _check_with _has_compatible_shallow_copy_type "
-    "_running_with_deploy _shape_as_tensor set_vital",
     "undertow.foreach": "_foreach_abs _foreach_abs_ _foreach_acos _foreach_acos_ _foreach_add _foreach_add_ "
     "_foreach_addcdiv _foreach_addcdiv_ _foreach_addcmul _foreach_addcmul_ _foreach_asin _foreach_asin_ _foreach_atan "
     "_foreach_atan_ _foreach_ceil _foreach_ceil_ _foreach_clamp_max _foreach_clamp_max_ _foreach_clamp_min "
@@ -117,13 +124,6 @@ HOMES = {
     "unfold_copy unsqueeze_copy view_as_complex_copy view_as_real_copy view_copy",
     "undertow.ops.writing": "fill fill_ masked_fill resize_as_ zero_",
     "undertow.pretend": "pretend_torch",
-    "undertow.process_settings": "are_deterministic_algorithms_enabled compiled_with_cxx11_abi "
-    "get_deterministic_debug_mode get_device_module get_float32_matmul_precision get_num_interop_threads "
-    "get_num_threads has_lapack has_mkl has_openmp has_spectral is_deterministic_algorithms_warn_only_enabled "
-    "is_vulkan_available is_warn_always_enabled set_deterministic_debug_mode set_float32_matmul_precision "
-    "set_flush_denormal set_num_interop_threads set_num_threads set_warn_always use_deterministic_algorithms",
-    "undertow.qualities": "Event Stream Tag per_channel_affine per_channel_affine_float_qparams per_channel_symmetric "
-    "per_tensor_affine per_tensor_symmetric qscheme",
     "undertow.random": "Generator default_generator get_rng_state initial_seed manual_seed normal rand rand_like "
     "randint randint_like randn randn_like randperm seed set_rng_state",
     "undertow.ranges": "arange linspace logspace range",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from undertow._src.compat.control_flow import cond, while_loop
 from undertow._src.types import dtypes as d
-from undertow.control_flow import cond, while_loop
 from undertow.testing._internal.common_methods_invocations.making import Maker
 from undertow.testing._internal.opinfo.core import OpInfo, SampleInput
 

@@ -146,7 +146,8 @@ _BUILTIN_FIELDS = {"print": "output", "open": "output", "input": "output", "exec
 
 # Parts of undertow that act on more than tensors.
 _OWN_EFFECTS_IN = ("serialization", "why", "cli", "hub", "multiprocessing", "distributed", "pretend", "profiler",
-                   "process_settings", "printing", "onnx", "utils.benchmark", "utils.data")  # fmt: skip
+                   "compat.process_settings", "printing",
+                   "onnx", "utils.benchmark", "utils.data")  # fmt: skip
 _OWN_EFFECTS = {
     "manual_seed", "seed", "initial_seed", "default_generator", "use_deterministic_algorithms", "train", "eval",
     "add_module", "load_state_dict", "add_param_group", "share_memory", "register_module",
@@ -248,18 +249,22 @@ def home(value: Any) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def own_module(filename: str) -> str:
-    """A file of undertow's as a module: `ops.clamp`."""
+    """Return a file of undertow's as a part of it: `nn.functional`; `ops.clamp` for a file of a room in `_src`."""
     inside = os.path.abspath(filename).removeprefix(_OWN_FOLDER)
-    return inside.removesuffix(".py").replace(os.sep, ".").removesuffix(".__init__")
+    return _part(inside.removesuffix(".py").replace(os.sep, ".").removesuffix(".__init__"))
+
+
+def _part(module: str) -> str:
+    """Return the part of undertow that a module is, by its name with or without the package's."""
+    package, _, rest = module.partition(".")
+    return (rest if package in ("undertow", "torch") else module).removeprefix("_src.")
 
 
 def own_effect(name: str, module: str) -> bool:
     """Whether a function of undertow's does more than work on tensors."""
     if name in ANSWERED:
         return False
-    package, _, rest = module.partition(".")
-    if package not in ("undertow", "torch"):
-        rest = module
+    rest = _part(module)
     if any(rest == part or rest.startswith(f"{part}.") for part in _OWN_EFFECTS_IN):
         return True
     if rest.startswith(("optim._lr", "optim.lr_scheduler")):
@@ -276,7 +281,7 @@ def own_reading(name: str) -> bool:
 
 def own_field(module: str) -> str:
     """What an effect of undertow's own has to do with."""
-    rest = module.partition(".")[2] if module.partition(".")[0] in ("undertow", "torch") else module
+    rest = _part(module)
     return "output" if any(rest == part or rest.startswith(f"{part}.") for part in _OWN_EFFECTS_IN) else "own"
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from undertow.process_settings import get_float32_matmul_precision, set_float32_matmul_precision
+from undertow._src.compat.process_settings import get_float32_matmul_precision, set_float32_matmul_precision
 from undertow.testing._internal.common_utils.blocks import DeterministicGuard
 from undertow.testing._internal.common_utils.facts import (
     ADDRESS_IN_USE,

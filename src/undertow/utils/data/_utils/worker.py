@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from undertow import random
-from undertow.process_settings import set_num_threads
+from undertow._src.compat.process_settings import set_num_threads
 from undertow.utils.data._utils.fetch import create_fetcher
 
 MP_STATUS_CHECK_INTERVAL = 5.0  # seconds between looks at whether the other side is still alive

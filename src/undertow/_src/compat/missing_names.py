@@ -101,7 +101,7 @@ class Lacking(type):
 def stand_in(name: str) -> Any:
     """A class in place of the thing of this full name.
 
-    >>> from undertow.lacking import stand_in
+    >>> from undertow._src.compat.missing_names import stand_in
     >>> isinstance(3, stand_in("torch.distributed.fsdp.FullyShardedDataParallel"))
     False
     """

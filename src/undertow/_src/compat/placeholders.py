@@ -42,6 +42,8 @@ Tag = Enum(
 class Stream:
     """A queue of work. The CPU has one, in which everything is done at once."""
 
+    __module__ = "undertow"
+
     def __init__(self, device: Any = "cpu", *, priority: int = 0) -> None:
         given = Device(device)
         if given.type != "cpu":
@@ -77,6 +79,8 @@ class Stream:
 
 class Event:
     """A point in a queue of work; on the CPU it has always happened."""
+
+    __module__ = "undertow"
 
     def __init__(self, device: Any = "cpu", *, enable_timing: bool = False, **options: Any) -> None:
         self.device, self.enable_timing = Device(device), enable_timing
