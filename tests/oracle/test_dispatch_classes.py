@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import undertow
 from tests.oracle.harness import agree
 
 
@@ -235,13 +234,6 @@ def test_two_tensors_in_the_graph() -> None:
         log(repr(copy.deepcopy(pair(2))))
 
     agree(program, raises=False)
-
-
-def test_optimizers_refuse_what_has_no_memory() -> None:
-    pairs = internal(undertow, "two_tensor")
-    pair = pairs.TwoTensor(undertow.ones(2), undertow.ones(2)).requires_grad_()
-    with pytest.raises(NotImplementedError, match="optimizers write to memory"):
-        undertow.optim.SGD([pair], 0.1)
 
 
 def test_a_wrapper_without_values() -> None:

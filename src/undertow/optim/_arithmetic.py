@@ -292,9 +292,9 @@ recorded = Recorded()
 shown = Shown()
 
 
-def on_tensors(param: Any, differentiable: bool) -> Recorded:
+def on_tensors(param: Any, grad: Any, differentiable: bool) -> Recorded:
     """How steps on a tensor run: before somebody's eyes, if there is anybody, else so that they may be recorded."""
-    watched = special.dispatcher is not None and special.dispatcher.takes((param,))
+    watched = special.dispatcher is not None and special.dispatcher.takes((param, grad))
     return shown if watched and not differentiable else recorded
 
 

@@ -11,6 +11,7 @@ from undertow.autograd.outputs import bump
 from undertow.autograd.writes import check_writable, guards
 from undertow.optim._arithmetic import blocks_for, on_tensors
 from undertow.optim._per_parameter import Group, PerParameter
+from undertow.optim._state import has_own_dispatch
 
 # Options of the functions that the classes have in pairs.
 _PAIRED = {"betas": ("beta1", "beta2"), "etas": ("etaminus", "etaplus"), "step_sizes": ("step_size_min", "step_size_max")}
@@ -91,9 +92,9 @@ def step(
 
 
 def _apply(optimizer: Any, group: Group, age: Any, param: Any, grad: Any, buffers: Any) -> None:
-    x = blocks_for(param._array)
+    x = None if has_own_dispatch(param, grad) else blocks_for(param._array)
     if x is None or group.get("differentiable"):
-        steps = on_tensors(param, bool(group.get("differentiable")))
+        steps = on_tensors(param, grad, bool(group.get("differentiable")))
         with set_grad_enabled(bool(group.get("differentiable"))):
             steps.run(optimizer._rule(steps, group, age), [param, grad, *buffers])
         return

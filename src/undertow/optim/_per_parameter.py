@@ -15,7 +15,7 @@ from undertow.autograd.writes import guards
 from undertow.optim._arithmetic import Blocks, Recorded, Rule, blocks_for, on_tensors
 from undertow.optim._checks import fused as check_fused
 from undertow.optim._helpers import CAPTURABLE, CAPTURABLE_FOREACH, _device_dtype_check_for_fused
-from undertow.optim._state import State, count_from, next_count, zeros_for
+from undertow.optim._state import State, count_from, has_own_dispatch, next_count, zeros_for
 from undertow.optim.optimizer import Optimizer, ParamsT
 
 Group = dict[str, Any]
@@ -109,12 +109,14 @@ class PerParameter(Optimizer):
                 settle((param, meta.grad, *self.state.get(param, {}).values()))
             array, before = param._array, age
             age, buffers = self._prepare(group, param)
-            if array.dtype is not dtype or type(array) is not kind:
+            if has_own_dispatch(param, meta.grad):  # it need not have memory of its own: each step is an op that it sees
+                dtype, kind, x, rule = None, None, None, None
+            elif array.dtype is not dtype or type(array) is not kind:
                 dtype, kind, x, rule = array.dtype, type(array), blocks_for(array), None
             if differentiable and group.get("foreach") and not self._foreach_differentiable:
                 raise AssertionError("_foreach ops don't support autograd. Leave out foreach, or differentiable.")
             if x is None or differentiable:
-                steps = on_tensors(param, bool(differentiable))
+                steps = on_tensors(param, meta.grad, bool(differentiable))
                 if rule is None or age is not before:
                     rule = self._rule(steps, group, age)
                 with set_grad_enabled(bool(self.defaults.get("differentiable"))):

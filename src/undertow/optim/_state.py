@@ -9,7 +9,9 @@ import numpy as np
 from undertow._core import TensorCore, ndarray, wrap
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Watch
+from undertow._src.base.modes import special
 from undertow._src.types.devices import cpu
+from undertow.creation import full_like
 from undertow.optim._helpers import _get_scalar_dtype
 
 State = dict[str, Any]
@@ -61,6 +63,12 @@ def multiply_number(state: State, name: str, by: Any) -> None:
         tensor.mul_(by)
 
 
+def has_own_dispatch(*tensors: Any) -> bool:
+    """Whether the class of one of some tensors has a `__torch_dispatch__`, which is to be asked about every op."""
+    dispatcher = special.dispatcher
+    return dispatcher is not None and any(dispatcher.is_class(type(tensor)) for tensor in tensors)
+
+
 def zeros_for(param: Any) -> Any:
     """A buffer of zeros with a parameter's shape and dtype."""
     return full_for(param, 0)
@@ -69,6 +77,8 @@ def zeros_for(param: Any) -> Any:
 def full_for(param: Any, value: Any) -> Any:
     """A buffer filled with a value, with a parameter's shape and dtype."""
     array = param._array
+    if has_own_dispatch(param):
+        return full_like(param.detach(), value)
     if type(array) is ndarray:
         return wrap(np.full(array.shape, value, array.dtype) if value else np.zeros(array.shape, array.dtype))
     return param.detach() * 0 + value

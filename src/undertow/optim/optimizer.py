@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 from undertow._core import TensorCore
 from undertow._src.base import hooks
 from undertow._src.base.hooks import RemovableHandle
-from undertow._src.base.modes import special
 from undertow._src.base.sites import warn
 from undertow._src.types.dtypes import float32
 from undertow.optim import _helpers
@@ -234,11 +233,6 @@ class Optimizer:
         if not isinstance(param, TensorCore):
             raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {_typename(param)}")
         tensor: Any = param
-        if special.dispatcher is not None and special.dispatcher.is_class(type(tensor)):
-            raise NotImplementedError(
-                f"undertow's optimizers write to memory, which a {type(tensor).__name__} need not have: its "
-                "__torch_dispatch__ would not be asked"
-            )
         if not self.defaults.get("differentiable") and not (tensor.is_leaf or tensor.retains_grad):
             raise ValueError("can't optimize a non-leaf Tensor")
 
