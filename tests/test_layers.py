@@ -34,7 +34,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "storage",
     ),
     ("_src.random",),
-    ("_src.overrides.torch_function", "asking", "overrides"),
+    ("_src.overrides.torch_function", "overrides"),
     (
         "_src.engine", "ops.arguments", "autograd.shown_names", "autograd.metadata", "autograd.saved",
         "autograd.failed_ops",
@@ -64,7 +64,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("_tensor", "autograd"),
     (
-        "_src.overrides", "_src.compat", "dispatch", "operators", "operator_checks",
+        "_src.overrides", "_src.compat",
         "autograd.beginnings", "autograd.borrowed_steps",
         "_C", "_VF", "_guards", "_subclasses", "classes", "_classes", "_utils_internal",
         "_ops", "library", "_library",

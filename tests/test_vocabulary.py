@@ -8,6 +8,7 @@ from types import ModuleType
 
 import pytest
 
+import undertow
 from undertow._src.arrays.jax import namespace as jax_xp
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.tensor import namespace as tensor_xp
@@ -20,7 +21,8 @@ def test_every_word_is_there(xp: ModuleType) -> None:
 
 
 def test_every_word_is_asked_for() -> None:
-    package = Path(numpy_xp.__file__).parents[1]
-    asking = "".join(path.read_text() for folder in ("rules", "ops") for path in (package / folder).glob("*.py"))
+    package = Path(undertow.__file__).parent
+    folders = package / "_src/rules", package / "ops"
+    asking = "".join(path.read_text() for folder in folders for path in folder.glob("*.py"))
     asked = set(re.findall(r"\bxp\.(\w+)|namespace_of\(.*?\)\.(\w+)", asking))
     assert set(VOCABULARY) - {word for pair in asked for word in pair} == set()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from undertow._src.base.modes import special
-from undertow.operators import REGISTRY, Operator
+from undertow._src.overrides.custom_operators import REGISTRY, Operator
 
 __all__ = ["HigherOrderOperator", "OpOverload", "OpOverloadPacket"]
 
@@ -51,7 +51,8 @@ class OpOverload:
         operator = self._packet.operators.get(self._overload)
         if operator is not None:
             return operator.schema
-        schema = importlib.import_module("undertow.dispatch.schemas").overloads(self._packet.__name__).get(self._overload)
+        signatures = importlib.import_module("undertow._src.overrides.dispatch.schemas")
+        schema = signatures.overloads(self._packet.__name__).get(self._overload)
         if schema is None:
             raise NotImplementedError(f"undertow has no torch.ops.{self}._schema")
         return schema
@@ -210,7 +211,7 @@ refused_libraries: set[str] = set()
 @cache
 def _aten_overloads() -> dict[str, list[str]]:
     """Which operators PyTorch has, and which overloads of each."""
-    text = (Path(__file__).parent / "aten_operators.txt").read_text()
+    text = (Path(__file__).parent / "_src/overrides/aten_operators.txt").read_text()
     return {line.split()[0]: line.split()[1:] for line in text.splitlines() if not line.startswith("#")}
 
 

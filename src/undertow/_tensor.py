@@ -9,11 +9,11 @@ import copyreg
 from types import CellType, FunctionType
 from typing import TYPE_CHECKING, Any
 
-from undertow import asking
 from undertow._core import TensorCore, wrap
 from undertow._src.base.lazy import LackingMethod, LateMethod, lazy_names
 from undertow._src.base.lazy_table import LACKING_METHODS, METHODS
 from undertow._src.base.torch_named import pickled_class
+from undertow._src.overrides import torch_function
 from undertow._src.types.dtypes import get_default_dtype
 from undertow.autograd.apply import bind_tensor_class
 from undertow.autograd.methods import AutogradMethods
@@ -72,18 +72,18 @@ class Tensor(
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        asking.register_class(cls)
+        torch_function.register_class(cls)
 
-    __torch_dispatch__ = staticmethod(asking.dispatch_disabled)
+    __torch_dispatch__ = staticmethod(torch_function.dispatch_disabled)
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """What a subclass does with every function unless it says otherwise: the same, with results of its class."""
         if not all(issubclass(cls, other) for other in types):
             return NotImplemented
-        with asking.DisableTorchFunctionSubclass():
+        with torch_function.DisableTorchFunctionSubclass():
             result = func(*args, **(kwargs or {}))
-            return result if func in _UNCONVERTED else asking.convert(result, cls)
+            return result if func in _UNCONVERTED else torch_function.convert(result, cls)
 
 
 _UNCONVERTED = {Tensor._base.__get__, Tensor.grad.__get__}
@@ -131,7 +131,7 @@ def _adopted(found: Any, name: str) -> Any:
     """What a family has, as Tensor has it: its own twin of a public function."""
     if type(found) is property:
         _refuse_writing(found, name)
-        asking.let_ask_too(Tensor, found)
+        torch_function.let_ask_too(Tensor, found)
         return found
     return _of_its_own(found, name) if "." not in found.__qualname__ else found
 
@@ -160,7 +160,7 @@ __all__ = ["Tensor", "TensorCore", "wrap"]
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "_convert": "undertow.asking:convert", "_rebuild_from_type": "undertow._utils",
+        "_convert": "undertow._src.overrides.torch_function:convert", "_rebuild_from_type": "undertow._utils",
         "_rebuild_from_type_v2": "undertow._utils", "get_default_nowrap_functions": "undertow.overrides",
     },
 )  # fmt: skip

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from undertow import asking
 from undertow._core import InferenceStorage, TensorCore, wrap
 from undertow._src.arrays.device.placement import Home, empty_beside, placed
 from undertow._src.arrays.quiet import quietly
 from undertow._src.base.errors import cannot_allocate
 from undertow._src.base.modes import local, special
+from undertow._src.overrides import torch_function
 from undertow._src.types.devices import _defaults, cpu, device
 from undertow._src.types.dtypes import DTYPE_OF, as_dtype, dtype, get_default_dtype
 from undertow._src.types.layouts import CHANNELS_LAST, axes_of, layout, memory_format, strided
@@ -33,7 +33,7 @@ def from_data(function: F) -> F:
     @functools.wraps(function)
     def asked(*args: Any, **kwargs: Any) -> Any:
         if special.active and local.modes.function_modes:
-            return asking.dispatch(asked, args, kwargs)
+            return torch_function.dispatch(asked, args, kwargs)
         try:
             result = function(*args, **kwargs)
         except TypeError as error:

@@ -17,11 +17,11 @@ from typing import Any
 
 from undertow import _ops
 from undertow._core import TensorCore
+from undertow._src.overrides.custom_operators import AWAITED, REGISTRY, Operator, register, registered
+from undertow._src.overrides.operator_checks import OpCheckError as OpCheckError
+from undertow._src.overrides.operator_checks import opcheck as opcheck
 from undertow._src.types import dtypes
 from undertow._src.types.devices import device as Device
-from undertow.operator_checks import OpCheckError as OpCheckError
-from undertow.operator_checks import opcheck as opcheck
-from undertow.operators import AWAITED, REGISTRY, Operator, register, registered
 
 __all__ = [
     "CustomOpDef", "Library", "custom_op", "define", "fallthrough_kernel", "get_ctx", "impl", "impl_abstract",

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow import asking
 from undertow._core import TensorCore, ndarray
 from undertow._src.arrays.unvalued import Unvalued
 from undertow._src.base import tree
 from undertow._src.base.modes import is_grad_enabled
+from undertow._src.overrides import torch_function
 from undertow._src.types.devices import meta
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._tensor import Tensor
@@ -116,7 +116,7 @@ class MetaTensor(Tensor):
         if name in _ON_ONE_DEVICE:
             _check_one_device(name, (args, options))
         where = options.get("device")
-        with asking.DisableTorchFunctionSubclass():
+        with torch_function.DisableTorchFunctionSubclass():
             result = func(*args, **options)
         if name in _OF_THE_FIRST and not isinstance(first, MetaTensor):
             return result  # it keeps its values: only a shape was asked of the other
@@ -135,7 +135,7 @@ class MetaTensor(Tensor):
         if where is not None and device_named(where).type != "meta":
             raise NotImplementedError(_NO_DATA)
         kind = given.get("dtype")
-        with asking.DisableTorchFunctionSubclass():
+        with torch_function.DisableTorchFunctionSubclass():
             return self if kind is None or kind is self.dtype else as_meta(converted(self, kind))
 
     def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]

@@ -1,6 +1,6 @@
 """torch.overrides: modes that see every call, and what other libraries need to ask as undertow's own functions do.
 
-How a function asks is in `asking.py`.
+How a function asks is in `_src/overrides/torch_function.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from undertow._core import TensorCore, tensor_class
 from undertow._src.base.modes import local, special
-from undertow.asking import (
+from undertow._src.overrides.torch_function import (
     Public,
     ask,
     disabled,
@@ -28,7 +28,7 @@ from undertow.asking import (
     takes_over,
     wanted,
 )  # fmt: skip
-from undertow.asking import resolve_name as resolve_name
+from undertow._src.overrides.torch_function import resolve_name as resolve_name
 
 __all__ = [
     "get_ignored_functions", "get_overridable_functions", "get_testing_overrides", "handle_torch_function",
@@ -221,7 +221,8 @@ def get_testing_overrides() -> dict[Public, Public]:
 
 def _parameters(function: Any, of_operators: bool) -> inspect.Signature:
     """What a function takes: as its operator says, if there is one, which tells what has to be given."""
-    schemas = importlib.import_module("undertow.dispatch.schemas").overloads(function.__name__) if of_operators else {}
+    signatures = importlib.import_module("undertow._src.overrides.dispatch.schemas") if of_operators else None
+    schemas = signatures.overloads(function.__name__) if signatures else {}
     if not schemas:
         return inspect.signature(function)
     schema = next(iter(schemas.values()))

@@ -11,8 +11,8 @@ from undertow._core import InferenceStorage, TensorCore, tensor_class, wrap
 from undertow._src.base import hooks
 from undertow._src.base.hooks import warn_if_has_hooks
 from undertow._src.base.modes import local, special
+from undertow._src.overrides.torch_function import DisableTorchFunctionSubclass, dispatch_disabled
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.asking import DisableTorchFunctionSubclass, dispatch_disabled
 from undertow.autograd.node import tensor_hooks_of
 from undertow.autograd.outputs import bump
 from undertow.factory_arguments import check_options, has_no_values, made, parse_kind, without_values

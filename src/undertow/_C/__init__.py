@@ -7,6 +7,10 @@ from undertow._src.base.errors import _LinAlgError as _LinAlgError
 from undertow._src.base.lazy import lazy_names
 from undertow._src.base.modes import is_grad_enabled as is_grad_enabled
 from undertow._src.base.modes import local, set_grad_enabled
+from undertow._src.overrides.torch_function import DisableTorchFunction as DisableTorchFunction
+from undertow._src.overrides.torch_function import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
+from undertow._src.overrides.torch_function import disabled as _disabled_torch_function_impl
+from undertow._src.overrides.torch_function import dispatch_disabled as _disabled_torch_dispatch_impl
 from undertow._src.random.generators import Generator as Generator
 from undertow._src.types.devices import device as device
 from undertow._src.types.devices import get_default_device
@@ -15,10 +19,6 @@ from undertow._src.types.layouts import layout as layout
 from undertow._src.types.layouts import memory_format as memory_format
 from undertow._src.types.sizes import Size as Size
 from undertow._tensor import _TensorMeta as _TensorMeta
-from undertow.asking import DisableTorchFunction as DisableTorchFunction
-from undertow.asking import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
-from undertow.asking import disabled as _disabled_torch_function_impl
-from undertow.asking import dispatch_disabled as _disabled_torch_dispatch_impl
 from undertow.overrides import has_torch_function as _has_torch_function
 from undertow.overrides import has_torch_function_unary as _has_torch_function_unary
 from undertow.overrides import has_torch_function_variadic as _has_torch_function_variadic

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow import _core, asking
+from undertow import _core
 from undertow._core import InferenceStorage, TensorCore, ndarray, wrap
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Watch
@@ -22,6 +22,7 @@ from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.numpy.order import ordered
 from undertow._src.arrays.quiet import quietly, silently
 from undertow._src.base.modes import local, special
+from undertow._src.overrides import torch_function
 from undertow._src.rules.rule import Rule, Spec
 from undertow._src.types.devices import cpu
 from undertow._src.types.dtypes import DTYPE_OF
@@ -50,7 +51,7 @@ _new = object.__new__
 _asarray = np.asarray
 
 Tensor: Any = TensorCore  # the public class, once _tensor.py has made it
-PLAIN = asking.PLAIN  # classes whose instances take the fast path
+PLAIN = torch_function.PLAIN  # classes whose instances take the fast path
 
 
 def bind_tensor_class(cls: Any) -> None:
@@ -58,7 +59,7 @@ def bind_tensor_class(cls: Any) -> None:
     global Tensor
     Tensor = cls
     PLAIN.add(cls)
-    asking.QUIET.add(cls)
+    torch_function.QUIET.add(cls)
     _core.bind_tensor_class(cls)
 
 
@@ -211,10 +212,10 @@ def binary(
                         result._requires_grad = False
                     return result
         if not (isinstance(input, TensorCore) and isinstance(other, TensorCore)):
-            if operator and not asking.is_operand(other):
+            if operator and not torch_function.is_operand(other):
                 return NotImplemented
             check_operands(function.__name__, rule, (input, other), takes, several, "." in function.__qualname__)
-        if check is not None and not asking.wanted((input, other)):
+        if check is not None and not torch_function.wanted((input, other)):
             check((input, other))
         chosen = of_tensors if of_tensors is not None and isinstance(other, TensorCore) else rule
         return call(function, chosen, (input, other), {}, out)
@@ -244,7 +245,8 @@ def check_operands(
     """Refuses what is neither a tensor nor a number in a place for numbers, in PyTorch's words."""
     for place, given in enumerate(inputs):
         as_number = takes == "numbers" or (takes == "number" and place > 0)
-        if isinstance(given, TensorCore) or (asking.is_operand(given) if as_number else asking.takes_over(given)):
+        asked = torch_function.is_operand if as_number else torch_function.takes_over
+        if isinstance(given, TensorCore) or asked(given):
             continue
         if several:
             raise invalid_combination(name, [value for value in inputs[method:] if value is not MISSING])
@@ -276,8 +278,8 @@ def call(public: Callable[..., Any], rule: Rule, inputs: tuple[Any, ...], static
         raise TypeError(f"{public.__name__}() got an unexpected keyword argument 'out'")
     if out is not None and rule.name in _WITHOUT_OUT:
         raise TypeError(f"{public.__name__}() got an unexpected keyword argument 'out'")
-    if asking.wanted(inputs):
-        return asking.dispatch(public, inputs, {**statics, "out": out} if out is not None else statics)
+    if torch_function.wanted(inputs):
+        return torch_function.dispatch(public, inputs, {**statics, "out": out} if out is not None else statics)
     if len(inputs) == 1:
         check_operands(public.__name__, rule, inputs, "tensors")
     return apply_generally(rule, inputs, statics) if out is None else apply_into(out, rule, inputs, statics)

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from undertow import asking
 from undertow._core import InferenceStorage, TensorCore, tensor_class, wrap
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.namespaces import tensor_namespace
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import warn, warn_once
+from undertow._src.overrides import torch_function
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.sizes import size_of
 from undertow.autograd import engine
@@ -115,19 +115,19 @@ def grad(
         allow_unused = materialize_grads
     outs = (outputs,) if isinstance(outputs, (TensorCore, GradientEdge)) else tuple(outputs)
     wanted = (inputs,) if isinstance(inputs, (TensorCore, GradientEdge)) else tuple(inputs)
-    if asking.wanted((*outs, *wanted)):
+    if torch_function.wanted((*outs, *wanted)):
         options = {
             "grad_outputs": grad_outputs, "retain_graph": retain_graph, "create_graph": create_graph,
             "only_inputs": only_inputs, "allow_unused": allow_unused, "is_grads_batched": is_grads_batched,
             "materialize_grads": materialize_grads,
         }  # fmt: skip
-        return asking.dispatch(grad, (outs, wanted), options)
+        return torch_function.dispatch(grad, (outs, wanted), options)
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     given = _as_tuple(grad_outputs, len(outs))
-    if local.modes.transforms and asking.wanted(given):  # a vmap over gradients of outputs
+    if local.modes.transforms and torch_function.wanted(given):  # a vmap over gradients of outputs
         asked = (outs, wanted, given, retain_graph, create_graph, True, allow_unused, is_grads_batched, materialize_grads)
-        return asking.dispatch(grad, asked, {})
+        return torch_function.dispatch(grad, asked, {})
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         return _batched_grad(outs, wanted, given, keep, create_graph, allow_unused, materialize_grads)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from undertow import asking
 from undertow._core import GradDtype, InferenceStorage, TensorCore, tensor_class, wrap
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.base import hooks
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import warn
+from undertow._src.overrides import torch_function
 from undertow._src.types import dtypes
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd import differentiate
@@ -74,8 +74,8 @@ class HookMethods(TensorCore):
         >>> x.grad
         tensor([30., 30.])
         """
-        if (special.active or type(self) not in asking.PLAIN) and asking.wanted((self,)):
-            return asking.dispatch(tensor_class().register_hook, (self, hook), {})
+        if (special.active or type(self) not in torch_function.PLAIN) and torch_function.wanted((self,)):
+            return torch_function.dispatch(tensor_class().register_hook, (self, hook), {})
         if self._view is not None:
             refresh_view(self)
         if not self._requires_grad or is_hidden(self):
@@ -96,8 +96,8 @@ class HookMethods(TensorCore):
         >>> (w * 2).backward()
         tensor(2.)
         """
-        if (special.active or type(self) not in asking.PLAIN) and asking.wanted((self,)):
-            return asking.dispatch(tensor_class().register_post_accumulate_grad_hook, (self, hook), {})
+        if (special.active or type(self) not in torch_function.PLAIN) and torch_function.wanted((self,)):
+            return torch_function.dispatch(tensor_class().register_post_accumulate_grad_hook, (self, hook), {})
         if not self.requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if not self.is_leaf:

@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from undertow import asking
 from undertow._src.arrays.device.memory import NeedsValue, Watch
 from undertow._src.base.modes import no_grad, special
 from undertow._src.base.sites import user_site, warn
+from undertow._src.overrides import torch_function
 from undertow.creation import empty_like
 from undertow.creation import eye as _eye
 from undertow.ops.compare import where
@@ -41,8 +41,8 @@ def _asking(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def asked(*args: Any, **kwargs: Any) -> Any:
         given = args[0] if args else kwargs.get("tensor")
-        if (special.active or type(given) not in asking.PLAIN) and asking.wanted((given,)):
-            return asking.dispatch(asked, (), options | dict(zip(names, args, strict=False)) | kwargs)
+        if (special.active or type(given) not in torch_function.PLAIN) and torch_function.wanted((given,)):
+            return torch_function.dispatch(asked, (), options | dict(zip(names, args, strict=False)) | kwargs)
         return function(*args, **kwargs)
 
     return asked

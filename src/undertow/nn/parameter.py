@@ -5,7 +5,7 @@ from __future__ import annotations
 import copyreg
 from typing import Any
 
-from undertow import asking
+from undertow._src.overrides import torch_function
 from undertow._tensor import Tensor, _TensorMeta
 from undertow.creation import empty
 
@@ -24,7 +24,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
 
     __slots__ = ()
     __module__ = "torch.nn.parameter"
-    __torch_function__ = asking.disabled  # type: ignore[assignment]
+    __torch_function__ = torch_function.disabled  # type: ignore[assignment]
     _repr_prefix = "tensor("
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
@@ -88,7 +88,7 @@ class Buffer(Tensor, metaclass=_BufferMeta):
     """A tensor that joins its module's buffers when assigned as an attribute."""
 
     __slots__ = ()
-    __torch_function__ = asking.disabled  # type: ignore[assignment]
+    __torch_function__ = torch_function.disabled  # type: ignore[assignment]
     persistent: bool
 
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
@@ -110,7 +110,7 @@ _ALLOWED = frozenset(
 class UninitializedTensorMixin:
     """A parameter or buffer whose shape is not known yet: it can be cast, moved and loaded, and no more."""
 
-    __torch_function__ = asking.disabled  # replaced below
+    __torch_function__ = torch_function.disabled  # replaced below
     cls_to_become: Any
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
@@ -177,7 +177,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
 def _refuse(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
     """The `__torch_function__` of what has no shape."""
     if getattr(func, "__name__", "") in _ALLOWED or type(func).__name__ == "method-wrapper":
-        with asking.DisableTorchFunctionSubclass():
+        with torch_function.DisableTorchFunctionSubclass():
             result = func(*args, **(kwargs or {}))
         if cls is UninitializedBuffer and type(result) is Tensor:  # a cast or moved buffer waits on
             result.__class__ = cls
@@ -192,8 +192,8 @@ def _refuse(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None)
 # Set late: a class that is born with a `__torch_function__` of its own makes every property of every tensor ask.
 UninitializedTensorMixin.__torch_function__ = classmethod(_refuse)  # type: ignore[assignment]
 for _late in (UninitializedParameter, UninitializedBuffer):
-    asking.PLAIN.discard(_late)
-    asking.QUIET.discard(_late)
+    torch_function.PLAIN.discard(_late)
+    torch_function.QUIET.discard(_late)
 
 
 def is_lazy(param: Any) -> bool:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from undertow import asking
 from undertow._core import TensorCore
 from undertow._src.base.modes import special
+from undertow._src.overrides import torch_function
 from undertow._src.rules import convert
 from undertow._src.rules import elementwise as rules
 from undertow._src.rules.rule import Rule
@@ -56,14 +56,14 @@ def sum_function(name: str, plain: Function, scaled_rule: Rule, several: bool = 
         return ufunc(a, alpha * b, out)
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        quiet = asking.QUIET
+        quiet = torch_function.QUIET
         if len(args) == 2 and not (kwargs or special.active) and args[0].__class__ in quiet and args[1].__class__ in quiet:
             return plain(*args)
         if writes and len(args) == 2 and kwargs.keys() == {"alpha"} and type(args[0]) in PLAIN:
             if type(kwargs["alpha"]) in NUMBERS and wrote_directly(scaled, *args, kwargs["alpha"]):
                 return args[0]
-        if asking.wanted_anywhere(args, kwargs):
-            return asking.dispatch(function, args, kwargs)
+        if torch_function.wanted_anywhere(args, kwargs):
+            return torch_function.dispatch(function, args, kwargs)
         input, other, alpha, out = _sum_arguments(name, args, kwargs, several, "." in function.__qualname__)
         if alpha == 1 and not isinstance(alpha, bool):
             return plain(input, other) if out is None else plain(input, other, out=out)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from undertow import asking
 from undertow._core import TensorCore
 from undertow._src.base.sites import warn
+from undertow._src.overrides import torch_function
 from undertow._src.rules import arrange
 from undertow._src.rules import linalg as rules
 from undertow._src.rules import reduce as reduce_rules
@@ -377,11 +377,11 @@ class MatmulMethods:
     mm, bmm, mv, dot, vdot, outer, ger, matmul = mm, bmm, mv, dot, vdot, outer, ger, matmul
 
     def __matmul__(self, other: Any) -> Any:
-        if not isinstance(other, TensorCore) and not asking.takes_over(other):
+        if not isinstance(other, TensorCore) and not torch_function.takes_over(other):
             return NotImplemented
         return self.matmul(other)  # the method, so that overrides are shown Tensor.matmul
 
     def __rmatmul__(self, other: Any) -> Any:
-        if not isinstance(other, TensorCore) and not asking.takes_over(other):
+        if not isinstance(other, TensorCore) and not torch_function.takes_over(other):
             return NotImplemented
         return matmul(other, self)

@@ -6,13 +6,13 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from undertow import asking
 from undertow._core import TensorCore
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.device.placement import Home, home_among
 from undertow._src.base import tree
 from undertow._src.base.errors import out_of_memory
 from undertow._src.base.modes import local, special
+from undertow._src.overrides import torch_function
 from undertow._src.rules.rule import Rule
 from undertow.autograd import apply as _apply
 from undertow.autograd.failed_ops import show_saved
@@ -45,7 +45,7 @@ def public(function: F, several: bool = False) -> F:
     A call that does not fit its parameters is tried again in NumPy's spelling (`axis` for `dim`), then refused in
     PyTorch's words; `several`: PyTorch has several signatures for it, which changes those words.
     """
-    quiet = asking.QUIET
+    quiet = torch_function.QUIET
     in_place = function.__name__.endswith("_") and not function.__name__.endswith("__")
     in_place = in_place and function.__name__ not in CHECKED_BY_THEMSELVES
 
@@ -56,8 +56,8 @@ def public(function: F, several: bool = False) -> F:
             if value.__class__ not in quiet:
                 somebody = not (isinstance(value, (tuple, list)) and quiet.issuperset(map(type, value))) or somebody
         if somebody:
-            if asking.wanted_anywhere(args, kwargs):
-                return asking.dispatch(asked, args, kwargs)
+            if torch_function.wanted_anywhere(args, kwargs):
+                return torch_function.dispatch(asked, args, kwargs)
             if special.dispatcher is not None:
                 result = special.dispatcher.direct(asked, args, kwargs)
                 if result is not NotImplemented:
@@ -101,13 +101,13 @@ def public(function: F, several: bool = False) -> F:
 
 def public_method(function: F) -> F:
     """`public` for a method that only its own tensor may take over: less to ask, for what is called often."""
-    plain = asking.PLAIN
+    plain = torch_function.PLAIN
 
     @functools.wraps(function)
     def asked(self: Any, *args: Any, **kwargs: Any) -> Any:
         if special.active or self.__class__ not in plain:
-            if asking.wanted((self,)):
-                return asking.dispatch(asked, (self, *args), kwargs)
+            if torch_function.wanted((self,)):
+                return torch_function.dispatch(asked, (self, *args), kwargs)
             if special.dispatcher is not None:
                 result = special.dispatcher.direct(asked, (self, *args), kwargs)
                 if result is not NotImplemented:
@@ -150,8 +150,8 @@ def in_place(
     def one(input: Any) -> Any:
         if type(input) in _apply.PLAIN and ufunc is not None and wrote_directly(ufunc, input):
             return input
-        if asking.wanted((input,)):
-            return asking.dispatch(one, (input,), {})
+        if torch_function.wanted((input,)):
+            return torch_function.dispatch(one, (input,), {})
         _apply.check_operands(name, rule, (input,), "tensors")
         if check is not None:
             check((input,))
@@ -160,8 +160,8 @@ def in_place(
     def two(self: Any, other: Any = _apply.MISSING) -> Any:
         if type(self) in _apply.PLAIN and ufunc is not None and wrote_directly(ufunc, self, other):
             return self
-        if asking.wanted((self, other)):
-            return asking.dispatch(two, (self, other), {})
+        if torch_function.wanted((self, other)):
+            return torch_function.dispatch(two, (self, other), {})
         if not isinstance(other, TensorCore):
             _apply.check_operands(name, rule, (self, other), takes, several, method=True)
         if check is not None:
@@ -178,10 +178,10 @@ def in_place_operator(rule: Rule, name: str, check: Function | None = None) -> F
     def method(self: Any, other: Any) -> Any:
         if type(self) in _apply.PLAIN and ufunc is not None and wrote_directly(ufunc, self, other):
             return self
-        if not asking.is_operand(other):
+        if not torch_function.is_operand(other):
             return NotImplemented
-        if asking.wanted((self, other)):
-            return asking.dispatch(method, (self, other), {})
+        if torch_function.wanted((self, other)):
+            return torch_function.dispatch(method, (self, other), {})
         if check is not None:
             check((self, other))
         return apply_in_place(rule, self, other)
@@ -193,10 +193,10 @@ def operator(function: Function, name: str, reflected: bool = False) -> Function
     """An operator made of a function; NotImplemented for an operand that it can't take."""
 
     def method(self: Any, other: Any) -> Any:
-        if not asking.is_operand(other):
+        if not torch_function.is_operand(other):
             return NotImplemented
-        if asking.wanted((self, other)):
-            return asking.dispatch(method, (self, other), {})
+        if torch_function.wanted((self, other)):
+            return torch_function.dispatch(method, (self, other), {})
         return function(other, self) if reflected else function(self, other)
 
     return _apply.name_function(method, name, "")

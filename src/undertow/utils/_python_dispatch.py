@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
-import undertow.dispatch.running  # noqa: F401  from here on operators are offered
+import undertow._src.overrides.dispatch.running  # noqa: F401  from here on operators are offered
 from undertow._core import TensorCore
 from undertow._src.base.modes import local, special
 from undertow._src.base.tree import leaves

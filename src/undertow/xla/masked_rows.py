@@ -10,11 +10,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from undertow import asking
 from undertow._core import wrap
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.base import tree
+from undertow._src.overrides import torch_function
 from undertow._src.types.sizes import Size
 from undertow._tensor import Tensor
 from undertow.ops.compare import where
@@ -113,5 +113,5 @@ for _name, _answer in (("numel", _numel), ("nelement", _numel), ("size", _size),
     setattr(MaskedRows, _name, _answer)
 # Set when the class is there: one that is asked from the start would slow down the properties of all tensors.
 MaskedRows.__torch_function__ = classmethod(_take_over)  # type: ignore[assignment,method-assign]
-asking.PLAIN.discard(MaskedRows)
-asking.QUIET.discard(MaskedRows)
+torch_function.PLAIN.discard(MaskedRows)
+torch_function.QUIET.discard(MaskedRows)

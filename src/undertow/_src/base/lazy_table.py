@@ -15,6 +15,7 @@ HOMES = {
     "undertow._src.compat.torch_checks": "_assert _assert_async _check _check_index _check_is_size "
     "_check_not_implemented _check_tensor_all _check_tensor_all_with _check_type _check_value _check_with "
     "_has_compatible_shallow_copy_type _running_with_deploy _shape_as_tensor set_vital",
+    "undertow._src.overrides.torch_function": "DisableTorchFunction DisableTorchFunctionSubclass",
     "undertow._src.types.dtypes": "bit bits16 bits1x8 bits2x4 bits4x2 bits8 float4_e2m1fn_x2 int1 int2 int3 int4 int5 "
     "int6 int7 quint2x4 quint4x2 uint1 uint2 uint3 uint4 uint5 uint6 uint7",
     "undertow._src.types.symbols": "SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt "
@@ -25,7 +26,6 @@ HOMES = {
     "set_autocast_enabled",
     "undertow.amp.old_names": "get_autocast_cpu_dtype get_autocast_gpu_dtype is_autocast_cpu_enabled "
     "set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_gpu_dtype",
-    "undertow.asking": "DisableTorchFunction DisableTorchFunctionSubclass",
     "undertow.autograd.anomaly_mode": "set_anomaly_enabled",
     "undertow.compiler": "compile",
     "undertow.foreach": "_foreach_abs _foreach_abs_ _foreach_acos _foreach_acos_ _foreach_add _foreach_add_ "

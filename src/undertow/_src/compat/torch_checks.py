@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from undertow import asking
 from undertow._core import TensorCore, wrap
+from undertow._src.overrides import torch_function
 from undertow._src.types import dtypes
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.ops.reduce import all as all_of
@@ -18,8 +18,8 @@ Message = Callable[[], Any] | None
 
 def _assert(condition: Any, message: str) -> Any:
     """An assertion as a function."""
-    if asking.wanted((condition,)):
-        return asking.dispatch(_assert, (condition, message), {})
+    if torch_function.wanted((condition,)):
+        return torch_function.dispatch(_assert, (condition, message), {})
     assert condition, message
     return None
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from undertow import asking
 from undertow._core import TensorCore, View, tensor_class, wrap
 from undertow._src.base import hooks
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import user_stack, warn
+from undertow._src.overrides import torch_function
 from undertow.autograd import firing
 from undertow.autograd.node import Node, edge_of
 
@@ -92,7 +92,7 @@ def through_identity(values: Sequence[Any], observe: Observer) -> tuple[Sequence
 
 def _behind(node: Node, nr: int, tensor: Any) -> Any:
     """The same tensor as output `nr` of a node: an alias that may not be written to."""
-    if type(tensor) in asking.PLAIN:
+    if type(tensor) in torch_function.PLAIN:
         result: Any = _new(tensor_class())
         result._array = tensor._array
         result._meta = None

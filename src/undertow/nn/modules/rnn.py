@@ -6,8 +6,8 @@ import math
 import numbers
 from typing import Any
 
-from undertow import asking
 from undertow._src.base.sites import warn
+from undertow._src.overrides import torch_function
 from undertow.creation import empty, zeros
 from undertow.nn import init
 from undertow.nn.modules.module import Module
@@ -262,7 +262,7 @@ class RNNBase(Module):
     def _offered(self, input: Any, hx: Any, batch_sizes: Any) -> Any:
         """What a class or mode makes of the call that asks for it; None if there is none to ask."""
         state, weights = tuple(hx) if self.mode == "LSTM" else (hx,), self._flat_weights
-        if not asking.wanted((input, *state, *weights)):
+        if not torch_function.wanted((input, *state, *weights)):
             return None
         given = state if self.mode == "LSTM" else hx
         how = (self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)

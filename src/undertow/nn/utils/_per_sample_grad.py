@@ -12,8 +12,8 @@ from typing import Any
 
 from undertow._core import TensorCore
 from undertow._src.base import tree
+from undertow._src.overrides.torch_function import DisableTorchFunctionSubclass
 from undertow._tensor import Tensor
-from undertow.asking import DisableTorchFunctionSubclass
 from undertow.autograd.function import Function
 from undertow.func import functional_call, vmap
 from undertow.nn.modules.module import Module

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from undertow._src.base.tree import map_leaves
+from undertow._src.overrides.torch_function import disabled
 from undertow._src.types import dtypes
 from undertow._tensor import Tensor
-from undertow.asking import disabled
 from undertow.overrides import enable_reentrant_dispatch
 from undertow.utils._python_dispatch import TorchDispatchMode
 from undertow.utils.weak import WeakTensorKeyDictionary

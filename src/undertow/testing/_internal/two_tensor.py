@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._src.base.tree import leaves, map_leaves
+from undertow._src.overrides.torch_function import disabled
 from undertow._tensor import Tensor
-from undertow.asking import disabled
 from undertow.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 
 

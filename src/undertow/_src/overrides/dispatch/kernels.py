@@ -12,8 +12,8 @@ from typing import Any
 from undertow._core import TensorCore
 from undertow._ops import OpOverload
 from undertow._src.base.modes import enable_grad
+from undertow._src.overrides.dispatch.forward_kernels import FORWARD, REDUCTIONS, functional, torch
 from undertow.autograd.differentiate import grad
-from undertow.dispatch.forward_kernels import FORWARD, REDUCTIONS, functional, torch
 
 
 def kernel_of(func: OpOverload) -> Callable[..., Any]:

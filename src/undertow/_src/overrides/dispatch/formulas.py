@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from undertow._src.types.dtypes import DTYPE_OF
-from undertow.dispatch.steps import (
+from undertow._src.overrides.dispatch.steps import (
     Formula,
     covers,
     dims_of,
@@ -31,6 +30,7 @@ from undertow.dispatch.steps import (
     without_zeros,
     zero_like,
 )  # fmt: skip
+from undertow._src.types.dtypes import DTYPE_OF
 
 _ROOT_PI = math.sqrt(math.pi)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from undertow._core import TensorCore
 from undertow._src.base import tree
+from undertow._src.overrides.dispatch import offering
+from undertow._src.overrides.dispatch.offering import CLASSES, anybody, aten, offer
 from undertow._src.types.devices import _defaults
 from undertow._src.types.devices import device as Device
-from undertow.dispatch import offering
-from undertow.dispatch.offering import CLASSES, anybody, aten, offer
 
 Given = tuple[str, tuple[Any, ...], dict[str, Any]]
 Form = Callable[[tuple[Any, ...], dict[str, Any]], "Given | None"]

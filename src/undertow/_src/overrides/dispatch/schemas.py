@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from undertow.operators import Schema
+from undertow._src.overrides.custom_operators import Schema
 
 
 @cache

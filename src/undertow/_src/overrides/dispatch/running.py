@@ -12,6 +12,13 @@ from undertow._ops import namespace
 from undertow._src.arrays.quiet import quietly
 from undertow._src.base.modes import local, special
 from undertow._src.base.tree import leaves
+from undertow._src.overrides.custom_operators import Operator
+from undertow._src.overrides.dispatch import backward
+from undertow._src.overrides.dispatch.calls import NAMES, Call, call_of, named
+from undertow._src.overrides.dispatch.composites import COMPOSITES, noise
+from undertow._src.overrides.dispatch.direct import direct_call, lifted
+from undertow._src.overrides.dispatch.offering import CLASSES, anybody, aten, nobody_asked, note_class, offer
+from undertow._src.overrides.dispatch.offering import run as run_operator
 from undertow._src.rules.rule import Rule
 from undertow.autograd.apply import settle
 from undertow.autograd.operands import compute, operands
@@ -21,13 +28,6 @@ from undertow.autograd.rule_node import FIT, RuleNode
 from undertow.autograd.saved import SavedInput, SavedOutput
 from undertow.autograd.views import link_view
 from undertow.autograd.writes import check_writable, rebase
-from undertow.dispatch import backward
-from undertow.dispatch.calls import NAMES, Call, call_of, named
-from undertow.dispatch.composites import COMPOSITES, noise
-from undertow.dispatch.direct import direct_call, lifted
-from undertow.dispatch.offering import CLASSES, anybody, aten, nobody_asked, note_class, offer
-from undertow.dispatch.offering import run as run_operator
-from undertow.operators import Operator
 
 Statics = dict[str, Any]
 

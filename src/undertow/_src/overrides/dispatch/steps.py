@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from undertow._src.overrides.dispatch.offering import aten, offer
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.dispatch.offering import aten, offer
 
 Formula = Callable[..., Any]
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.overrides.dispatch.steps import REDUCTIONS, Formula, do, mul, neg, sum_to, times
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.dispatch.steps import REDUCTIONS, Formula, do, mul, neg, sum_to, times
 
 Gradients = tuple[Any, ...]
 

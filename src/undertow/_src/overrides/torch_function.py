@@ -86,7 +86,7 @@ def wanted_anywhere(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 def register_class(cls: Any) -> None:
     """Notes a new tensor class: plain, or one to ask from now on."""
     if getattr(cls, "__torch_dispatch__", dispatch_disabled) is not dispatch_disabled:
-        importlib.import_module("undertow.dispatch.running").note_class(cls)
+        importlib.import_module("undertow._src.overrides.dispatch.running").note_class(cls)
         if not any("__torch_function__" in vars(base) for base in cls.__mro__ if base is not tensor_class()):
             cls.__torch_function__ = disabled  # what takes over below need not be asked above
         if cls.__torch_function__ is not disabled:
@@ -333,6 +333,8 @@ def _make_asking(attribute: property) -> None:
 class DisableTorchFunctionSubclass:
     """In its `with` block classes are not asked; function modes still are."""
 
+    __module__ = "undertow._C"  # where PyTorch has it
+
     def __enter__(self) -> None:
         local.modes.function_off += 1
 
@@ -342,6 +344,8 @@ class DisableTorchFunctionSubclass:
 
 class DisableTorchFunction(DisableTorchFunctionSubclass):
     """In its `with` block nobody is asked."""
+
+    __module__ = "undertow._C"
 
     def __enter__(self) -> None:
         super().__enter__()

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._src.overrides.dispatch.steps import do, like
 from undertow._src.rules.rule import Rule
 from undertow._src.types.devices import cpu
 from undertow._src.types.dtypes import SCALAR_DTYPE, get_default_dtype, uint8
 from undertow._src.types.layouts import strided
 from undertow.autograd.apply import apply_generally
-from undertow.dispatch.steps import do, like
 
 
 def _rms_norm(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]) -> Any:

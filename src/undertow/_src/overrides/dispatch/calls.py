@@ -13,10 +13,10 @@ import numpy as np
 
 from undertow._core import TensorCore
 from undertow._ops import OpOverload, OpOverloadPacket, namespace
+from undertow._src.overrides.custom_operators import Argument, Schema
+from undertow._src.overrides.dispatch import schemas
 from undertow._src.rules.rule import Rule
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.dispatch import schemas
-from undertow.operators import Argument, Schema
 
 Values = dict[str, Any]
 Call = tuple[OpOverload, tuple[Any, ...], Values]

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from undertow import asking
 from undertow._core import TensorCore
 from undertow._ops import OpOverload, namespace
 from undertow._src.base import tree
 from undertow._src.base.modes import local, special
-from undertow.dispatch import kernels
+from undertow._src.overrides import torch_function
+from undertow._src.overrides.dispatch import kernels
 
 CLASSES: set[Any] = set()  # tensor classes that define `__torch_dispatch__`
 offers = 0  # how many operators were offered so far
@@ -115,10 +115,10 @@ def _ask(func: OpOverload, args: Any, kwargs: Any) -> Any:
     if modes.dispatch_off:
         return run(func, args, kwargs)
     stack = modes.dispatch_modes
-    askers = asking.in_asking_order([value for value in tree.leaves((args, kwargs)) if type(value) in CLASSES])
+    askers = torch_function.in_asking_order([value for value in tree.leaves((args, kwargs)) if type(value) in CLASSES])
     types = tuple([type(value) for value in askers])
     if stack:
-        result = asking.ask_innermost(stack, "__torch_dispatch__", func, types, args, kwargs)
+        result = torch_function.ask_innermost(stack, "__torch_dispatch__", func, types, args, kwargs)
         if result is not NotImplemented:
             return result
     for value in askers:
@@ -126,7 +126,7 @@ def _ask(func: OpOverload, args: Any, kwargs: Any) -> Any:
         if result is not NotImplemented:
             return result
     if askers or stack:
-        raise asking.all_declined("__torch_dispatch__", f"torch._ops.{func}", stack, askers)
+        raise torch_function.all_declined("__torch_dispatch__", f"torch._ops.{func}", stack, askers)
     return run(func, args, kwargs)
 
 
@@ -145,5 +145,5 @@ def run(func: OpOverload, args: Any, kwargs: Any) -> Any:
 def note_class(cls: Any) -> None:
     """A new tensor class that defines `__torch_dispatch__`."""
     CLASSES.add(cls)
-    asking.PLAIN.discard(cls)
-    asking.QUIET.discard(cls)
+    torch_function.PLAIN.discard(cls)
+    torch_function.QUIET.discard(cls)

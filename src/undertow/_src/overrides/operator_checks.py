@@ -7,7 +7,7 @@ from typing import Any
 from undertow._core import TensorCore
 from undertow._src.base import tree
 from undertow._src.base.modes import no_grad
-from undertow.operators import Operator, registered
+from undertow._src.overrides.custom_operators import Operator, registered
 
 __all__ = ["OpCheckError", "opcheck"]
 
