@@ -350,7 +350,7 @@ def _describe(
     elif isinstance(tree, dict):
         key += (type(tree), *map(signature, tree))
         if type(tree) is not dict and instance_dict(tree):
-            key.append(attributes_of(tree))
+            key.append(attributes_of(tree, tree))
         for part in tree.values():
             _describe(part, key, tensors, numbers, kinds, met)
     elif type(tree) in (int, float):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from argparse import Namespace
+from collections import UserDict
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -104,12 +105,16 @@ def _holds_tensors(value: Any) -> bool:
 def _is_plain_class(kind: Any) -> bool:
     """Whether objects of a class of the user's are nothing more than their attributes."""
     own = (TensorCore, Module, Optimizer)
+    if issubclass(kind, UserDict):  # whose entries are an attribute
+        plain = (UserDict, *UserDict.__mro__)
+        return not any(name in vars(each) for each in kind.__mro__ if each not in plain for name in _ACTING_METHODS)
     if issubclass(kind, own) or kind.__new__ is not object.__new__ or not kind.__dictoffset__ or not kind.__weakrefoffset__:
         return False
     hooked = any(name in vars(each) for each in kind.__mro__[:-1] for name in _ATTRIBUTE_METHODS)
     return not hooked and trust.home(kind) == "user"
 
 
+_ACTING_METHODS = ("__getattribute__", "__setattr__", "__slots__", "__next__", "__call__", "__hash__", "__new__")
 _ATTRIBUTE_METHODS = ("__getattr__", "__getattribute__", "__setattr__", "__slots__", "__next__", "__call__", "__hash__")
 
 

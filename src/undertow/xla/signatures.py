@@ -6,7 +6,7 @@ Equality is not enough. 1 equals True, 0.0 equals -0.0, and what objects of the 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -45,7 +45,9 @@ def signature(value: Any) -> Hashable:
     return kind, "object", id(value)
 
 
-def attributes_of(value: Any) -> Hashable:
-    """Describe what an object itself stores."""
+def attributes_of(value: Any, entries: Mapping[Any, Any] | None = None) -> Hashable:
+    """Describe what an object itself stores; of what is also one of its entries, only which one that is."""
     stored = {**instance_dict(value), **Slots(value)}
-    return tuple([(name, signature(each)) for name, each in stored.items()])
+    places = {id(each): place for place, each in enumerate((entries or {}).values())}
+    known = [("entry", places[id(each)]) if id(each) in places else signature(each) for each in stored.values()]
+    return tuple(zip(stored, known))

@@ -35,8 +35,12 @@ def map_leaves(function: Callable[[Any], Any], tree: Any, ends: type | None = No
         return _alike(tree, type(tree)(map_leaves(function, item, ends) for item in tree))
     if isinstance(tree, dict):
         made = copy.copy(tree)  # with what else a class of dicts keeps
+        attributes = getattr(tree, "__dict__", None) or {}
         for key, item in list(_methods(tree).items(tree)):
-            made[key] = map_leaves(function, item, ends)  # as its class sets entries, which may have them as attributes too
+            made[key] = mapped = map_leaves(function, item, ends)  # as its class sets entries
+            for name, value in attributes.items():
+                if value is item:  # an entry that is an attribute, too
+                    made.__dict__[name] = mapped
         return made
     return function(tree)
 
