@@ -505,8 +505,7 @@ def uses_numpy_random(x: Any) -> Any:
 
 def uses_a_clock(x: Any) -> Any:
     began = time.perf_counter()
-    y = x * 2 if began > 0 else x
-    return y + 1
+    return x * began
 
 
 def uses_an_iterator(x: Any) -> Any:

@@ -264,7 +264,8 @@ class Body:
             if group is None or not all(self._may_move(each) for each in group):
                 continue
             reads_clock = effect is not None and effect.field == "clock"
-            if effect is not None and not reads_clock and any(isinstance(each, ast.Return) for each in group):
+            ends = [each for each in group if isinstance(each, ast.Return)]
+            if effect is not None and not (reads_clock and all(self._only_shows(statements, end) for end in ends)) and ends:
                 continue
             goes_on = len(group) > 1 or statements.stored(statement)
             if effect is not None and is_elsewhere(effect.field) and not reads_clock and goes_on:
@@ -317,6 +318,20 @@ class Body:
         variables = self._variables(statements)
         names = statements.stored(statement) | self._changed(statements, statement)
         return any(_may_be_tensor(atom) for name in names for atom in variables.get(name, ()))
+
+    def _only_shows(self, statements: Statements, statement: ast.stmt) -> bool:
+        """Whether a statement takes tensors as they are, or their values: it computes none."""
+        variables = self._variables(statements)
+        for part in ast.walk(statement):
+            if isinstance(part, ast.Call) and getattr(part.func, "attr", "") in ("item", "detach", "tolist"):
+                continue
+            if isinstance(part, (ast.Call, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript)):
+                operands = [*ast.iter_child_nodes(part)]
+                operands += [part.func.value] if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) else []
+                names = [each.id for each in operands if isinstance(each, ast.Name)]
+                if any(_may_be_tensor(atom) for name in names for atom in variables.get(name, ())):
+                    return False
+        return True
 
     def _may_move(self, statement: ast.stmt) -> bool:
         return not any(id(statement) in ids for ids in (self._kept, self._fed, self.whole.written))
