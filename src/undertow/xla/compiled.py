@@ -27,7 +27,7 @@ from undertow.xla.counters import in_places
 from undertow.xla.decisions import Answer, Hints, Mispredicted
 from undertow.xla.effects import Coverage
 from undertow.xla.effects.objects import instance_dict
-from undertow.xla.errors import CompileError, CompileWarning, line_of
+from undertow.xla.errors import CompileError, CompileWarning, RunsAsWritten, line_of
 from undertow.xla.host_calls import Inside
 from undertow.xla.numbers import Baked
 from undertow.xla.places import Numbers
@@ -72,6 +72,7 @@ class Compiled:
         self._recompiles = 0
         self.evicted = 0  # programs that were made and are not kept any more
         self.fallback = fallback
+        self.as_written: list[str] = []  # why calls ran so that are unlike those that follow
         self.eager: dict[Any, str] = {}  # keys of calls that run as they are written, and why
         self._looks: list[dict[str, str]] = []  # of the calls that were compiled last
         self.refused = ""  # why the last call was not compiled
@@ -143,6 +144,10 @@ class Compiled:
             while compiles:
                 try:
                     program = self._compile(programs, args, kwargs, arguments, numbers, (answers, hints))
+                except RunsAsWritten as reason:
+                    self.as_written.append(str(reason))
+                    del self.as_written[:-_CAUSES]
+                    break
                 except (ChangedRecord, CompileError) as error:
                     if self._kinds.keep_whole((args, kwargs)):
                         return self(*args, **kwargs)

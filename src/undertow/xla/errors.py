@@ -22,6 +22,10 @@ class CompileError(Stops, RuntimeError):
     """The step can't be one program that does what the Python code does; the message names the line, or the hook."""
 
 
+class RunsAsWritten(Stops, Exception):
+    """The call runs as it is written, because it leaves something that later calls find: they are other steps."""
+
+
 class CompileWarning(UserWarning):
     """The step was compiled, and something about it deserves a look."""
 

@@ -24,7 +24,7 @@ from undertow.xla.cast import Cast
 from undertow.xla.effects import Effect, Effects, Read
 from undertow.xla.effects import Place as EffectPlace
 from undertow.xla.effects.objects import instance_dict
-from undertow.xla.errors import CompileError
+from undertow.xla.errors import CompileError, RunsAsWritten
 from undertow.xla.host_calls import HostCall, Inside, Later, Placed, tensors_of
 from undertow.xla.host_statements import Returned, Statement
 from undertow.xla.kept_memory import has_aliases
@@ -69,6 +69,7 @@ class Hosting:
         self.raised: list[BaseException] = []  # by hooks inside the program
         self.has_inside = False
         self._waited_for: list[tuple[Any, Effects]] = []  # those that the program stops for
+        self.states: set[int] = set()  # ids of optimizers' states
         self.groups: set[int] = set()  # ids of optimizers' groups, the numbers in which are the program's
         self.returned: Returned | None = None  # the statement that gives the step's result
         self.traced: list[tuple[Any, Effects]] = []
@@ -258,6 +259,8 @@ class Hosting:
             for effect in effects.effects:
                 changed = Places([_place(effect)])
                 if any(changed.meet(*place) for place in of_step):
+                    if id(effect.target) in self.states:
+                        raise RunsAsWritten("a hook reads the state of an optimizer, which begins with this step")
                     self._keep(hook)
                     raise self._refusal(hook, f"it {effect}, and the step itself changes that. {_APART}")
 

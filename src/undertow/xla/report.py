@@ -36,6 +36,7 @@ def _facts(compiled: Compiled) -> dict[str, Any]:
         "recompiles": list(compiled.causes),
         "evicted": compiled.evicted,
         "refused": compiled.refused,
+        "as_written": list(compiled.as_written),
         "eager": list(dict.fromkeys(compiled.eager.values())),
     }
 
@@ -113,6 +114,8 @@ def _text(facts: dict[str, Any]) -> str:
     if facts["evicted"]:
         kept = f"the {KEPT} that were used last are kept"
         lines.append(f"  {_count(facts['evicted'], 'program')} evicted: {kept}, {MOST} for arguments that look alike")
+    for reason in facts["as_written"]:
+        lines.append(f"  a call ran as it is written: {reason}")
     for reason in facts["eager"]:
         lines.append(f"  runs as it is written: {reason.splitlines()[0]}")
     if facts["refused"] and not facts["eager"]:

@@ -22,7 +22,7 @@ from undertow.xla.arguments import Arguments, Handed, refuse_overlaps
 from undertow.xla.counters import Counters, from_places
 from undertow.xla.decisions import Answer, Decisions, Hints, Unverified, part_for
 from undertow.xla.effects import trust
-from undertow.xla.errors import OF_JAX, CompileError, explained
+from undertow.xla.errors import OF_JAX, CompileError, RunsAsWritten, explained
 from undertow.xla.facts import Facts
 from undertow.xla.firing import Firing
 from undertow.xla.host_calls import Later, Placed
@@ -37,6 +37,7 @@ from undertow.xla.records import ChangedRecord, records_together
 from undertow.xla.registrations import Registrations
 from undertow.xla.renewed import look_of
 from undertow.xla.results import (
+    cached_by,
     figures_in,
     forget_cached,
     graph_is_left,
@@ -82,6 +83,7 @@ class Traced:
         trace.before, firing.entry = self.registrations.reached(), self.entry
         firing.cast.expect(self.given.own())
         firing.gradients = {*map(id, self.given.gradients())}
+        firing.states = {id(optimizer.state) for optimizer in state.optimizers}
         firing.groups = {id(group) for optimizer in state.optimizers for group in optimizer.param_groups}
         numbers, self.marks = self.options.values(), TensorMarks(state.tensors, self.arguments)
         renewed = self.given.renewed
@@ -375,11 +377,7 @@ class Traced:
         states = {id(optimizer.state) for optimizer in state.optimizers}
         self.runs_once = any(id(entry[0]) in states and place not in self.exit_if for place, entry in enumerate(self.exit))
         refuse_hidden(self.left_behind(), self.known, trace.is_made)
-        for name in forget_cached(state.caches, trace.is_made):
-            raise CompileError(
-                f"undertow.compile: `{name}` keeps what it gave (functools.lru_cache), and now a tensor of the program, "
-                "which is another one in each call. Call it once before the step, with the same arguments."
-            )
+        self._refuse_caches(state, trace)
         left = objects_in(self.left_behind(), self.known)
         self.own_objects = trace.own_among(left.values())
         firing.cast.leave({*left, *self.handed.ids()})
@@ -388,6 +386,17 @@ class Traced:
         self.entry.watches_gradients = bool(
             trace.uses_gradients or state.optimizers or any(entry[1] == "grad" for entry in self.exit)
         )
+
+    def _refuse_caches(self, state: Reached, trace: Trace) -> None:
+        """Have a call run as it is written that fills caches: later calls find them full."""
+        had_others = {name: not all(map(trace.is_made, cached_by(cache))) for cache, name in state.caches}
+        for name in forget_cached(state.caches, trace.is_made):
+            if had_others[name]:
+                raise CompileError(
+                    f"undertow.compile: `{name}` keeps what it gave (functools.lru_cache), and now a tensor of the "
+                    "program beside others. Call it before the step, once with each of its arguments."
+                )
+            raise RunsAsWritten(f"`{name}` keeps what it gave (functools.lru_cache), and had kept no tensor before")
 
     def _settle(self, stores: Stores) -> list[tuple[Any, Any, Any]]:
         """What the step left where: (holder, key, value)."""
