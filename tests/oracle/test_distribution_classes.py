@@ -372,6 +372,9 @@ D.constraints.independent(D.constraints.real, 2).check(T(1, 2))
 D.constraints.MixtureSameFamilyConstraint(D.constraints.simplex).check(T(1))
 D.constraints.Constraint().check(T(1))
 D.kl_divergence(Categorical(T(1, 2)), Normal(0.0, 1.0))
+D.kl_divergence(Normal(0.0, 1.0), Bernoulli(0.5))
+D.kl_divergence(LowRankMultivariateNormal(T(0, 1), torch.ones(2, 1), T(1, 2)), MultivariateNormal(T(0), torch.eye(1)))
+D.kl_divergence(*[LowRankMultivariateNormal(torch.zeros(n), torch.ones(n, 1), torch.ones(n)) for n in (2, 3)])
 D.kl_divergence(Binomial(2, 0.5), Binomial(3, 0.5))
 D.kl_divergence(Gamma(1.0, 1.0), Poisson(1.0))
 D.kl_divergence(Independent(Normal(T(0, 1), 1.0), 1), Independent(Normal(T(0, 1), 1.0), 0))
@@ -398,6 +401,56 @@ def test_values_of_a_wrong_kind(text: str) -> None:
         attempt(log, "keyword", lambda: d.log_prob(value=d.sample()).shape)
 
     agree(program, rtol=1e-5)
+
+
+VECTORS = """
+MultivariateNormal(torch.zeros(2), torch.tensor([[2.0, 0.3], [0.3, 0.5]]))
+MultivariateNormal(torch.ones(3, 1, 2), precision_matrix=torch.tensor([[2.0, 0.3], [0.3, 0.5]]))
+MultivariateNormal(T(1, 2), scale_tril=torch.tensor([[2.0, 0.0], [0.3, 0.5]]).expand(4, 2, 2))
+LowRankMultivariateNormal(T(0, 1), torch.tensor([[1.0], [0.5]]), T(0.5, 0.6))
+LowRankMultivariateNormal(torch.zeros(3, 1, 2), torch.tensor([[[1.0], [0.5]]]).expand(4, 2, 1), T(0.5, 0.6))
+LowRankMultivariateNormal(torch.zeros(4, 2), torch.tensor([[1.0, 2.0, 3.0], [0.5, 0.1, 0.2]]), T(1, 2))
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("text", VECTORS)
+def test_divergences_between_batches_of_vectors(text: str) -> None:
+    def program(torch: Any, log: Any) -> None:
+        p = _make(torch, text)
+        for other in VECTORS:
+            q = _make(torch, other.replace("0.5", "0.6"))
+            attempt(log, other, lambda: torch.distributions.kl_divergence(p, q))
+        torch.manual_seed(0)
+        drawn = p.sample((2,))
+        log(p.entropy(), p.log_prob(drawn), p.log_prob(drawn[0]), p.scale_tril, p.covariance_matrix, p.precision_matrix)
+        log(p.mean, p.mode, p.variance, p.stddev)
+
+    agree(program, rtol=1e-4, atol=1e-5)
+
+
+AMBIGUOUS = """
+Left, Base : Base, Right
+Base, Base : Left, Base
+Base, Base : Base, Right : Left, Right
+Right, Left : Base, Base
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("line", AMBIGUOUS)
+def test_the_closest_registered_divergence(line: str) -> None:
+    def program(torch: Any, log: Any) -> None:
+        D = torch.distributions
+        kinds: dict[str, Any] = {"Base": type("Base", (D.Normal,), {})}
+        kinds["Left"], kinds["Right"] = type("Left", (kinds["Base"],), {}), type("Right", (kinds["Base"],), {})
+        kinds["Both"] = type("Both", (kinds["Left"], kinds["Right"]), {})
+        for number, pair in enumerate(line.split(" : ")):
+            first, second = pair.split(", ")
+            D.register_kl(kinds[first], kinds[second])(lambda p, q, number=number: torch.tensor(10.0 + number))
+        for p in kinds.values():
+            for q in kinds.values():
+                log(p.__name__, q.__name__, D.kl_divergence(p(0.0, 1.0), q(1.0, 1.0)))
+
+    agree(program)
 
 
 def test_a_class_that_declares_nothing() -> None:

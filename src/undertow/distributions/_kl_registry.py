@@ -1,91 +1,71 @@
-"""`kl_divergence(p, q)`: how far q is from p, the expected log p - log q under p; closed forms by pairs of classes."""
+"""`kl_divergence(p, q)`: the expected log p - log q under p; closed forms by pairs of classes."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from functools import total_ordering
-from math import inf
 from typing import Any
 
-from undertow._src.base.sites import warn
+from undertow.distributions import _functions as torch
 from undertow.distributions.distribution import Distribution
 
-_KL_REGISTRY: dict[tuple[Any, Any], Callable[[Any, Any], Any]] = {}
+Form = Callable[[Any, Any], torch.Tensor]
+Pair = tuple[type, type]
+
+_KL_REGISTRY: dict[Pair, Form] = {}
 
 
-def register_kl(type_p: Any, type_q: Any) -> Callable[[Any], Any]:
-    """Decorates a function of (p, q): it is used for these classes and their subclasses, the closest match first."""
-    if not isinstance(type_p, type) and issubclass(type_p, Distribution):
-        raise TypeError(f"Expected type_p to be a Distribution subclass but got {type_p}")
-    if not isinstance(type_q, type) and issubclass(type_q, Distribution):
-        raise TypeError(f"Expected type_q to be a Distribution subclass but got {type_q}")
+def register_kl(type_p: type, type_q: type) -> Callable[[Form], Form]:
+    """Decorate a function of (p, q): it serves these classes and their subclasses, the closest match first."""
+    for name, kind in (("type_p", type_p), ("type_q", type_q)):
+        if not isinstance(kind, type) and issubclass(kind, Distribution):
+            raise TypeError(f"Expected {name} to be a Distribution subclass but got {kind}")
 
-    def decorate(function: Any) -> Any:
-        _KL_REGISTRY[type_p, type_q] = function
+    def decorate(form: Form) -> Form:
+        _KL_REGISTRY[type_p, type_q] = form
         _dispatch_kl.cache_clear()
-        return function
+        return form
 
     return decorate
 
 
-@total_ordering
-class _Match:
-    """Classes, in the order in which subclasses come before their bases."""
+def _closest(pairs: list[Pair], first: int) -> Pair:
+    """Return the pair of the closest base classes; the classes in place `first` decide, the others break ties."""
 
-    def __init__(self, *types: Any) -> None:
-        self.types = types
+    def closer(one: Pair, other: Pair) -> bool:
+        place = first if one[first] is not other[first] else 1 - first
+        return one[place] is not other[place] and issubclass(one[place], other[place])
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Match) and self.types == other.types
-
-    def __le__(self, other: _Match) -> bool:
-        for mine, theirs in zip(self.types, other.types, strict=True):
-            if not issubclass(mine, theirs):
-                return False
-            if mine is not theirs:
-                break
-        return True
+    return functools.reduce(lambda best, pair: pair if closer(pair, best) else best, pairs)
 
 
 @functools.cache
-def _dispatch_kl(type_p: Any, type_q: Any) -> Any:
-    """The function for the closest pair of base classes; NotImplemented if there is none."""
-    matches = [
-        (super_p, super_q)
-        for super_p, super_q in _KL_REGISTRY
-        if issubclass(type_p, super_p) and issubclass(type_q, super_q)
-    ]
-    if not matches:
+def _dispatch_kl(type_p: type, type_q: type) -> Any:
+    """Return the form for the closest pair of base classes, NotImplemented if there is none."""
+    pairs = [pair for pair in _KL_REGISTRY if issubclass(type_p, pair[0]) and issubclass(type_q, pair[1])]
+    if not pairs:
         return NotImplemented
-    left_p, left_q = min(_Match(*match) for match in matches).types
-    right_q, right_p = min(_Match(*reversed(match)) for match in matches).types
-    left, right = _KL_REGISTRY[left_p, left_q], _KL_REGISTRY[right_p, right_q]
-    if left is not right:
-        warn(
-            f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}). Please register_kl({left_p.__name__}, "
-            f"{right_q.__name__})",
+    by_p, by_q = _closest(pairs, 0), _closest(pairs, 1)
+    if _KL_REGISTRY[by_p] is not _KL_REGISTRY[by_q]:
+        torch.warn(
+            f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}). Please register_kl({by_p[0].__name__}, "
+            f"{by_q[1].__name__})",
             RuntimeWarning,
         )
-    return left
+    return _KL_REGISTRY[by_p]
 
 
-def kl_divergence(p: Any, q: Any) -> Any:
-    """The Kullback-Leibler divergence of q from p, one per element of the batch.
+def kl_divergence(p: Distribution, q: Distribution) -> torch.Tensor:
+    """Return the Kullback-Leibler divergence of q from p, one number per distribution of the batch.
 
     >>> D = torch.distributions
     >>> D.kl_divergence(D.Normal(0.0, 1.0), D.Normal(1.0, 1.0))
     tensor(0.5000)
     """
-    classes: tuple[Any, Any] = (type(p), type(q))
-    function = _dispatch_kl(*classes)
-    if function is NotImplemented:
+    kinds: Any = type(p), type(q)
+    form = _dispatch_kl(*kinds)
+    if form is NotImplemented:
         raise NotImplementedError(
-            f"No KL(p || q) is implemented for p type {p.__class__.__name__} and q type {q.__class__.__name__}"
+            f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}"
         )
-    return function(p, q)
-
-
-def infinite_like(tensor: Any) -> Any:
-    """Infinity in the shape of a tensor."""
-    return tensor.new_full(tuple(tensor.shape), inf)
+    return form(p, q)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
-from undertow.distributions.distribution import Distribution, validated
-from undertow.distributions.multivariate_normal import _batch_mahalanobis, _batch_mv
+from undertow.distributions.multivariate_normal import Gaussian, _batch_mahalanobis, _batch_mv, _batch_trace_XXT
 from undertow.distributions.utils import lazy_property
 
 __all__ = ["LowRankMultivariateNormal"]
@@ -36,7 +33,7 @@ def _batch_lowrank_mahalanobis(
     return (x.pow(2) / D).sum(-1) - _batch_mahalanobis(capacitance_tril, projected)
 
 
-class LowRankMultivariateNormal(Distribution):
+class LowRankMultivariateNormal(Gaussian):
     """Normal vectors with covariance cov_factor cov_factorᵀ + cov_diag, of which only small matrices are factored."""
 
     arg_constraints = {
@@ -44,9 +41,7 @@ class LowRankMultivariateNormal(Distribution):
         "cov_factor": constraints.independent(constraints.real, 2),
         "cov_diag": constraints.independent(constraints.positive, 1),
     }
-    support = constraints.real_vector
-    has_rsample = True
-    _batched = ("loc", "cov_factor", "cov_diag")
+    _batched = ("cov_factor", "cov_diag")
     _shared = ("_unbroadcasted_cov_factor", "_unbroadcasted_cov_diag", "_capacitance_tril")
 
     def __init__(
@@ -72,8 +67,6 @@ class LowRankMultivariateNormal(Distribution):
         self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag = cov_factor, cov_diag
         self._capacitance_tril = _batch_capacitance_tril(cov_factor, cov_diag)
         super().__init__(torch.Size(batch), loc.shape[-1:], validate_args=validate_args)
-
-    mean = mode = torch.alias("loc")
 
     @lazy_property
     def variance(self) -> torch.Tensor:
@@ -113,24 +106,20 @@ class LowRankMultivariateNormal(Distribution):
         return self.loc + _batch_mv(self._unbroadcasted_cov_factor, narrow) + own
 
     def _log_det(self) -> torch.Tensor:
-        """Return the covariance's log determinant."""
         return _batch_lowrank_logdet(
             self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag, self._capacitance_tril
         )
 
     def _distance(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the squared length of x in units of the deviation."""
         return _batch_lowrank_mahalanobis(
             self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag, x, self._capacitance_tril
         )
 
-    def _gaussian(self, squared_distance: torch.Tensor | float) -> torch.Tensor:
-        """Return -log of the density at a distance from the mean."""
-        return 0.5 * (self._event_shape[0] * math.log(2 * math.pi) + self._log_det() + squared_distance)
+    def _covariance_factors(self) -> list[tuple[torch.Tensor, bool]]:
+        return [(self._unbroadcasted_cov_factor, False), (self._unbroadcasted_cov_diag.sqrt(), True)]
 
-    @validated
-    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
-        return -self._gaussian(self._distance(value - self.loc))
-
-    def entropy(self) -> torch.Tensor:
-        return self._gaussian(self._event_shape[0]).expand(self._batch_shape)
+    def _whitened_squares(self, factor: torch.Tensor, is_diagonal: bool) -> torch.Tensor:
+        D, solved = self._unbroadcasted_cov_diag, self._solved()
+        if is_diagonal:
+            return (factor.square() / D).sum(-1) - _batch_trace_XXT(solved * factor.unsqueeze(-2))
+        return _batch_trace_XXT(factor * D.rsqrt().unsqueeze(-1)) - _batch_trace_XXT(torch.matmul(solved, factor))

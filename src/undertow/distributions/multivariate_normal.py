@@ -41,6 +41,11 @@ def _batch_mahalanobis(bL: torch.Tensor, bx: torch.Tensor) -> torch.Tensor:
     return squares.t().reshape(sides.shape[:-1]).permute(back).reshape(batch)
 
 
+def _batch_trace_XXT(bmat: torch.Tensor) -> torch.Tensor:
+    """Return the trace of X Xᵀ for each matrix of a batch."""
+    return bmat.square().sum((-2, -1))
+
+
 def _precision_to_scale_tril(P: torch.Tensor) -> torch.Tensor:
     """Return the Cholesky factor of a matrix's inverse."""
     flipped = torch.cholesky(P.flip((-2, -1)))
@@ -95,7 +100,43 @@ def only_matrix(error: type[Exception], **matrices: Any) -> tuple[str, Any]:
     return given[0]
 
 
-class MultivariateNormal(ByCovariance):
+class Gaussian(Distribution):
+    """Normal vectors with mean `loc`, and a covariance Σ that a subclass keeps in one form or another."""
+
+    support = constraints.real_vector
+    has_rsample = True
+    _batched: tuple[str, ...] = ("loc",)
+    mean = mode = torch.alias("loc")
+
+    def _log_det(self) -> torch.Tensor:
+        """Return log |Σ|."""
+        raise NotImplementedError
+
+    def _distance(self, x: torch.Tensor) -> torch.Tensor:
+        """Return xᵀ Σ⁻¹ x."""
+        raise NotImplementedError
+
+    def _covariance_factors(self) -> list[tuple[torch.Tensor, bool]]:
+        """Return matrices F whose F Fᵀ add up to Σ; a diagonal one as a vector, with True."""
+        raise NotImplementedError
+
+    def _whitened_squares(self, factor: torch.Tensor, is_diagonal: bool) -> torch.Tensor:
+        """Return the trace of Σ⁻¹ F Fᵀ."""
+        raise NotImplementedError
+
+    def _surprise(self, squared_distance: torch.Tensor | float) -> torch.Tensor:
+        """Return -log of the density at a distance from the mean."""
+        return 0.5 * (self._event_shape[0] * math.log(2 * math.pi) + self._log_det() + squared_distance)
+
+    @validated
+    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
+        return -self._surprise(self._distance(value - self.loc))
+
+    def entropy(self) -> torch.Tensor:
+        return self._surprise(self._event_shape[0]).expand(self._batch_shape)
+
+
+class MultivariateNormal(Gaussian, ByCovariance):
     """Normal vectors with mean `loc`, and one of covariance_matrix, precision_matrix or scale_tril (a Cholesky factor).
 
     >>> torch.distributions.MultivariateNormal(torch.zeros(2), torch.eye(2)).log_prob(torch.zeros(2))
@@ -108,9 +149,7 @@ class MultivariateNormal(ByCovariance):
         "precision_matrix": constraints.positive_definite,
         "scale_tril": constraints.lower_cholesky,
     }
-    support = constraints.real_vector
-    has_rsample = True
-    _batched = ("loc",)
+    _batched = ()
 
     def __init__(
         self, loc: torch.Tensor, covariance_matrix: torch.Tensor | None = None,
@@ -130,8 +169,6 @@ class MultivariateNormal(ByCovariance):
         super().__init__(batch_shape, self.loc.shape[-1:], validate_args=validate_args)
         self._unbroadcasted_scale_tril = _FACTORS[name](matrix)
 
-    mean = mode = torch.alias("loc")
-
     @property
     def variance(self) -> torch.Tensor:
         return self._unbroadcasted_scale_tril.pow(2).sum(-1).expand(self._batch_shape + self._event_shape)
@@ -140,15 +177,15 @@ class MultivariateNormal(ByCovariance):
         eps = torch.normal_as(self.loc, self._extended_shape(sample_shape))
         return self.loc + _batch_mv(self._unbroadcasted_scale_tril, eps)
 
-    def _gaussian(self, squared_distance: torch.Tensor | float) -> torch.Tensor:
-        """Return -log of the density at a distance from the mean."""
-        constant = self._event_shape[0] * math.log(2 * math.pi)
-        return 0.5 * (constant + squared_distance) + self._half_log_det()
+    def _log_det(self) -> torch.Tensor:
+        return 2 * self._half_log_det()
 
-    @validated
-    def log_prob(self, value: torch.Tensor) -> torch.Tensor:
-        return -self._gaussian(_batch_mahalanobis(self._unbroadcasted_scale_tril, value - self.loc))
+    def _distance(self, x: torch.Tensor) -> torch.Tensor:
+        return _batch_mahalanobis(self._unbroadcasted_scale_tril, x)
 
-    def entropy(self) -> torch.Tensor:
-        expected_distance = self._event_shape[0]
-        return self._gaussian(expected_distance).expand(self._batch_shape)
+    def _covariance_factors(self) -> list[tuple[torch.Tensor, bool]]:
+        return [(self._unbroadcasted_scale_tril, False)]
+
+    def _whitened_squares(self, factor: torch.Tensor, is_diagonal: bool) -> torch.Tensor:
+        matrix = factor.diag_embed() if is_diagonal else factor
+        return _batch_trace_XXT(torch.solve_triangular(self._unbroadcasted_scale_tril, matrix, upper=False))
