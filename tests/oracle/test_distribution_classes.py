@@ -371,6 +371,26 @@ D.constraints.dependent_property(is_discrete=True).event_dim
 D.constraints.independent(D.constraints.real, 2).check(T(1, 2))
 D.constraints.MixtureSameFamilyConstraint(D.constraints.simplex).check(T(1))
 D.constraints.Constraint().check(T(1))
+CatTransform([ExpTransform(), TanhTransform()])(torch.ones(3))
+CatTransform([ExpTransform(), TanhTransform()])(T(1))
+CatTransform([ExpTransform(), TanhTransform()]).inv(torch.ones(1))
+CatTransform([ExpTransform(), TanhTransform()]).log_abs_det_jacobian(torch.ones(2), torch.ones(1))
+CatTransform([ExpTransform(), TanhTransform()]).log_abs_det_jacobian(T(1), torch.ones(2))
+CatTransform([ExpTransform()], 0, [1, 2])
+CatTransform([ExpTransform(), 3])
+StackTransform([ExpTransform(), TanhTransform()])(torch.ones(3))
+StackTransform([ExpTransform(), TanhTransform()]).inv(T(1))
+StackTransform([ExpTransform(), TanhTransform()]).log_abs_det_jacobian(torch.ones(3), torch.ones(2))
+StackTransform([3])
+D.constraints.cat([D.constraints.real, 3])
+D.constraints.cat([D.constraints.real], 0, [1, 2])
+D.constraints.cat([D.constraints.real, D.constraints.real]).check(T(1))
+D.constraints.stack([3])
+D.constraints.stack([D.constraints.real]).check(T(1))
+D.constraints.independent(3, 1)
+D.constraints.independent(D.constraints.real, -1)
+D.constraints.independent(D.constraints.real, 1.5)
+D.constraints.MixtureSameFamilyConstraint(3)
 D.kl_divergence(Categorical(T(1, 2)), Normal(0.0, 1.0))
 D.kl_divergence(Normal(0.0, 1.0), Bernoulli(0.5))
 D.kl_divergence(LowRankMultivariateNormal(T(0, 1), torch.ones(2, 1), T(1, 2)), MultivariateNormal(T(0), torch.eye(1)))
@@ -401,6 +421,57 @@ def test_values_of_a_wrong_kind(text: str) -> None:
         attempt(log, "keyword", lambda: d.log_prob(value=d.sample()).shape)
 
     agree(program, rtol=1e-5)
+
+
+def test_constraints_are_of_the_classes_of_pytorch() -> None:
+    """Packages ask for them: isinstance(constraint, constraints.interval)."""
+
+    def program(torch: Any, log: Any) -> None:
+        C = torch.distributions.constraints
+        kinds = {}
+        for name in sorted(n for n in vars(MODULES.constraints) if n not in ("dependent", "dependent_property")):
+            value = getattr(C, name, None)
+            kind = value if isinstance(value, type) else type(value)
+            if issubclass(kind, C.Constraint):
+                kinds[name] = kind
+        for name, kind in kinds.items():
+            log(name, kind.__name__, [other for other in kinds if issubclass(kind, kinds[other])])
+            log(_signature(kind))
+
+    agree(program)
+
+
+SIDE_BY_SIDE = """
+C.cat([C.positive, C.real], 0, [1, 2]) | T(1, 2, 3); T(-1, 2, 3); T(1, float('nan'), 3)
+C.cat([C.positive, C.unit_interval], -1) | T(1, 0.5); T(1, 2, 0.5, 3).view(2, 2)
+C.cat([C.simplex, C.real_vector], 0, [2, 1]) | torch.full((3, 2), 0.5)
+C.stack([C.positive, C.real]) | T(1, 2); T(-1, 2); T(1, 2, 3)
+C.stack([C.positive, C.nonnegative_integer], dim=-1) | T(1, 2, 1, 0.5).view(2, 2)
+C.stack([C.simplex, C.real_vector], 0) | torch.full((2, 2), 0.5)
+C.independent(C.interval(T(0, 1), 2.0), 1) | T(0.5, 1.5); T(0.5, 0.5)
+C.MixtureSameFamilyConstraint(C.interval(T(0, 1), 2.0)) | T(0.5); T(1.5); T(1.5, 3)
+C.dependent(is_discrete=True, event_dim=1) | T(1)
+Uniform.support | T(1)
+Uniform(T(0, 1), 2.0).support | T(0.5); T(0.5, 1.5)
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("line", SIDE_BY_SIDE)
+def test_constraints_made_of_others(line: str) -> None:
+    text, _, values = line.partition(" | ")
+
+    def program(torch: Any, log: Any) -> None:
+        constraint = _make(torch, text.replace("C.", "D.constraints."))
+        log(type(constraint).__name__, torch.distributions.constraints.is_dependent(constraint))
+        for name in ("event_dim", "is_discrete"):
+            attempt(log, name, lambda: getattr(constraint, name))
+        for value in values.split("; "):
+            attempt(log, value, lambda: constraint.check(_make(torch, value)))
+        for registry in (torch.distributions.biject_to, torch.distributions.transform_to):
+            attempt(log, "registry", lambda: repr(registry(constraint)))
+            attempt(log, "numbers", lambda: registry(constraint)(torch.zeros(3, 2)))
+
+    agree(program)
 
 
 VECTORS = """

@@ -19,6 +19,7 @@ from undertow.ops.activation import logsigmoid, softmax, softplus
 from undertow.ops.arrange import tril_indices
 from undertow.ops.clamp import xlogy
 from undertow.ops.compare import isclose, where
+from undertow.ops.decompositions import linalg_eigvalsh as eigvalsh
 from undertow.ops.draws import _dirichlet_grad
 from undertow.ops.draws import _sample_dirichlet as sample_dirichlet
 from undertow.ops.draws import _standard_gamma as standard_gamma
@@ -31,6 +32,7 @@ from undertow.ops.pad import pad
 from undertow.ops.stretch import broadcast_shapes, broadcast_tensors
 from undertow.ops.triangular import cholesky_inverse, cholesky_solve
 from undertow.ops.triangular import linalg_cholesky as cholesky
+from undertow.ops.triangular import linalg_cholesky_ex as cholesky_ex
 from undertow.ops.triangular import linalg_solve_triangular as solve_triangular
 from undertow.random import normal, rand, randn
 from undertow.ranges import arange
@@ -44,6 +46,17 @@ Value = Tensor | float  # what parameters are given as
 def alias(path: str) -> Any:
     """Return a property that reads another attribute, such as "loc" or "base_dist.scale"."""
     return property(attrgetter(path))
+
+
+def insist(holds: bool, complaint: str) -> None:
+    """Raise PyTorch's AssertionError for an argument of the wrong kind."""
+    if not holds:
+        raise AssertionError(complaint)
+
+
+def insist_on_dim(value: Tensor, dim: int, name: str) -> None:
+    """Raise PyTorch's AssertionError for a value without a dim."""
+    insist(-value.dim() <= dim < value.dim(), f"dim {dim} out of range for {name} with {value.dim()} dimensions")
 
 
 def rand_as(like: Tensor, shape: Shape) -> Tensor:

@@ -152,26 +152,42 @@ class PositiveDefiniteTransform(Transform):
 class _SideBySide(Transform):
     """Transforms of the parts of a tensor along a dim."""
 
-    transforms: list[Transform]
-    dim: int
     _join: Callable[..., Any]
 
-    def _parts(self, value: Any) -> Sequence[Any]:
+    def _set(self, tseq: Sequence[Transform], dim: int, cache_size: int) -> None:
+        are_transforms = all(isinstance(each, Transform) for each in tseq)
+        torch.insist(are_transforms, "All elements of tseq must be Transform instances")
+        self.transforms = [each.with_cache(cache_size) for each in tseq] if cache_size else list(tseq)
+        self.dim = dim
+
+    def _length(self) -> tuple[str, int]:
+        """Return how long a value must be along the dim, and how PyTorch calls that."""
+        raise NotImplementedError
+
+    def _split(self, value: Any) -> Sequence[Any]:
         """Return the part of each transform."""
         raise NotImplementedError
+
+    def _parts(self, value: Any, name: str, shown: str) -> Sequence[Any]:
+        torch.insist_on_dim(value, self.dim, shown)
+        (called, length), size = self._length(), value.size(self.dim)
+        torch.insist(size == length, f"{name}.size({self.dim}) = {size} must equal {called} {length}")
+        return self._split(value)
 
     @lazy_property
     def bijective(self) -> bool:
         return all(each.bijective for each in self.transforms)
 
     def _call(self, x: Any) -> Any:
-        return self._join([each(part) for each, part in zip(self.transforms, self._parts(x), strict=True)], self.dim)
+        parts = zip(self.transforms, self._parts(x, "x", "tensor"), strict=True)
+        return self._join([each(part) for each, part in parts], self.dim)
 
     def _inverse(self, y: Any) -> Any:
-        return self._join([each.inv(part) for each, part in zip(self.transforms, self._parts(y), strict=True)], self.dim)
+        parts = zip(self.transforms, self._parts(y, "y", "tensor"), strict=True)
+        return self._join([each.inv(part) for each, part in parts], self.dim)
 
     def _log_jacobians(self, x: Any, y: Any) -> list[Any]:
-        rows = zip(self.transforms, self._parts(x), self._parts(y), strict=True)
+        rows = zip(self.transforms, self._parts(x, "x", "x"), self._parts(y, "y", "y"), strict=True)
         return [each.log_abs_det_jacobian(before, after) for each, before, after in rows]
 
 
@@ -184,10 +200,11 @@ class CatTransform(_SideBySide):
     def __init__(
         self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0
     ) -> None:
+        self._set(tseq, dim, cache_size)
         super().__init__(cache_size=cache_size)
-        self.transforms = [each.with_cache(cache_size) for each in tseq] if cache_size else list(tseq)
         self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
-        self.dim = dim
+        count, given = len(self.transforms), len(self.lengths)
+        torch.insist(given == count, f"lengths ({given}) must match transforms ({count})")
 
     @lazy_property
     def event_dim(self) -> int:
@@ -205,9 +222,10 @@ class CatTransform(_SideBySide):
     def codomain(self) -> Any:
         return constraints.cat([each.codomain for each in self.transforms], self.dim, self.lengths)
 
-    def _parts(self, value: Any) -> Sequence[Any]:
-        if value.size(self.dim) != self.length:
-            raise ValueError(f"value must have length {self.length} along dim {self.dim}, got {value.size(self.dim)}")
+    def _length(self) -> tuple[str, int]:
+        return "length", self.length
+
+    def _split(self, value: Any) -> Sequence[Any]:
         return value.split(self.lengths, self.dim)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
@@ -226,9 +244,8 @@ class StackTransform(_SideBySide):
     _join = staticmethod(torch.stack)
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
+        self._set(tseq, dim, cache_size)
         super().__init__(cache_size=cache_size)
-        self.transforms = [each.with_cache(cache_size) for each in tseq] if cache_size else list(tseq)
-        self.dim = dim
 
     @constraints.dependent_property
     def domain(self) -> Any:
@@ -238,9 +255,10 @@ class StackTransform(_SideBySide):
     def codomain(self) -> Any:
         return constraints.stack([each.codomain for each in self.transforms], self.dim)
 
-    def _parts(self, value: Any) -> Sequence[Any]:
-        if value.size(self.dim) != len(self.transforms):
-            raise ValueError(f"value must have length {len(self.transforms)} along dim {self.dim}")
+    def _length(self) -> tuple[str, int]:
+        return "len(transforms)", len(self.transforms)
+
+    def _split(self, value: Any) -> Sequence[Any]:
         return value.unbind(self.dim)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:

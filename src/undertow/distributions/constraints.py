@@ -5,13 +5,13 @@ A constraint's `check(value)` says for each element, or for each event of `event
 
 from __future__ import annotations
 
+import functools
+import itertools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from undertow._src.types.dtypes import bool as bool_dtype
 from undertow.distributions import _functions as torch
-from undertow.ops.decompositions import linalg_eigvalsh
-from undertow.ops.triangular import linalg_cholesky_ex
 
 __all__ = [
     "Constraint", "boolean", "cat", "corr_cholesky", "dependent", "dependent_property", "greater_than",
@@ -29,11 +29,26 @@ class Constraint:
     event_dim: Any = 0
 
     def check(self, value: Any) -> Any:
-        """A tensor of bools: which values lie in the region."""
+        """Return which values lie in the region, as a tensor of bools."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
         return type(self).__name__.lstrip("_") + "()"
+
+
+# --- regions that depend on other parameters
+
+
+def _known(name: str) -> Any:
+    """Return a property that reads what is known of a dependent region, or says that it is not."""
+
+    def read(self: _Dependent) -> Any:
+        value = vars(self)[f"_{name}"]
+        if value is NotImplemented:
+            raise NotImplementedError(f".{name} cannot be determined statically")
+        return value
+
+    return property(read)
 
 
 class _Dependent(Constraint):
@@ -42,20 +57,10 @@ class _Dependent(Constraint):
     def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
         self._is_discrete, self._event_dim = is_discrete, event_dim
 
-    @property
-    def is_discrete(self) -> Any:
-        if self._is_discrete is NotImplemented:
-            raise NotImplementedError(".is_discrete cannot be determined statically")
-        return self._is_discrete
-
-    @property
-    def event_dim(self) -> Any:
-        if self._event_dim is NotImplemented:
-            raise NotImplementedError(".event_dim cannot be determined statically")
-        return self._event_dim
+    is_discrete, event_dim = _known("is_discrete"), _known("event_dim")
 
     def __call__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> _Dependent:
-        """The same with more known about it."""
+        """Return the same with more known about it."""
         return _Dependent(
             is_discrete=self._is_discrete if is_discrete is NotImplemented else is_discrete,
             event_dim=self._event_dim if event_dim is NotImplemented else event_dim,
@@ -78,72 +83,82 @@ class _DependentProperty(property, _Dependent):
         super().__init__(fn)
         self._is_discrete, self._event_dim = is_discrete, event_dim
 
-    def __call__(self, *args: Any, **options: Any) -> Any:
-        if args:
-            return _DependentProperty(args[0], is_discrete=self._is_discrete, event_dim=self._event_dim)
-        return _Dependent.__call__(self, **options)
+    def __call__(self, fn: Any) -> Any:  # type: ignore[override]
+        return _DependentProperty(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
 
 
 def is_dependent(constraint: Any) -> bool:
-    """Whether a region depends on other parameters."""
+    """Return whether a region depends on other parameters."""
     return isinstance(constraint, _Dependent)
+
+
+# --- events made of smaller ones
+
+
+def _insist_on_constraint(value: object) -> None:
+    torch.insist(isinstance(value, Constraint), f"base_constraint must be a Constraint, got {type(value).__name__}")
+
+
+def _all_after(held: Any, shape: Sequence[int]) -> Any:
+    """Return whether all hold after the dims of a batch."""
+    return held.reshape((*shape, -1)).all(-1)
 
 
 class _IndependentConstraint(Constraint):
     """Satisfied by a value of several dims if all elements satisfy a constraint."""
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
+        extra, kind = reinterpreted_batch_ndims, type(reinterpreted_batch_ndims).__name__
+        _insist_on_constraint(base_constraint)
+        torch.insist(isinstance(extra, int), f"reinterpreted_batch_ndims must be an int, got {kind}")
+        torch.insist(extra >= 0, f"reinterpreted_batch_ndims must be >= 0, got {extra}")
         self.base_constraint = base_constraint
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
-    @property
-    def is_discrete(self) -> Any:
-        return self.base_constraint.is_discrete
+    is_discrete = torch.alias("base_constraint.is_discrete")
 
     @property
     def event_dim(self) -> Any:
         return self.base_constraint.event_dim + self.reinterpreted_batch_ndims
 
     def check(self, value: Any) -> Any:
-        result = self.base_constraint.check(value)
-        if result.dim() < self.reinterpreted_batch_ndims:
-            expected = self.base_constraint.event_dim + self.reinterpreted_batch_ndims
-            raise ValueError(f"Expected value.dim() >= {expected} but got {value.dim()}")
-        kept = result.dim() - self.reinterpreted_batch_ndims
-        return result.reshape((*result.shape[:kept], -1)).all(-1)
+        held = self.base_constraint.check(value)
+        kept = held.dim() - self.reinterpreted_batch_ndims
+        if kept < 0:
+            raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
+        return _all_after(held, held.shape[:kept])
 
     def __repr__(self) -> str:
         return f"IndependentConstraint({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
 
 
 class MixtureSameFamilyConstraint(Constraint):
-    """The support of a mixture: that of its components, for a value without their dim."""
+    """The support of a mixture: every component must be able to draw a value, which lacks their dim."""
 
     def __init__(self, base_constraint: Constraint) -> None:
+        _insist_on_constraint(base_constraint)
         self.base_constraint = base_constraint
 
-    @property
-    def is_discrete(self) -> Any:
-        return self.base_constraint.is_discrete
-
-    @property
-    def event_dim(self) -> Any:
-        return self.base_constraint.event_dim
+    is_discrete = torch.alias("base_constraint.is_discrete")
+    event_dim = torch.alias("base_constraint.event_dim")
 
     def check(self, value: Any) -> Any:
-        """Every component must be able to give the value."""
-        unsqueezed = value.unsqueeze(-1 - self.event_dim)
-        result = self.base_constraint.check(unsqueezed)
-        if value.dim() < self.event_dim:
+        for_each = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
+        batch = value.dim() - self.event_dim
+        if batch < 0:
             raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
-        kept = value.dim() - self.event_dim
-        return result.reshape((*value.shape[:kept], -1)).all(-1)
+        return _all_after(for_each, value.shape[:batch])
 
     def __repr__(self) -> str:
         return f"MixtureSameFamilyConstraint({self.base_constraint!r})"
 
 
 # --- numbers
+
+
+class _Real(Constraint):
+    def check(self, value: Any) -> Any:
+        return value == value  # not nan
 
 
 class _Boolean(Constraint):
@@ -153,83 +168,83 @@ class _Boolean(Constraint):
         return (value == 0) | (value == 1)
 
 
+class _Bounded(Constraint):
+    """Numbers between bounds, as far as there are any; if discrete, whole ones."""
+
+    _above: Any = operator.ge
+    _below: Any = operator.le
+
+    def check(self, value: Any) -> Any:
+        bounds, held = vars(self), []
+        if self.is_discrete:
+            held.append(value % 1 == 0)
+        if "lower_bound" in bounds:
+            held.append(self._above(value, bounds["lower_bound"]))
+        if "upper_bound" in bounds:
+            held.append(self._below(value, bounds["upper_bound"]))
+        return functools.reduce(operator.and_, held)
+
+    def __repr__(self) -> str:
+        bounds = [f"{name}={vars(self)[name]}" for name in ("lower_bound", "upper_bound") if name in vars(self)]
+        return f"{type(self).__name__.lstrip('_')}({', '.join(bounds)})"
+
+
+class _Between(_Bounded):
+    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+        self.lower_bound, self.upper_bound = lower_bound, upper_bound
+
+
+class _Above(_Bounded):
+    def __init__(self, lower_bound: Any) -> None:
+        self.lower_bound = lower_bound
+
+
+class _Below(_Bounded):
+    def __init__(self, upper_bound: Any) -> None:
+        self.upper_bound = upper_bound
+
+
+class _Interval(_Between):
+    pass
+
+
+class _HalfOpenInterval(_Between):
+    _below = operator.lt
+
+
+class _IntegerInterval(_Between):
+    is_discrete = True
+
+
+class _GreaterThan(_Above):
+    _above = operator.gt
+
+
+class _GreaterThanEq(_Above):
+    pass
+
+
+class _IntegerGreaterThan(_Above):
+    is_discrete = True
+
+
+class _LessThan(_Below):
+    _below = operator.lt
+
+
+class _IntegerLessThan(_Below):
+    is_discrete = True
+
+
+# --- vectors and matrices
+
+
 class _OneHot(Constraint):
     is_discrete = True
     event_dim = 1
 
     def check(self, value: Any) -> Any:
-        return ((value == 0) | (value == 1)).all(-1) & value.sum(-1).eq(1)
-
-
-class _Bounded(Constraint):
-    """Shows its bounds."""
-
-    def __repr__(self) -> str:
-        bounds = ", ".join(f"{name}={vars(self)[name]}" for name in ("lower_bound", "upper_bound") if name in vars(self))
-        return f"{type(self).__name__.lstrip('_')}({bounds})"
-
-
-class _Interval(_Bounded):
-    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
-        self.lower_bound, self.upper_bound = lower_bound, upper_bound
-
-    def check(self, value: Any) -> Any:
-        return (self.lower_bound <= value) & (value <= self.upper_bound)
-
-
-class _HalfOpenInterval(_Interval):
-    def check(self, value: Any) -> Any:
-        return (self.lower_bound <= value) & (value < self.upper_bound)
-
-
-class _IntegerInterval(_Interval):
-    is_discrete = True
-
-    def check(self, value: Any) -> Any:
-        return (value % 1 == 0) & (self.lower_bound <= value) & (value <= self.upper_bound)
-
-
-class _GreaterThan(_Bounded):
-    def __init__(self, lower_bound: Any) -> None:
-        self.lower_bound = lower_bound
-
-    def check(self, value: Any) -> Any:
-        return self.lower_bound < value
-
-
-class _GreaterThanEq(_GreaterThan):
-    def check(self, value: Any) -> Any:
-        return self.lower_bound <= value
-
-
-class _IntegerGreaterThan(_GreaterThan):
-    is_discrete = True
-
-    def check(self, value: Any) -> Any:
-        return (value % 1 == 0) & (value >= self.lower_bound)
-
-
-class _LessThan(_Bounded):
-    def __init__(self, upper_bound: Any) -> None:
-        self.upper_bound = upper_bound
-
-    def check(self, value: Any) -> Any:
-        return value < self.upper_bound
-
-
-class _IntegerLessThan(_LessThan):
-    is_discrete = True
-
-    def check(self, value: Any) -> Any:
-        return (value % 1 == 0) & (value <= self.upper_bound)
-
-
-class _Real(Constraint):
-    def check(self, value: Any) -> Any:
-        return value == value  # not nan
-
-
-# --- vectors and matrices
+        return boolean.check(value).all(-1) & value.sum(-1).eq(1)
 
 
 class _Simplex(Constraint):
@@ -254,15 +269,14 @@ class _LowerTriangular(Constraint):
     event_dim = 2
 
     def check(self, value: Any) -> Any:
-        return (value.tril() == value).reshape((*value.shape[:-2], -1)).min(-1)[0]
+        return _all_after(value.tril() == value, value.shape[:-2])
 
 
 class _LowerCholesky(Constraint):
     event_dim = 2
 
     def check(self, value: Any) -> Any:
-        lower = (value.tril() == value).reshape((*value.shape[:-2], -1)).min(-1)[0]
-        return lower & (value.diagonal(dim1=-2, dim2=-1) > 0).min(-1)[0]
+        return lower_triangular.check(value) & (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
 
 
 class _CorrCholesky(Constraint):
@@ -271,47 +285,44 @@ class _CorrCholesky(Constraint):
     def check(self, value: Any) -> Any:
         tolerance = torch.finfo(value.dtype).eps * value.size(-1) * 10
         lengths = value.detach().norm(dim=-1)
-        return _LowerCholesky().check(value) & (lengths - 1).abs().le(tolerance).all(dim=-1)
+        return lower_cholesky.check(value) & (lengths - 1).abs().le(tolerance).all(dim=-1)
 
 
 class _Square(Constraint):
     event_dim = 2
 
     def check(self, value: Any) -> Any:
-        fits = value.shape[-2] == value.shape[-1]
-        return torch.full(tuple(value.shape[:-2]), fits, dtype=bool_dtype)
+        return torch.full(tuple(value.shape[:-2]), value.shape[-2] == value.shape[-1], dtype=torch.bool_dtype)
 
 
 class _Symmetric(_Square):
     def check(self, value: Any) -> Any:
         square = super().check(value)
-        if not square.all():
-            return square
-        return value.isclose(value.mT, atol=1e-6).all(-2).all(-1)
+        return value.isclose(value.mT, atol=1e-6).all(-2).all(-1) if square.all() else square
 
 
 class _PositiveSemidefinite(_Symmetric):
     def check(self, value: Any) -> Any:
         symmetric = super().check(value)
-        return symmetric if not symmetric.all() else linalg_eigvalsh(value).ge(0).all(-1)
+        return torch.eigvalsh(value).ge(0).all(-1) if symmetric.all() else symmetric
 
 
 class _PositiveDefinite(_Symmetric):
     def check(self, value: Any) -> Any:
         symmetric = super().check(value)
-        return symmetric if not symmetric.all() else linalg_cholesky_ex(value).info.eq(0)
+        return torch.cholesky_ex(value).info.eq(0) if symmetric.all() else symmetric
 
 
 # --- several constraints side by side
 
 
-class _Cat(Constraint):
-    """Consecutive parts along a dim, each with a constraint and a length of its own."""
+class _SideBySide(Constraint):
+    """Parts along a dim, each with a constraint of its own."""
 
-    def __init__(self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None) -> None:
-        self.cseq = list(cseq)
-        self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
-        self.dim = dim
+    def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
+        self.cseq, self.dim = list(cseq), dim
+        are_constraints = all(isinstance(each, Constraint) for each in self.cseq)
+        torch.insist(are_constraints, "All elements of cseq must be Constraint instances")
 
     @property
     def is_discrete(self) -> Any:
@@ -321,24 +332,25 @@ class _Cat(Constraint):
     def event_dim(self) -> Any:
         return max(each.event_dim for each in self.cseq)
 
+
+class _Cat(_SideBySide):
+    """Consecutive parts along a dim, of the given lengths."""
+
+    def __init__(self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None) -> None:
+        super().__init__(cseq, dim)
+        self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
+        count, given = len(self.cseq), len(self.lengths)
+        torch.insist(given == count, f"lengths ({given}) must match cseq ({count})")
+
     def check(self, value: Any) -> Any:
-        checks, start = [], 0
-        for each, length in zip(self.cseq, self.lengths, strict=True):
-            checks.append(each.check(value.narrow(self.dim, start, length)))
-            start += length
-        return torch.cat(checks, self.dim)
+        torch.insist_on_dim(value, self.dim, "value")
+        starts = itertools.accumulate(self.lengths, initial=0)
+        parts = zip(self.cseq, starts, self.lengths, strict=False)
+        return torch.cat([each.check(value.narrow(self.dim, start, size)) for each, start, size in parts], self.dim)
 
 
-class _Stack(Constraint):
-    """Slices along a dim, each with a constraint of its own."""
-
-    def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
-        self.cseq = list(cseq)
-        self.dim = dim
-
-    @property
-    def is_discrete(self) -> Any:
-        return any(each.is_discrete for each in self.cseq)
+class _Stack(_SideBySide):
+    """Slices along a dim."""
 
     @property
     def event_dim(self) -> Any:
@@ -346,8 +358,9 @@ class _Stack(Constraint):
         return dim + 1 if self.dim + dim < 0 else dim
 
     def check(self, value: Any) -> Any:
-        parts = [value.select(self.dim, place) for place in range(value.size(self.dim))]
-        return torch.stack([each.check(part) for part, each in zip(parts, self.cseq, strict=True)], self.dim)
+        torch.insist_on_dim(value, self.dim, "value")
+        slices = zip(self.cseq, value.unbind(self.dim), strict=False)
+        return torch.stack([each.check(part) for each, part in slices], self.dim)
 
 
 dependent = _Dependent()
