@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from undertow import printing
 from undertow._src.base import modes
+from undertow._src.tensor import printing
 from undertow._src.types import dtypes
 
 try:

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from tests import global_state
-from undertow import printing
 from undertow._src.base import modes
+from undertow._src.tensor import printing
 from undertow._src.types import dtypes
 
 LEAKS: dict[str, Callable[[], Any]] = {

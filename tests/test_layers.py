@@ -30,7 +30,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("_src.rules", "rules"),
     (
         "_src.tensor.core", "_src.tensor.storage_kinds", "_src.tensor.typed_storage", "_src.tensor.lazy_conj",
-        "_core", "storage_kinds", "typed_storage", "mirrors",
         "storage",
     ),
     ("_src.random",),
@@ -50,9 +49,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "xp.tensor_reduce", "xp.tensor_scan", "xp.tensor_shape",
     ),
     (
-        "_src.tensor", "printing", "dlpack", "tensor_layout", "tensor_convert", "tensor_python", "factory_arguments",
-        "from_data", "creation", "ranges", "tensor_copy", "tensor_random", "tensor_types", "tensor_rare", "windows",
-        "_late_methods", "low_rank",
+        "_src.tensor", "low_rank",
         "_tensor_str", "linalg", "special", "fft", "random", "_lowrank", "_lobpcg", "_linalg_utils", "quasirandom",
         "signal",
     ),
@@ -77,11 +74,11 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "nn", "func", "_functorch", "optim", "serialization", "testing", "utils", "amp", "cpu", "cuda.amp",
         "cuda._utils", "jit", "_utils", "_C._functorch", "_dynamo", "_vmap_internals", "sparse",
         "distributions", "_jit_internal", "hub", "multiprocessing", "profiler", "onnx", "fx", "_inductor", "masked",
-        "_prims_common", "_refs", "_weights_only_unpickler", "_src.tensor.meta_tensor", "meta_tensor",
+        "_prims_common", "_refs", "_weights_only_unpickler", "_src.tensor.meta_tensor",
     ),
     ("_src.compile", "xla", "distributed"),
     ("why", "cli", "pretend", "_src.compat.stand_in", "__main__"),
-    ("", "_src.late_names", "_src", "_late_names"),
+    ("", "_src.late_names", "_src"),
 )
 LAYER_OF = {f"undertow.{name}".rstrip("."): number for number, layer in enumerate(LAYERS) for name in layer}
 

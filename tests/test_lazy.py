@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 import undertow
-from undertow import _late_methods, _late_names
+from undertow._src import late_names
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.base.lazy import LateMethod, late_function
 from undertow._src.base.lazy_table import METHODS
+from undertow._src.tensor.methods import late as _late_methods
 
 # Some of what programs do without until they use it, and modules of Python's that only such files need.
 SELDOM = """
@@ -59,7 +60,7 @@ def test_the_names_of_a_package_stay_the_same() -> None:
 
 
 def test_late_names_are_what_type_checkers_see() -> None:
-    seen = {name: value for name, value in vars(_late_names).items() if not name.startswith("__")}
+    seen = {name: value for name, value in vars(late_names).items() if not name.startswith("__")}
     assert [name for name, value in seen.items() if getattr(undertow, name) is not value] == []
 
 

@@ -9,7 +9,7 @@ from undertow._src.base.lazy_table import HOMES as _HOMES, MODULES as _MODULES, 
 from undertow._tensor import Tensor as Tensor
 
 from undertow import nn as nn
-from undertow.creation import (
+from undertow._src.tensor.creation import (
     empty as empty, empty_like as empty_like, empty_permuted as empty_permuted, empty_strided as empty_strided,
     eye as eye, full as full, full_like as full_like, ones as ones, ones_like as ones_like,
     scalar_tensor as scalar_tensor, zeros as zeros, zeros_like as zeros_like,
@@ -29,7 +29,7 @@ from undertow._src.types.dtypes import (
     set_default_dtype as set_default_dtype, short as short, uint16 as uint16, uint32 as uint32, uint64 as uint64,
     uint8 as uint8,
 )  # fmt: skip
-from undertow.from_data import (
+from undertow._src.tensor.from_data import (
     as_tensor as as_tensor, asarray as asarray, from_dlpack as from_dlpack, from_numpy as from_numpy,
     frombuffer as frombuffer, tensor as tensor,
 )  # fmt: skip
@@ -47,23 +47,23 @@ from undertow._src.base.modes import (
     is_grad_enabled as is_grad_enabled, is_inference_mode_enabled as is_inference_mode_enabled, no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )  # fmt: skip
-from undertow.printing import get_printoptions as get_printoptions, set_printoptions as set_printoptions
+from undertow._src.tensor.printing import get_printoptions as get_printoptions, set_printoptions as set_printoptions
 from undertow._src.types.sizes import Size as Size
 from undertow.storage import UntypedStorage as UntypedStorage, is_storage as is_storage
-from undertow.tensor_copy import detach as detach, detach_ as detach_
-from undertow.tensor_layout import (
+from undertow._src.tensor.methods.copy import detach as detach, detach_ as detach_
+from undertow._src.tensor.methods.layout import (
     is_distributed as is_distributed, is_inference as is_inference,
     get_device as get_device, is_complex as is_complex, is_floating_point as is_floating_point,
     is_same_size as is_same_size, is_signed as is_signed, numel as numel, result_type as result_type,
 )  # fmt: skip
-from undertow.tensor_python import is_nonzero as is_nonzero
+from undertow._src.tensor.methods.python import is_nonzero as is_nonzero
 
 # Imported when first used: each of these brings in much that most programs do without.
 _LAZY = {name: home for home, names in _HOMES.items() for name in names.split()} | _RENAMED
 _LAZY |= {name: f"undertow.{name}" for name in _MODULES}
 __getattr__, __dir__ = _lazy_names(__name__, _LAZY)
 if _typing.TYPE_CHECKING:
-    from undertow._late_names import *  # noqa: F403
+    from undertow._src.late_names import *  # noqa: F403
 
 newaxis = None
 __version__ = "0.1.0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import float16, float32, float64
 from undertow.ops import removed
 from undertow.ops.decompositions import linalg_eigh, linalg_qr

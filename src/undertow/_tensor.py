@@ -9,24 +9,24 @@ import copyreg
 from types import CellType, FunctionType
 from typing import TYPE_CHECKING, Any
 
-from undertow._core import TensorCore, wrap
 from undertow._src.base.lazy import LackingMethod, LateMethod, lazy_names
 from undertow._src.base.lazy_table import LACKING_METHODS, METHODS
 from undertow._src.base.torch_named import pickled_class
 from undertow._src.overrides import torch_function
+from undertow._src.tensor.core import TensorCore, wrap
+from undertow._src.tensor.creation import CreationMethods
+from undertow._src.tensor.from_data import legacy_tensor
+from undertow._src.tensor.methods.convert import ConvertMethods
+from undertow._src.tensor.methods.copy import CopyMethods
+from undertow._src.tensor.methods.layout import LayoutMethods
+from undertow._src.tensor.methods.python import PythonMethods
 from undertow._src.types.dtypes import get_default_dtype
 from undertow.autograd.apply import bind_tensor_class
 from undertow.autograd.methods import AutogradMethods
-from undertow.creation import CreationMethods
-from undertow.from_data import legacy_tensor
 from undertow.ops.public import public_method
-from undertow.tensor_convert import ConvertMethods
-from undertow.tensor_copy import CopyMethods
-from undertow.tensor_layout import LayoutMethods
-from undertow.tensor_python import PythonMethods
 
 if TYPE_CHECKING:
-    from undertow._late_methods import LateMethods
+    from undertow._src.tensor.methods.late import LateMethods
 else:
     LateMethods = object
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from undertow.printing import _columns, _contents, _notated, _notation
-from undertow.printing import _options as PRINT_OPTS  # noqa: F401
-from undertow.printing import get_printoptions as get_printoptions
-from undertow.printing import printoptions as printoptions
-from undertow.printing import set_printoptions as set_printoptions
+from undertow._src.tensor.printing import _columns, _contents, _notated, _notation
+from undertow._src.tensor.printing import _options as PRINT_OPTS  # noqa: F401
+from undertow._src.tensor.printing import get_printoptions as get_printoptions
+from undertow._src.tensor.printing import printoptions as printoptions
+from undertow._src.tensor.printing import set_printoptions as set_printoptions
 
 __all__ = ["get_printoptions", "printoptions", "set_printoptions"]
 

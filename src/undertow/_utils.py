@@ -12,12 +12,12 @@ from _compat_pickle import NAME_MAPPING as NAME_MAPPING
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base.sites import warn
+from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.creation import empty_strided
+from undertow._src.tensor.from_data import from_numpy
 from undertow._src.types.devices import device as Device
 from undertow._src.types.dtypes import dtype as Dtype
-from undertow.creation import empty_strided
-from undertow.from_data import from_numpy
 from undertow.ops.complex import view_as_real
 from undertow.ops.join import cat
 from undertow.serialization.rebuild import rebuild_from_type as _rebuild_from_type_v2

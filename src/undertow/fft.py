@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.tensor.factory_arguments import check_options, made, parse_kind
 from undertow.autograd.outputs import into
-from undertow.factory_arguments import check_options, made, parse_kind
 from undertow.ops.arguments import as_int
 from undertow.ops.fft import fft_fft as fft
 from undertow.ops.fft import fft_fft2 as fft2

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from operator import methodcaller
 from typing import Any
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
 from undertow.ops.arguments import invalid_combination
 from undertow.ops.arithmetic import pow as power
 from undertow.ops.norms import norm

@@ -16,10 +16,10 @@ from types import NoneType, UnionType
 from typing import Any
 
 from undertow import _ops
-from undertow._core import TensorCore
 from undertow._src.overrides.custom_operators import AWAITED, REGISTRY, Operator, register, registered
 from undertow._src.overrides.operator_checks import OpCheckError as OpCheckError
 from undertow._src.overrides.operator_checks import opcheck as opcheck
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types import dtypes
 from undertow._src.types.devices import device as Device
 

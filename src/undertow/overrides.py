@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from undertow._core import TensorCore, tensor_class
 from undertow._src.base.modes import local, special
 from undertow._src.overrides.torch_function import (
     Public,
@@ -29,6 +28,7 @@ from undertow._src.overrides.torch_function import (
     wanted,
 )  # fmt: skip
 from undertow._src.overrides.torch_function import resolve_name as resolve_name
+from undertow._src.tensor.core import TensorCore, tensor_class
 
 __all__ = [
     "get_ignored_functions", "get_overridable_functions", "get_testing_overrides", "handle_torch_function",

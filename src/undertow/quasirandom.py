@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import wrap
 from undertow._src.random.generators import Generator
+from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import get_default_dtype
 from undertow.random import randint
 

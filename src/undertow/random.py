@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore
 from undertow._src.arrays.device.array import lying
 from undertow._src.random import Stream
 from undertow._src.random.generators import Generator as Generator
@@ -17,11 +16,9 @@ from undertow._src.random.generators import default_generator as default_generat
 from undertow._src.random.generators import stream_of
 from undertow._src.random.memory_order import in_memory_order
 from undertow._src.rules import random as rules
-from undertow._src.types.devices import device
-from undertow._src.types.dtypes import DTYPE_OF, SCALAR_DTYPE
-from undertow.autograd.apply import apply
-from undertow.creation import like
-from undertow.factory_arguments import (
+from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.creation import like
+from undertow._src.tensor.factory_arguments import (
     check_options,
     check_size,
     has_no_values,
@@ -32,6 +29,9 @@ from undertow.factory_arguments import (
     parse_size,
     without_values,
 )
+from undertow._src.types.devices import device
+from undertow._src.types.dtypes import DTYPE_OF, SCALAR_DTYPE
+from undertow.autograd.apply import apply
 from undertow.ops.arguments import as_int, as_ints, broadcast_two, check_tensor, invalid_combination, is_int
 from undertow.ops.public import overloaded, public
 

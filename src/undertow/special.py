@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base.lazy import lazy_names
 from undertow._src.rules import special as rules
 from undertow._src.rules.rule import Rule
+from undertow._src.tensor.core import TensorCore
 from undertow.autograd.apply import unary
 from undertow.ops.activation import functional_log_softmax as _log_softmax
 from undertow.ops.activation import softmax as softmax

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, wrap
 from undertow._src.arrays.numpy import bessel as bessel
 from undertow._src.arrays.numpy import gamma as gamma
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING, get_default_dtype
 from undertow.autograd.outputs import into
 from undertow.ops.arguments import check_tensor, invalid_combination, no_kernel

@@ -276,10 +276,10 @@ def is_storage(obj: Any, /) -> bool:
 _StorageBase = UntypedStorage  # PyTorch's base of it
 __getattr__, __dir__ = lazy_names(
     __name__,
-    {"TypedStorage": "undertow.typed_storage", "_load_from_bytes": "undertow.serialization.plain_pickle"}
+    {"TypedStorage": "undertow._src.tensor.typed_storage", "_load_from_bytes": "undertow.serialization.plain_pickle"}
     | dict.fromkeys(
         "_LegacyStorage _LegacyStorageMeta _dtype_to_storage_type_map _get_dtype_from_pickle_storage_type _isint "
         "_storage_type_to_dtype_map _warn_typed_storage_removal".split(),
-        "undertow.storage_kinds",
+        "undertow._src.tensor.storage_kinds",
     ),
 )

@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import _tensor_str as torch_printing
 
-from undertow import printing
+from undertow._src.tensor import printing
 from undertow._src.types import dtypes
 
 KINDS = [each.name for each in dtypes.ALL if each is not dtypes.complex32]

@@ -15,7 +15,7 @@ import torch.utils.benchmark
 import undertow
 from tests.oracle.harness import agree, agree_error, without_cuda
 from tests.oracle.programs import attempt
-from undertow import typed_storage
+from undertow._src.tensor import typed_storage
 
 STORAGES = """
 len(x.storage())

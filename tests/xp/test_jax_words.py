@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from undertow._core import wrap
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.jax import namespace as jax_namespace
 from undertow._src.arrays.jax.attention import is_fused
@@ -21,6 +20,7 @@ from undertow._src.arrays.namespaces import namespace_of
 from undertow._src.arrays.numpy import namespace as numpy_namespace
 from undertow._src.arrays.target import traced_for
 from undertow._src.rules import attention, conv, linalg
+from undertow._src.tensor.core import wrap
 from undertow.autograd.operands import operands
 from undertow.autograd.rule_node import UPCAST
 

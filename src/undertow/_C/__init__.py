@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from undertow._core import TensorCore as TensorBase
 from undertow._src.base.errors import _LinAlgError as _LinAlgError
 from undertow._src.base.lazy import lazy_names
 from undertow._src.base.modes import is_grad_enabled as is_grad_enabled
@@ -12,6 +11,7 @@ from undertow._src.overrides.torch_function import DisableTorchFunctionSubclass 
 from undertow._src.overrides.torch_function import disabled as _disabled_torch_function_impl
 from undertow._src.overrides.torch_function import dispatch_disabled as _disabled_torch_dispatch_impl
 from undertow._src.random.generators import Generator as Generator
+from undertow._src.tensor.core import TensorCore as TensorBase
 from undertow._src.types.devices import device as device
 from undertow._src.types.devices import get_default_device
 from undertow._src.types.dtypes import dtype as dtype

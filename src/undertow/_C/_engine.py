@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base.modes import local
+from undertow._src.tensor.core import TensorCore
 from undertow.autograd.grad_mode import _Switches
 from undertow.autograd.graph import increment_version
 from undertow.autograd.node import AccumulateGrad, Node

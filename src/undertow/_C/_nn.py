@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base.lazy import lazy_names
+from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.methods.convert import _parse_to as _read
 from undertow._src.types.devices import device as Device
 from undertow._src.types.dtypes import SCALAR_DTYPE, dtype, float64
-from undertow.tensor_convert import _parse_to as _read
 
 __all__ = ["_parse_to"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
 from undertow.func import functional_call as functional_call
 from undertow.func import grad as grad
 from undertow.func import grad_and_value as grad_and_value

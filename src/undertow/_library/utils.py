@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from undertow import _ops
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
 
 
 class Kernel:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, TypeAlias
 
-from undertow._core import TensorCore
 from undertow._prims_common.kinds import *  # noqa: F403
 from undertow._prims_common.kinds import _complex_to_real_dtype_map as _complex_to_real_dtype_map
 from undertow._prims_common.kinds import _computation_dtype_map as _computation_dtype_map
@@ -16,6 +15,7 @@ from undertow._prims_common.kinds import _integer_dtypes as _integer_dtypes
 from undertow._prims_common.kinds import _low_precision_dtypes as _low_precision_dtypes
 from undertow._prims_common.kinds import _ordered_types as _ordered_types
 from undertow._prims_common.kinds import _real_to_complex_dtype_map as _real_to_complex_dtype_map
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types import dtypes
 from undertow._src.types.devices import device as Device
 from undertow._src.types.layouts import channels_last, channels_last_3d, contiguous_format, strided

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types import dtypes as d
 from undertow._src.types.dtypes import dtype as Dtype
 from undertow._src.types.symbols import SymBool, SymFloat, SymInt

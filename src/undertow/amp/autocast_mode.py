@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore
 from undertow._src.arrays.device.placement import gpus
 from undertow._src.base.sites import warn
+from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.methods.convert import converted
 from undertow._src.types import dtypes
 from undertow.amp.casting import (
     autocast_decrement_nesting,
@@ -24,7 +25,6 @@ from undertow.amp.casting import (
     set_autocast_dtype,
     set_autocast_enabled,
 )
-from undertow.tensor_convert import converted
 
 __all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
 

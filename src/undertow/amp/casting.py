@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base.modes import local, special
 from undertow._src.rules.rule import Rule
+from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.methods.convert import converted
 from undertow._src.types import dtypes
 from undertow._src.types.devices import device as Device
 from undertow._src.types.dtypes import DTYPE_OF, dtype, promote
-from undertow.tensor_convert import converted
 
 Function = Callable[..., Any]
 

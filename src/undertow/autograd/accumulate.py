@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import InferenceStorage, TensorCore, ndarray, wrap
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.device.placement import placed
 from undertow._src.base.modes import local, special
 from undertow._src.rules.rule import op
+from undertow._src.tensor.core import InferenceStorage, TensorCore, ndarray, wrap
 from undertow.autograd import firing
 from undertow.autograd.apply import apply
 from undertow.autograd.node import AccumulateGrad

@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from undertow import _core
-from undertow._core import InferenceStorage, TensorCore, ndarray, wrap
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.device.placement import Home
@@ -24,6 +22,8 @@ from undertow._src.arrays.quiet import quietly, silently
 from undertow._src.base.modes import local, special
 from undertow._src.overrides import torch_function
 from undertow._src.rules.rule import Rule, Spec
+from undertow._src.tensor import core
+from undertow._src.tensor.core import InferenceStorage, TensorCore, ndarray, wrap
 from undertow._src.types.devices import cpu
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.node import edge_of
@@ -60,7 +60,7 @@ def bind_tensor_class(cls: Any) -> None:
     Tensor = cls
     PLAIN.add(cls)
     torch_function.QUIET.add(cls)
-    _core.bind_tensor_class(cls)
+    core.bind_tensor_class(cls)
 
 
 # --- the public functions of elementwise rules

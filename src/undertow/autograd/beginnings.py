@@ -10,9 +10,9 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from undertow import creation
-from undertow._core import TensorCore
 from undertow._src.base.modes import local
+from undertow._src.tensor import creation
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.sizes import size_of
 from undertow.autograd.differentiate import GradientEdge, as_edges, backward, grad

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from undertow._core import InferenceStorage, TensorCore, tensor_class, wrap
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.namespaces import tensor_namespace
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import warn, warn_once
 from undertow._src.overrides import torch_function
+from undertow._src.tensor.core import InferenceStorage, TensorCore, tensor_class, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.sizes import size_of
 from undertow.autograd import engine

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import NOT_ARRAYS, TensorCore, ndarray, tensor_class, wrap
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.device.placement import Home, home_among
@@ -29,6 +28,7 @@ from undertow._src.arrays.quiet import quietly
 from undertow._src.base import hooks
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import user_site
+from undertow._src.tensor.core import NOT_ARRAYS, TensorCore, ndarray, tensor_class, wrap
 from undertow.autograd import anomaly_mode as anomaly
 from undertow.autograd import firing
 from undertow.autograd.accumulate import accumulate, added, brought_to

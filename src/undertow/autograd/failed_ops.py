@@ -11,8 +11,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base.modes import local, special
+from undertow._src.tensor.core import TensorCore
 from undertow.autograd.saved import Packed
 
 # By function: which of its variables are saved, in order; behind a colon those whose gradients read it, if not itself.

@@ -10,8 +10,8 @@ from collections import OrderedDict
 from sys import getrefcount
 from typing import Any
 
-from undertow._core import TensorCore, ndarray, wrap
 from undertow._src.base import hooks
+from undertow._src.tensor.core import TensorCore, ndarray, wrap
 from undertow.autograd.node import AccumulateGrad, Node
 
 own_references = 0  # of the engine to a gradient that nothing else holds: see NOTE whose array it is, in accumulate.py

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
-from undertow import creation
-from undertow._core import TensorCore
 from undertow._src.base.modes import special
+from undertow._src.tensor import creation
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.differentiate import GradientEdge
 from undertow.autograd.levels import Level, LevelInput, Pushed, input_edge, nodes_behind, requires_grad

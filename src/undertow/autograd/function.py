@@ -12,10 +12,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base.lazy import lazy_names
 from undertow._src.base.modes import local, no_grad, special
 from undertow._src.base.sites import warn
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.function_node import FunctionCtx as FunctionCtx
 from undertow.autograd.function_node import FunctionNode

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, wrap
 from undertow._src.base.errors import freed_graph
 from undertow._src.base.modes import local
 from undertow._src.base.sites import warn
 from undertow._src.rules.rule import Spec
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.differentiate import grad
 from undertow.autograd.node import Edge, Node, wanted_spec

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._core import TensorCore, View
 from undertow._src.base.modes import local
 from undertow._src.base.sites import warn
 from undertow._src.rules.rule import Spec
+from undertow._src.tensor.core import TensorCore, View
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.outputs import bump
 from undertow.autograd.record import save_hooks_of

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from undertow import creation
-from undertow._core import TensorCore, wrap
+from undertow._src.tensor import creation
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import complex64, complex128, float32, float64
 from undertow.autograd.gradcheck import GradcheckError
 from undertow.autograd.gradient_checks import FAILED_NONDET_MSG, _mismatch

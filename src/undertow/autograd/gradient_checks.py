@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import wrap
 from undertow._src.base.sites import warn
 from undertow._src.random.generators import Generator
+from undertow._src.tensor.core import wrap
 from undertow.autograd.differentiate import grad
 from undertow.autograd.gradcheck import GradcheckError
 from undertow.autograd.gradient_demands import (

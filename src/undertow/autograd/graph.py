@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base import hooks
 from undertow._src.base.lazy import lazy_names
 from undertow._src.base.modes import local
 from undertow._src.base.sites import user_site
+from undertow._src.tensor.core import TensorCore
 from undertow.autograd import writes
 from undertow.autograd.differentiate import GradientEdge as GradientEdge
 from undertow.autograd.differentiate import get_gradient_edge as get_gradient_edge

@@ -18,10 +18,10 @@ import itertools
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from undertow import creation
-from undertow._core import TensorCore, wrap
 from undertow._src.base.modes import local
 from undertow._src.rules.rule import Spec
+from undertow._src.tensor import creation
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.differentiate import GradientEdge, grad, silent_grad
 from undertow.autograd.node import AccumulateGrad, Edge, Node, edge_of

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from undertow._core import GradDtype, InferenceStorage, TensorCore, tensor_class, wrap
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.base import hooks
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import warn
 from undertow._src.overrides import torch_function
+from undertow._src.tensor.core import GradDtype, InferenceStorage, TensorCore, tensor_class, wrap
 from undertow._src.types import dtypes
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd import differentiate

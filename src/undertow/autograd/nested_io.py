@@ -6,8 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base.hooks import Hook, RemovableHandle
+from undertow._src.tensor.core import TensorCore
 from undertow.autograd.function import Function
 
 Condition = Callable[[Any], bool]

@@ -13,11 +13,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from undertow._core import TensorCore, making
 from undertow._src.base import hooks
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import format_stack, user_stack
 from undertow._src.rules.rule import Spec
+from undertow._src.tensor.core import TensorCore, making
 from undertow.autograd.metadata import InputMetadata, note_ahead, output_specs
 from undertow.autograd.saved import Freed
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, ndarray
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Target, Watch
 from undertow._src.arrays.namespaces import namespace_of
@@ -15,6 +14,7 @@ from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.numpy.order import empty_copy_of, ordered
 from undertow._src.rules.refusals import refusal
 from undertow._src.rules.rule import Rule
+from undertow._src.tensor.core import TensorCore, ndarray
 from undertow._src.types.dtypes import (
     DTYPE_OF,
     FLOAT8,

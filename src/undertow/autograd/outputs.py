@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from undertow import mirrors
-from undertow._core import InferenceStorage, TensorCore, wrap
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.device.placement import empty_beside
@@ -16,6 +14,8 @@ from undertow._src.arrays.quiet import quietly
 from undertow._src.base.lazy import late_function
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import user_stack, warn
+from undertow._src.tensor import lazy_conj
+from undertow._src.tensor.core import InferenceStorage, TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.node import Node, edge_of
 from undertow.ops.arguments import type_name
@@ -154,8 +154,8 @@ def overlaps(array: Any) -> bool:
 def bump(tensor: Any) -> None:
     """Counts a write to a tensor's memory."""
     storage = tensor._get_storage()
-    if mirrors.known:
-        mirrors.sync(tensor._array)
+    if lazy_conj.known:
+        lazy_conj.sync(tensor._array)
     if type(storage) is InferenceStorage:
         return
     storage.version += 1

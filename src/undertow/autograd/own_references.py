@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import wrap
+from undertow._src.tensor.core import wrap
 from undertow.autograd.engine import BackwardPass, count_dependencies, run_pass
 from undertow.autograd.firing import set_own_references
 from undertow.autograd.node import Node, edge_of

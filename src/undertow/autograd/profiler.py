@@ -17,9 +17,9 @@ from pathlib import Path
 from time import perf_counter_ns as perf_counter_ns
 from typing import Any, Self
 
-from undertow._core import TensorCore
 from undertow._src.base.modes import special
 from undertow._src.base.sites import warn as warn
+from undertow._src.tensor.core import TensorCore
 from undertow.autograd.node import Node
 from undertow.autograd.profiler_kinds import MEMORY_EVENT_NAME as MEMORY_EVENT_NAME
 from undertow.autograd.profiler_kinds import OUT_OF_MEMORY_EVENT_NAME as OUT_OF_MEMORY_EVENT_NAME

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base.modes import local, special
 from undertow._src.rules.rule import Rule, Spec
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.failed_ops import mark_shown
 from undertow.autograd.node import edge_of, note_origin

@@ -7,11 +7,11 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from undertow._core import TensorCore, wrap
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.base import errors
 from undertow._src.base.modes import local, special
 from undertow._src.rules.rule import Gradient, Rule, Spec
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.node import Edge, Node, wanted_spec
 from undertow.autograd.saved import Freed, SavedTensor, SavedValue

@@ -12,9 +12,9 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from undertow._core import Storage, TensorCore, wrap
 from undertow._src.base import errors, hooks
 from undertow._src.base.modes import local, special
+from undertow._src.tensor.core import Storage, TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 
 if TYPE_CHECKING:

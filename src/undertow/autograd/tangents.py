@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from undertow._src.rules.elementwise import NOT_IMPLEMENTED
-from undertow.creation import zeros
+from undertow._src.tensor.creation import zeros
 
 # Ops that PyTorch has no forward formula for, by the node that they record.
 WITHOUT_FORMULA = {

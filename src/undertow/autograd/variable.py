@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow import from_data
+from undertow._src.tensor import from_data
 from undertow._tensor import Tensor
 from undertow.autograd.engine import queue_callback
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import InferenceStorage, View
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import NeedsValue, Watch
 from undertow._src.arrays.numpy import namespace as numpy_xp
@@ -20,6 +19,7 @@ from undertow._src.base import errors
 from undertow._src.base.modes import local, special
 from undertow._src.rules.rule import Rule, Spec
 from undertow._src.rules.shape import as_strided
+from undertow._src.tensor.core import InferenceStorage, View
 from undertow.autograd.node import Edge, Node, edge_of, keep_gradient, note_origin
 from undertow.autograd.rule_node import node_class
 from undertow.autograd.saved import described_source

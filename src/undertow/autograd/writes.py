@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from undertow import mirrors
-from undertow._core import InferenceStorage, TensorCore, ndarray
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.quiet import quietly, silently
 from undertow._src.base import errors
 from undertow._src.base.modes import local, special
 from undertow._src.rules.rule import Rule
+from undertow._src.tensor import lazy_conj
+from undertow._src.tensor.core import InferenceStorage, TensorCore, ndarray
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import FAST_DTYPES, NUMBERS, PLAIN, settle, tensor_among, with_numbers
 from undertow.autograd.node import Edge, Node, edge_of, note_origin
@@ -111,8 +111,8 @@ def wrote_directly(ufunc: Any, target: Any, *others: Any) -> bool:
     if storage is None:
         storage = target._get_storage()
     storage.version += 1
-    if mirrors.known:
-        mirrors.sync(array)
+    if lazy_conj.known:
+        lazy_conj.sync(array)
     return True
 
 

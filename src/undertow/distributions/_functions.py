@@ -5,16 +5,18 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.arrays.device.array import values_known
 from undertow._src.base.modes import enable_grad, no_grad
 from undertow._src.base.sites import warn
+from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.creation import empty, eye, full, full_like, ones, ones_like, zeros, zeros_like
+from undertow._src.tensor.from_data import as_tensor, tensor
+from undertow._src.tensor.methods.random import bernoulli, binomial, multinomial, poisson
+from undertow._src.tensor.ranges import arange
 from undertow._src.types.dtypes import bool as bool_dtype
 from undertow._src.types.dtypes import finfo, float64, get_default_dtype
 from undertow._src.types.sizes import Size
 from undertow._tensor import Tensor
-from undertow.creation import empty, eye, full, full_like, ones, ones_like, zeros, zeros_like
-from undertow.from_data import as_tensor, tensor
 from undertow.ops.activation import logsigmoid, softmax, softplus
 from undertow.ops.arrange import tril_indices
 from undertow.ops.clamp import xlogy
@@ -35,9 +37,7 @@ from undertow.ops.triangular import linalg_cholesky as cholesky
 from undertow.ops.triangular import linalg_cholesky_ex as cholesky_ex
 from undertow.ops.triangular import linalg_solve_triangular as solve_triangular
 from undertow.random import normal, rand, randn
-from undertow.ranges import arange
 from undertow.special import gammainc, i0e, i1e
-from undertow.tensor_random import bernoulli, binomial, multinomial, poisson
 
 Shape = Sequence[int]
 Value = Tensor | float  # what parameters are given as

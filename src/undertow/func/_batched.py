@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.sizes import Size
 from undertow._tensor import Tensor
 from undertow.autograd.function import Function

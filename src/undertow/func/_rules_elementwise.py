@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
 from undertow.func._batched import cannot_write, rule
 from undertow.func._vmapping import MappedLevel
 from undertow.ops.reduce import amax, amin

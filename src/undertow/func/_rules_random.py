@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base.modes import local
-from undertow.creation import ones
+from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.creation import ones
 from undertow.func._batched import stacked
 from undertow.func._vmapping import MappedLevel, open_levels, to_whole
 from undertow.utils import _pytree as pytree

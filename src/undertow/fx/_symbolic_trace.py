@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
-from undertow._core import tensor_class
 from undertow._src.base.sites import PACKAGE
 from undertow._src.compat.torch_checks import _assert
+from undertow._src.tensor.core import tensor_class
 from undertow.fx.graph import Graph
 from undertow.fx.graph_module import GraphModule
 from undertow.fx.node import Argument, Node

@@ -7,7 +7,7 @@ import itertools
 import linecache
 from typing import Any
 
-from undertow._core import tensor_class
+from undertow._src.tensor.core import tensor_class
 from undertow.fx.graph import Graph, PythonCode
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter

@@ -9,7 +9,7 @@ from opcode import opmap
 from types import FrameType
 from typing import Any
 
-from undertow._core import tensor_class
+from undertow._src.tensor.core import tensor_class
 from undertow._src.types.devices import device
 from undertow._src.types.dtypes import dtype
 from undertow._src.types.layouts import layout, memory_format

@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from undertow._src.tensor.creation import ones_like
+from undertow._src.tensor.from_data import tensor
 from undertow._src.types import dtypes as d
 from undertow._src.types.layouts import strided
-from undertow.creation import ones_like
-from undertow.from_data import tensor
 from undertow.ops.activation import log_softmax as _log_softmax
 from undertow.ops.activation import softmax as _softmax
 from undertow.ops.compare import where

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base.modes import no_grad
+from undertow._src.tensor.core import TensorCore
 from undertow.ops import activation, embedding, pool, pool_average, pool_fractional
 
 GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}

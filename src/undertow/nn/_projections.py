@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base.sites import warn
+from undertow._src.tensor.core import TensorCore
 from undertow.ops.activation import usual_dim
 from undertow.ops.matmul import linear
 from undertow.ops.multi_head import _check_shapes as _mha_shape_check  # noqa: F401

@@ -14,8 +14,8 @@ from undertow._src.arrays.device.memory import NeedsValue, Watch
 from undertow._src.base.modes import no_grad, special
 from undertow._src.base.sites import user_site, warn
 from undertow._src.overrides import torch_function
-from undertow.creation import empty_like
-from undertow.creation import eye as _eye
+from undertow._src.tensor.creation import empty_like
+from undertow._src.tensor.creation import eye as _eye
 from undertow.ops.compare import where
 from undertow.ops.decompositions import linalg_qr as qr
 from undertow.random import randperm

@@ -6,8 +6,8 @@ import copyreg
 from typing import Any
 
 from undertow._src.overrides import torch_function
+from undertow._src.tensor.creation import empty
 from undertow._tensor import Tensor, _TensorMeta
-from undertow.creation import empty
 
 
 class _ParameterMeta(_TensorMeta):

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base.sites import warn
 from undertow._src.rules import activation as rules
 from undertow._src.rules import convert
 from undertow._src.rules.rule import Rule
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF, INTEGRAL, as_dtype, finfo
 from undertow.autograd.apply import apply, unary
 from undertow.autograd.writes import apply_in_place

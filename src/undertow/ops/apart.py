@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import InferenceStorage, wrap
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.base.modes import local
 from undertow._src.rules import index as index_rules
 from undertow._src.rules.rule import twin
+from undertow._src.tensor.core import InferenceStorage, wrap
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
 from undertow.autograd.record import record

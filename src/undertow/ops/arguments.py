@@ -8,9 +8,9 @@ from inspect import CO_VARARGS, CO_VARKEYWORDS
 from operator import index
 from typing import Any, NoReturn
 
-from undertow._core import TensorCore
 from undertow._src.base.modes import Deterministic, local
 from undertow._src.base.sites import warn
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.dtypes import dtype as Dtype
 from undertow._src.types.sizes import wrapped_dim

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore
 from undertow._src.base.modes import special
 from undertow._src.overrides import torch_function
 from undertow._src.rules import convert
 from undertow._src.rules import elementwise as rules
 from undertow._src.rules.rule import Rule
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF, INTEGRAL, complex128, float64
 from undertow.autograd.apply import (
     FAST_DTYPES,

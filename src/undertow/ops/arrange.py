@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, wrap
 from undertow._src.arrays.device.array import DeviceArray, lying
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.rules import arrange as rules
 from undertow._src.rules import index as index_rules
 from undertow._src.rules import shape as shape_rules
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.devices import cpu, get_default_device
 from undertow._src.types.dtypes import DTYPE_OF, as_dtype
 from undertow._src.types.layouts import CHANNELS_LAST, axes_of, contiguous_format, memory_format, preserve_format

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import wrap
 from undertow._src.rules import activation, scalars
 from undertow._src.rules import attention as rules
+from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF, float32
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import check_tensor

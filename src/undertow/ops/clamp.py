@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore
 from undertow._src.rules import compare, special
 from undertow._src.rules import elementwise as rules
 from undertow._src.rules.rule import Rule
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF, INTEGRAL, result_type
 from undertow.autograd.apply import NUMBERS, PLAIN
 from undertow.autograd.writes import apply_in_place, wrote_directly

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, ndarray, wrap
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.quiet import quietly
 from undertow._src.base.sites import warn_once
 from undertow._src.rules import compare as rules
 from undertow._src.rules.rule import Rule
+from undertow._src.tensor.core import TensorCore, ndarray, wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING, INTEGRAL, bfloat16
 from undertow.autograd.apply import apply, binary, name_function, unary
 from undertow.autograd.outputs import into

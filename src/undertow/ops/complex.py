@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, ndarray
 from undertow._src.rules import complex as rules
+from undertow._src.tensor.core import TensorCore, ndarray
+from undertow._src.tensor.lazy_conj import reflect, reflections
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.autograd.writes import apply_in_place
-from undertow.mirrors import reflect, reflections
 from undertow.ops.arguments import check_tensor
 from undertow.ops.parts import select
 from undertow.ops.public import finish, public

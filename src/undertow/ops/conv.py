@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore
 from undertow._src.base.sites import warn_once
 from undertow._src.rules import conv as rules
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import as_int, invalid_combination, is_int, must_be, no_kernel, wrap_dim

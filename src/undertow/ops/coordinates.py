@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from undertow import return_types
-from undertow._core import TensorCore, wrap
 from undertow._src.rules.elementwise import not_differentiated
 from undertow._src.rules.rule import op
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import as_int, check_tensor, is_int, no_kernel

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from undertow import return_types
-from undertow._core import TensorCore, wrap
 from undertow._src.arrays.device.array import values_known
 from undertow._src.arrays.namespaces import namespace_of
 from undertow._src.base.errors import _LinAlgError
 from undertow._src.base.sites import warn_once
 from undertow._src.rules import decompose as rules
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into

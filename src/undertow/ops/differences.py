@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
 from undertow.ops import statistics
 from undertow.ops.arguments import as_int, as_ints, check_tensor, invalid_combination, is_int, wrap_dims
 from undertow.ops.join import cat

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, ndarray, wrap
 from undertow._src.arrays.numpy.order import empty_copy_of
 from undertow._src.base.modes import special
 from undertow._src.base.sites import warn
 from undertow._src.random.generators import stream_of
 from undertow._src.random.memory_order import in_memory_order
 from undertow._src.rules import dropout as rules
+from undertow._src.tensor.core import TensorCore, ndarray, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.autograd.writes import apply_in_place

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, wrap
 from undertow._src.arrays.device.array import checked, values_known
 from undertow._src.arrays.namespaces import namespace_of
 from undertow._src.base.modes import local
 from undertow._src.base.sites import warn
 from undertow._src.rules import embedding as rules
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.sizes import size_of
 from undertow.autograd.apply import apply

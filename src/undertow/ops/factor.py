@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from undertow import return_types
-from undertow._core import wrap
 from undertow._src.arrays.device.array import values_known
 from undertow._src.arrays.numpy.linalg import first_zero_pivot
 from undertow._src.base.errors import _LinAlgError
 from undertow._src.rules import factor as rules
+from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, wrap
 from undertow._src.arrays.device.array import checked, values_known
 from undertow._src.base.sites import warn_once
 from undertow._src.rules import index as rules
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into, overlaps

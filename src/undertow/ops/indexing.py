@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import InferenceStorage, TensorCore, wrap
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.namespaces import namespace_of
@@ -21,6 +20,7 @@ from undertow._src.base.modes import local, special
 from undertow._src.rules import convert, index
 from undertow._src.rules import shape as rules
 from undertow._src.rules.rule import Spec
+from undertow._src.tensor.core import InferenceStorage, TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.sizes import wrapped_dim
 from undertow.autograd.apply import PLAIN, apply

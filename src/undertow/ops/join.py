@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import wrap
 from undertow._src.arrays.namespaces import namespace_of
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import warn_once
 from undertow._src.rules import arrange as rules
 from undertow._src.rules.index import index_select
 from undertow._src.rules.rule import Rule, Spec
+from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF, get_default_dtype, promote
 from undertow.autograd.apply import apply
 from undertow.autograd.node import edge_of

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, wrap
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.numpy.shape import leading, slice_along
 from undertow._src.base.modes import special
 from undertow._src.base.sites import warn
 from undertow._src.rules import shape as rules
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.devices import cpu
 from undertow._src.types.sizes import wrapped_dim
 from undertow.ops.arguments import type_name

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from undertow import return_types
-from undertow._core import wrap
 from undertow._src.rules.elementwise import not_differentiated
 from undertow._src.rules.rule import op
+from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import broadcast_two, check_tensor

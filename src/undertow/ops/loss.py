@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore
 from undertow._src.arrays.device.array import values_known
 from undertow._src.base.sites import warn
 from undertow._src.rules import loss as rules
 from undertow._src.rules import scalars
 from undertow._src.rules.refusals import refusal
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF, get_default_dtype
 from undertow.autograd.apply import apply
 from undertow.ops.activation import logsigmoid

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, wrap
 from undertow._src.arrays.device.array import checked, is_known, values_known
 from undertow._src.rules import activation, scalars
 from undertow._src.rules import loss as rules
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import check_constant, check_tensor, no_kernel, wrap_dim

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from undertow import return_types
-from undertow._core import wrap
 from undertow._src.arrays.device.array import values_known
 from undertow._src.arrays.numpy.linalg import first_zero_pivot, permutation_of_pivots
 from undertow._src.base.sites import warn_once
 from undertow._src.rules import factor as rules
+from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, wrap
 from undertow._src.arrays.device.array import DeviceArray, values_known
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.numpy.scatter import one_hot as hot_places
 from undertow._src.base.modes import local
 from undertow._src.rules import index as rules
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
 from undertow.autograd.writes import apply_in_place

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base.sites import warn
 from undertow._src.overrides import torch_function
 from undertow._src.rules import arrange
 from undertow._src.rules import linalg as rules
 from undertow._src.rules import reduce as reduce_rules
 from undertow._src.rules import shape as shape_rules
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into

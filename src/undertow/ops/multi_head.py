@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import wrap
 from undertow._src.base.sites import warn
+from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.ops.activation import functional_softmax
 from undertow.ops.addmm import baddbmm

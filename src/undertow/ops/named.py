@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from undertow import return_types
-from undertow._core import TensorCore
 from undertow._src.rules.rule import Rule
+from undertow._src.tensor.core import TensorCore
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import (
     into,

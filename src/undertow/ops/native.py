@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import wrap
 from undertow._src.arrays.numpy.embedding import bag_max
 from undertow._src.rules import loss as loss_rules
 from undertow._src.rules import native as rules
 from undertow._src.rules import sampling as sampling_rules
 from undertow._src.rules import scalars
+from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.ops import conv, loss, sampling

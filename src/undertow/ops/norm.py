@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, wrap
 from undertow._src.arrays.device.array import values_known
 from undertow._src.arrays.namespaces import namespace_of
 from undertow._src.arrays.quiet import quietly
 from undertow._src.base.sites import warn_once
 from undertow._src.rules import norm as rules
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF, float32
 from undertow._src.types.sizes import size_of
 from undertow.autograd.apply import apply

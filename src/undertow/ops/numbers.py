@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore
 from undertow._src.base.sites import warn_once
 from undertow._src.rules import convert
 from undertow._src.rules.refusals import refusal
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF, INTEGRAL, SCALAR_DTYPE, combine, complex32, dtype, promote, result_type
 from undertow.autograd.apply import FAST_DTYPES, NUMBERS, apply
 from undertow.ops.arguments import as_element

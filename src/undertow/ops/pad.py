@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import wrap
 from undertow._src.rules import resize as rules
+from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import as_ints, check_tensor, must_be, no_kernel

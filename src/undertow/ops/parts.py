@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from undertow._core import TensorCore, View, ndarray
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import NeedsValue
 from undertow._src.arrays.numpy import shape as numpy_shape
 from undertow._src.rules import shape as rules
 from undertow._src.rules.rule import Spec, twin
+from undertow._src.tensor.core import TensorCore, View, ndarray
 from undertow._src.types.sizes import wrapped_dim
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import (

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import wrap
 from undertow._src.random.generators import default_generator
 from undertow._src.rules.pool import take_from_planes
 from undertow._src.rules.rule import twin
+from undertow._src.tensor.core import wrap
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import check_tensor
 from undertow.ops.pool import window_option

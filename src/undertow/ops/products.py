@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, wrap
 from undertow._src.base.sites import warn_once
 from undertow._src.rules import linalg as rules
 from undertow._src.rules import shape as shape_rules
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import copied_into, into
 from undertow.ops.arguments import as_int, check_tensor, no_kernel, wrap_dim, wrap_dims

@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from undertow._core import TensorCore
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.device.placement import Home, home_among
 from undertow._src.base import tree
@@ -14,6 +13,7 @@ from undertow._src.base.errors import out_of_memory
 from undertow._src.base.modes import local, special
 from undertow._src.overrides import torch_function
 from undertow._src.rules.rule import Rule
+from undertow._src.tensor.core import TensorCore
 from undertow.autograd import apply as _apply
 from undertow.autograd.failed_ops import show_saved
 from undertow.autograd.writes import apply_in_place, check_writable, wrote_directly

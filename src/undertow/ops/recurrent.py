@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore
 from undertow._src.rules import rnn as rules
 from undertow._src.rules import shape as shape_rules
 from undertow._src.rules.rule import Rule, twin
+from undertow._src.tensor.core import TensorCore
 from undertow.autograd.apply import apply
 from undertow.ops.activation import relu
 from undertow.ops.apart import unsafe_chunk

@@ -6,9 +6,9 @@ import builtins
 from typing import Any
 
 from undertow import return_types
-from undertow._core import TensorCore
 from undertow._src.base.modes import local
 from undertow._src.rules import reduce as rules
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING, as_dtype
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, wrap
 from undertow._src.arrays.numpy import resize as kernels
 from undertow._src.base.sites import warn
 from undertow._src.rules import resize as rules
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF, uint8
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import as_int, check_tensor, invalid_combination, is_int, no_kernel

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.arrays.device.array import in_memory
 from undertow._src.arrays.numpy.shape import is_plain, restride, view_strides
 from undertow._src.base.sites import warn_once
 from undertow._src.rules import arrange, convert
 from undertow._src.rules import shape as rules
 from undertow._src.rules.rule import Rule, op, twin
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF, as_dtype, dtype
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import (

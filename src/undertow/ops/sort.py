@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from undertow import return_types
-from undertow._core import TensorCore, wrap
 from undertow._src.arrays.device.array import is_known, values_known
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.rules import sort as rules
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import (

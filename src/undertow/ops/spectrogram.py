@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import wrap
 from undertow._src.base.sites import warn, warn_once
 from undertow._src.rules import shape as rules
 from undertow._src.rules.rule import twin
+from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.ops.arrange import constant_pad_nd

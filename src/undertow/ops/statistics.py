@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, wrap
 from undertow._src.arrays.device.array import values_known
 from undertow._src.base.sites import warn
 from undertow._src.rules import reduce as rules
 from undertow._src.rules.rule import Rule
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.arrays.numpy.shape import expand_dims, restride
 from undertow._src.rules import shape as rules
 from undertow._src.rules.rule import twin
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.sizes import Size, size_of
 from undertow.ops.arguments import (

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from undertow import return_types
-from undertow._core import wrap
 from undertow._src.arrays.device.array import values_known
 from undertow._src.arrays.numpy.linalg import (
     cholesky_as_far_as_it_goes,
@@ -19,6 +18,7 @@ from undertow._src.arrays.numpy.linalg import (
 from undertow._src.base.errors import _LinAlgError
 from undertow._src.base.sites import warn_once
 from undertow._src.rules import factor as rules
+from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from undertow._core import TensorCore, wrap
 from undertow._src.base.modes import local
 from undertow._src.rules import convert
 from undertow._src.rules.elementwise import not_differentiated
 from undertow._src.rules.rule import op
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import dtype as Dtype
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into, refuse_recording, write_out

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._core import InferenceStorage, View, ndarray
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.base.modes import local, special
 from undertow._src.rules.rule import Rule, Spec
+from undertow._src.tensor.core import InferenceStorage, View, ndarray
 from undertow.autograd import apply as _apply
 from undertow.autograd.apply import PLAIN, apply
 from undertow.autograd.node import edge_of

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, wrap
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.device.placement import placed
@@ -16,6 +15,7 @@ from undertow._src.base.modes import local, special
 from undertow._src.base.sites import warn, warn_once
 from undertow._src.rules import arrange as rules
 from undertow._src.rules.rule import Rule
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply, settle
 from undertow.autograd.outputs import bump, overlaps, record_without_derivative, refuse_inference, refuse_overlap

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base.modes import no_grad
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import finfo
 from undertow.ops.compare import where
 from undertow.optim import _checks as check

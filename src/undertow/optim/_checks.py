@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
 
 Options = Mapping[str, Any]
 Check = Callable[[Any, Options], None]  # an option's value, and all options with it

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base.modes import local, set_grad_enabled
+from undertow._src.tensor.core import TensorCore
 from undertow.autograd.outputs import bump
 from undertow.autograd.writes import check_writable, guards
 from undertow.optim._arithmetic import blocks_for, on_tensors

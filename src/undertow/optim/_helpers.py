@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base.modes import set_grad_enabled
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import dtype as Dtype
 from undertow._src.types.dtypes import float32, float64, get_default_dtype
 from undertow.ops.complex import view_as_real

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
 from undertow.optim._lr_base import warn_outside_step as _warn_get_lr_called_within_step
 
 __all__ = ["_warn_get_lr_called_within_step"]

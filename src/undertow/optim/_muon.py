@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base.modes import no_grad
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import bfloat16
 from undertow.optim import _checks as check
 from undertow.optim._per_parameter import Group, PerParameter

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.quiet import quietly
 from undertow._src.base.modes import enable_grad, set_grad_enabled
+from undertow._src.tensor.core import TensorCore
 from undertow.autograd.apply import settle
 from undertow.autograd.outputs import bump
 from undertow.autograd.writes import guards

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, ndarray, wrap
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.base.modes import special
+from undertow._src.tensor.core import TensorCore, ndarray, wrap
+from undertow._src.tensor.creation import full_like
 from undertow._src.types.devices import cpu
-from undertow.creation import full_like
 from undertow.optim._helpers import _get_scalar_dtype
 
 State = dict[str, Any]

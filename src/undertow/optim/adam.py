@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
 from undertow.optim import _checks as check
 from undertow.optim._arithmetic import Rule
 from undertow.optim._functions import functions_of

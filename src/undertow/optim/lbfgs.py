@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.arrays.device.memory import NeedsValue, Watch
 from undertow._src.base.modes import enable_grad, no_grad
 from undertow._src.base.sites import user_site
+from undertow._src.tensor.core import TensorCore
 from undertow.ops.complex import view_as_real
 from undertow.ops.join import cat
 from undertow.optim import _checks as check

@@ -8,10 +8,10 @@ from collections.abc import Callable, Hashable, Iterable
 from copy import deepcopy
 from typing import Any, TypeAlias
 
-from undertow._core import TensorCore
 from undertow._src.base import hooks
 from undertow._src.base.hooks import RemovableHandle
 from undertow._src.base.sites import warn
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import float32
 from undertow.optim import _helpers
 from undertow.optim._helpers import *  # noqa: F403  optimizers written for PyTorch import these from here

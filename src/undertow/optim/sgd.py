@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow._src.base.modes import no_grad
-from undertow.creation import zeros_like
+from undertow._src.tensor.creation import zeros_like
 from undertow.optim import _checks as check
 from undertow.optim._arithmetic import Rule, recorded, shown
 from undertow.optim._functions import functions_of

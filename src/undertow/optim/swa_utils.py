@@ -9,7 +9,7 @@ from typing import Any
 
 from undertow._src.arrays.device.array import values_known
 from undertow._src.base.modes import no_grad
-from undertow.from_data import tensor
+from undertow._src.tensor.from_data import tensor
 from undertow.nn.modules.batchnorm import _BatchNorm
 from undertow.nn.modules.module import Module
 from undertow.ops.compare import where

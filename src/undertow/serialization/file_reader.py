@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import IO, Any
 
+from undertow._src.tensor.from_data import frombuffer
 from undertow._src.types.dtypes import dtype
-from undertow.from_data import frombuffer
 from undertow.serialization.archive import ArchiveReader, ArchiveWriter
 
 __all__ = ["PyTorchFileReader", "PyTorchFileWriter"]

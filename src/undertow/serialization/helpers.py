@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from undertow import tensor_types, typed_storage
 from undertow._src.base.sites import warn
+from undertow._src.tensor import tensor_types, typed_storage
 
 __all__ = [
     "SourceChangeWarning", "StorageType", "check_module_version_greater_or_equal", "normalize_storage_type",

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow._src.arrays.device.placement import gpus
+from undertow._src.tensor.methods.convert import check_device, device_named
 from undertow._src.types.devices import device
 from undertow.storage import UntypedStorage
-from undertow.tensor_convert import check_device, device_named
 
 MAP_LOCATION = str | device | dict[str, str] | Callable[[UntypedStorage, str], Any] | None
 Tagger = Callable[[Any], str | None]

@@ -12,7 +12,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import device
 from undertow._src.types.sizes import Size
 from undertow.nn.parameter import Parameter

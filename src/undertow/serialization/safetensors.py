@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from undertow._core import TensorCore, wrap
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types import dtypes
 from undertow.serialization.atomic import replacing_by_name
 from undertow.serialization.locations import default_restore_location

@@ -14,8 +14,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from undertow._core import TensorCore
 from undertow._src.random.generators import Generator
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import device
 from undertow._src.types.dtypes import dtype
 from undertow._src.types.layouts import layout

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.tensor.typed_storage import TypedStorage as TypedStorage
 from undertow._src.types import dtypes
 from undertow.storage import extent_of, root_of
-from undertow.typed_storage import TypedStorage as TypedStorage
 
 Array = np.ndarray[Any, Any]
 _LONGEST_NAME = 200

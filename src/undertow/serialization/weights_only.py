@@ -12,7 +12,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import IO, Any
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
 from undertow._tensor import Tensor
 from undertow.serialization.limits import Limits, shown
 from undertow.serialization.makers import ITEM, MAKERS, TENSOR_MAKERS

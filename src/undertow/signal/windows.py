@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.tensor.factory_arguments import check_options, made, parse_kind
+from undertow._src.tensor.windows import cosine_sum, kaiser_weights
 from undertow._src.types.layouts import strided
-from undertow.factory_arguments import check_options, made, parse_kind
 from undertow.storage import Array
-from undertow.windows import cosine_sum, kaiser_weights
 
 __all__ = [
     "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine", "general_hamming", "hamming", "hann",

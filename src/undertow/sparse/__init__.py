@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, wrap
 from undertow._src.base.torch_named import pickled_class
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types import dtypes
 from undertow.ops.public import public
 from undertow.sparse import derivatives as derivatives

@@ -14,21 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import NOT_ARRAYS, TensorCore, wrap
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.rules.convert import alias
 from undertow._src.rules.rule import twin
+from undertow._src.tensor.core import NOT_ARRAYS, TensorCore, wrap
+from undertow._src.tensor.creation import zeros
+from undertow._src.tensor.from_data import as_tensor
+from undertow._src.tensor.methods.layout import host_memory
 from undertow._src.types.devices import device as Device
 from undertow._src.types.dtypes import int64
 from undertow._src.types.layouts import sparse_coo
 from undertow._src.types.sizes import Size
 from undertow._tensor import Tensor
 from undertow.autograd.apply import apply
-from undertow.creation import zeros
-from undertow.from_data import as_tensor
 from undertow.ops.index import index_add
-from undertow.tensor_layout import host_memory
 
 _made_of_values = twin(alias, "SparseCooTensorWithDimsAndTensorsBackward0")
 

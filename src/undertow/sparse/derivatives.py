@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
 from undertow.autograd import differentiate
 from undertow.sparse.coo import SparseTensor, function
 

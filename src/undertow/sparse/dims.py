@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import wrap
-from undertow.creation import zeros
+from undertow._src.tensor.core import wrap
+from undertow._src.tensor.creation import zeros
 from undertow.ops.join import cat as join
 from undertow.sparse.coo import SparseTensor, function, known_places, make
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from undertow._src.base.sites import warn
+from undertow._src.tensor.from_data import as_tensor
 from undertow._tensor import Tensor
-from undertow.from_data import as_tensor
 from undertow.testing._mismatch import _DTYPE_PRECISIONS as _DTYPE_PRECISIONS
 from undertow.testing._mismatch import ErrorMeta as ErrorMeta
 from undertow.testing._mismatch import _make_bitwise_mismatch_msg as _make_bitwise_mismatch_msg

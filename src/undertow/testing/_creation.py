@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from undertow._src.tensor.creation import empty
 from undertow._src.types import dtypes
 from undertow._src.types.dtypes import finfo, iinfo
-from undertow.creation import empty
 from undertow.ops.complex import view_as_complex
 from undertow.random import randint
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types import dtypes
 from undertow._src.types.dtypes import DTYPE_OF, promote
 

@@ -13,11 +13,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from undertow._core import wrap
+from undertow._src.tensor.core import wrap
+from undertow._src.tensor.from_data import as_tensor
+from undertow._src.tensor.typed_storage import TypedStorage
 from undertow._src.types import dtypes
 from undertow._src.types.layouts import strided
 from undertow._tensor import Tensor
-from undertow.from_data import as_tensor
 from undertow.testing._mismatch import (
     ErrorMeta,
     Identifier,
@@ -26,7 +27,6 @@ from undertow.testing._mismatch import (
     make_tensor_mismatch_msg,
     which_are_close,
 )
-from undertow.typed_storage import TypedStorage
 
 Place = tuple[Any, ...]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base.sites import Site, user_stack
+from undertow._src.tensor.core import TensorCore
 from undertow.utils._dtype_abbrs import dtype_abbrs
 from undertow.utils._python_dispatch import TorchDispatchMode
 from undertow.utils._pytree import tree_map

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.compat import process_settings
+from undertow._src.tensor.core import TensorCore
 from undertow.amp import casting
 from undertow.utils._default_device_type import DefaultDeviceType
 from undertow.utils._pytree import tree_leaves

@@ -8,8 +8,8 @@ import os.path
 from typing import Any
 from weakref import WeakValueDictionary
 
+from undertow._src.tensor.creation import empty_strided
 from undertow._src.types.devices import device as Device
-from undertow.creation import empty_strided
 from undertow.serialization import load, save
 from undertow.storage import UntypedStorage, flat_memory
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
 from undertow._tensor import Tensor
 from undertow.nn.parameter import Parameter
 from undertow.optim._helpers import _get_foreach_kernels_supported_devices as _get_foreach_kernels_supported_devices

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import undertow._src.overrides.dispatch.running  # noqa: F401  from here on operators are offered
-from undertow._core import TensorCore
 from undertow._src.base.modes import local, special
 from undertow._src.base.tree import leaves
+from undertow._src.tensor.core import TensorCore
 
 __all__ = [
     "BaseTorchDispatchMode", "TorchDispatchMode", "autograd_would_have_decomposed", "get_alias_info",

@@ -11,8 +11,8 @@ from enum import Enum
 from typing import Any
 
 from undertow import _ops
-from undertow._core import TensorCore
 from undertow._src.base.tree import map_leaves
+from undertow._src.tensor.core import TensorCore
 from undertow.utils._python_dispatch import TorchDispatchMode
 
 _aten: Any = _ops.namespace("aten")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
-from undertow.dlpack import export
-from undertow.from_data import from_dlpack as from_dlpack
+from undertow._src.tensor.dlpack import export
+from undertow._src.tensor.from_data import from_dlpack as from_dlpack
 
 
 class DLDeviceType(IntEnum):

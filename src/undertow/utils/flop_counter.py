@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from undertow import _ops
-from undertow._core import TensorCore
 from undertow._src.base.tree import map_leaves
+from undertow._src.tensor.core import TensorCore
 from undertow.utils._python_dispatch import TorchDispatchMode
 from undertow.utils.module_tracker import ModuleTracker
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, wrap
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Cell
 from undertow._src.base.modes import no_grad
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow.autograd.apply import apply
 from undertow.autograd.node import edge_of
 from undertow.xla.arriving import Arriving

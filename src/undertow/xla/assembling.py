@@ -15,11 +15,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from undertow._core import Meta, TensorCore
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Cell, CellAway
 from undertow._src.arrays.jax import layout as jax_layout
 from undertow._src.arrays.target import options_for, traced_for
+from undertow._src.tensor.core import Meta, TensorCore
 from undertow._src.types.devices import cpu
 from undertow.xla.lending import Gradients, PackedGradients
 from undertow.xla.packing import StatePack, side_by_side, small_ones

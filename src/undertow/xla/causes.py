@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.arrays.precision import Precision
 from undertow._src.base.modes import Deterministic, local
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import get_default_device
 from undertow._src.types.dtypes import SCALAR_DTYPE
 from undertow.xla.places import PLAIN, described

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from undertow._core import TensorCore
 from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.tensor.core import TensorCore
 from undertow.xla.errors import CompileError
 from undertow.xla.plan import Again
 from undertow.xla.snapshot import Snapshot

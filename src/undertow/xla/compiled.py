@@ -10,12 +10,12 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._dynamo import config
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Compiling, Stops, Watch
 from undertow._src.base.modes import ThreadModes, local, special
 from undertow._src.base.sites import warn
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import cpu
 from undertow._src.types.sizes import Size
 from undertow._tensor import Tensor

@@ -19,12 +19,12 @@ from enum import Enum
 from types import CellType
 from typing import Any, NamedTuple
 
-from undertow._core import TensorCore
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import NeedsValue, Watch
 from undertow._src.base.hooks import RemovableHandle
 from undertow._src.base.modes import local
 from undertow._src.base.tree import leaves
+from undertow._src.tensor.core import TensorCore
 from undertow.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from undertow.xla.effects import Effect, Effects, Read, analyse
 from undertow.xla.effects.objects import entries_of

@@ -8,10 +8,10 @@ from dataclasses import replace
 from types import FunctionType, MethodType
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base.hooks import RemovableHandle
 from undertow._src.base.modes import local
 from undertow._src.base.tree import leaves
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import device
 from undertow._src.types.dtypes import dtype
 from undertow.nn.modules.module import Module

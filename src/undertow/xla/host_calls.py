@@ -12,12 +12,12 @@ import jax
 import numpy as np
 from jax.experimental import io_callback
 
-from undertow._core import TensorCore, wrap
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.base.modes import local, set_grad_enabled
 from undertow._src.base.tree import leaves, map_leaves
 from undertow._src.random.generators import alive
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.devices import device as Device
 from undertow.amp.casting import autocast_as_it_was
 from undertow.autograd.apply import settle

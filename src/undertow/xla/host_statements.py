@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base.modes import local, set_grad_enabled
 from undertow._src.base.tree import map_leaves
+from undertow._src.tensor.core import TensorCore
 from undertow.amp.casting import autocast_as_it_was
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer

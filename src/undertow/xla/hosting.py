@@ -12,12 +12,12 @@ from types import CellType
 from typing import Any, TypeVar
 from weakref import WeakSet
 
-from undertow._core import TensorCore
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Cell, Watch
 from undertow._src.arrays.jax.tracing import is_traced
 from undertow._src.base.sites import Site
 from undertow._src.base.tree import leaves
+from undertow._src.tensor.core import TensorCore
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 from undertow.xla.cast import Cast

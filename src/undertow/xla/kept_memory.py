@@ -15,10 +15,10 @@ from weakref import ref
 
 import numpy as np
 
-from undertow._core import TensorCore, wrap
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.base.tree import leaves
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow.xla.errors import CompileError
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from weakref import ref
 
 import jax
 
-from undertow._core import Meta, wrap
 from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.tensor.core import Meta, wrap
 from undertow._src.types.devices import device as Device
 from undertow.xla.packing import CellInPack, Pack
 

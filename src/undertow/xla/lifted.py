@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Watch
+from undertow._src.tensor.core import TensorCore
 from undertow.xla.asked import Asked
 from undertow.xla.numbers import Figure, Values, _figure, of
 from undertow.xla.options import Options

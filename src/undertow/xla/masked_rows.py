@@ -10,11 +10,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from undertow._core import wrap
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.base import tree
 from undertow._src.overrides import torch_function
+from undertow._src.tensor.core import wrap
 from undertow._src.types.sizes import Size
 from undertow._tensor import Tensor
 from undertow.ops.compare import where

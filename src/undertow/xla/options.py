@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import cpu
 from undertow.optim.optimizer import Optimizer
 from undertow.xla.counters import Counters

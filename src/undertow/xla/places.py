@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from undertow._core import Meta, TensorCore
+from undertow._src.tensor.core import Meta, TensorCore
 from undertow.xla.effects import trust
 from undertow.xla.effects.objects import entries_of, held_by, instance_dict, methods_of
 

@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from undertow._core import InferenceStorage, Storage, TensorCore, wrap
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Cell
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.random.generators import alive
+from undertow._src.tensor.core import InferenceStorage, Storage, TensorCore, wrap
 from undertow._tensor import Tensor
 from undertow.xla.arguments import view_again
 from undertow.xla.arriving import still_hold

@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from undertow._core import TensorCore
 from undertow._src.base.ownership import module_name, own_part
 from undertow._src.random.generators import Generator
+from undertow._src.tensor.core import TensorCore
 from undertow._tensor import Tensor
 from undertow.nn.modules import module as modules_
 from undertow.nn.modules.module import Module

@@ -13,9 +13,9 @@ from collections import UserDict
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from undertow._core import TensorCore
 from undertow._src.arrays.device.memory import Stops
 from undertow._src.base.tree import leaves, map_leaves
+from undertow._src.tensor.core import TensorCore
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 from undertow.xla.effects import trust

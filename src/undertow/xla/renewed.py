@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.tensor.core import TensorCore
 from undertow.xla.effects import trust
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.places import PLAIN, Place, Slots, held_at, place_at, put

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.rules.rule import Rule
+from undertow._src.tensor.core import TensorCore
 from undertow.autograd.node import Edge, Node
 from undertow.autograd.saved import Freed
 from undertow.nn.modules.module import Module

@@ -9,9 +9,9 @@ from weakref import ref
 
 import numpy as np
 
-from undertow._core import InferenceStorage, wrap
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.base.modes import local
+from undertow._src.tensor.core import InferenceStorage, wrap
 from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
 from undertow.autograd.node import Node

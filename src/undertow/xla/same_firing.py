@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore
 from undertow._src.base import hooks
 from undertow._src.base.tree import leaves, map_leaves
 from undertow._src.random.generators import alive
+from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.methods.layout import host_memory
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
-from undertow.tensor_layout import host_memory
 from undertow.xla.compiled import Compiled
 from undertow.xla.firing import Firing
 from undertow.xla.hook_facts import is_own

@@ -21,12 +21,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from undertow._core import TensorCore, wrap
 from undertow._src.arrays.device.array import DeviceArray, is_known
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.base import tree
 from undertow._src.base.modes import local
 from undertow._src.rules import index as rules
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import bool as bool_dtype
 from undertow._src.types.dtypes import int64
 from undertow._tensor import Tensor

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from undertow._core import TensorCore
 from undertow._src.base.tree import map_leaves
+from undertow._src.tensor.core import TensorCore
 from undertow.sparse.coo import make
 
 

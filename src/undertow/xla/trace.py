@@ -22,7 +22,6 @@ import jax
 import numpy as np
 from jax.experimental import io_callback
 
-from undertow._core import TensorCore, wrap
 from undertow._src.arrays.device.array import DeviceArray, is_known, wrapped
 from undertow._src.arrays.device.memory import Cell, NeedsValue, Target, Watch, may_be_known
 from undertow._src.arrays.device.placement import jax_device
@@ -32,6 +31,7 @@ from undertow._src.base.modes import local, special
 from undertow._src.base.sites import Site, outside
 from undertow._src.random.generators import Generator, alive
 from undertow._src.random.memory_order import memory_order
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
 from undertow.amp.casting import Autocast

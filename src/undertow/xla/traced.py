@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from undertow._core import TensorCore
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Cell, NeedsValue, Stops, Watch
 from undertow._src.arrays.device.placement import jax_device
@@ -17,6 +16,7 @@ from undertow._src.arrays.jax import layout as jax_layout
 from undertow._src.arrays.target import traced_for
 from undertow._src.base.modes import local
 from undertow._src.base.tree import leaves, map_leaves
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import cpu
 from undertow.xla.arguments import Arguments, Handed, refuse_overlaps
 from undertow.xla.counters import Counters, from_places

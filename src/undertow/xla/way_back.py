@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from undertow._core import TensorCore, wrap
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Cell, Compiling, NeedsValue, Watch
 from undertow._src.arrays.device.placement import jax_device
@@ -28,6 +27,7 @@ from undertow._src.arrays.precision import Precision
 from undertow._src.arrays.target import options_for
 from undertow._src.base import errors
 from undertow._src.base.modes import local
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.devices import device as Device
 from undertow.autograd import engine
 from undertow.autograd.node import AccumulateGrad, Edge, Node, edge_of, keep_gradient

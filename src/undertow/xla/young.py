@@ -10,7 +10,7 @@ import gc
 from collections.abc import Container
 from typing import Any
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
 from undertow.autograd.node import Node
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer

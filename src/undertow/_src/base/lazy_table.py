@@ -16,6 +16,15 @@ HOMES = {
     "_check_not_implemented _check_tensor_all _check_tensor_all_with _check_type _check_value _check_with "
     "_has_compatible_shallow_copy_type _running_with_deploy _shape_as_tensor set_vital",
     "undertow._src.overrides.torch_function": "DisableTorchFunction DisableTorchFunctionSubclass",
+    "undertow._src.tensor.methods.random": "bernoulli binomial multinomial poisson",
+    "undertow._src.tensor.methods.rare": "_conj _conj_physical _is_all_true _is_any_true _is_zerotensor _neg_view",
+    "undertow._src.tensor.ranges": "arange linspace logspace range",
+    "undertow._src.tensor.tensor_types": "BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor "
+    "HalfTensor IntTensor LongTensor ShortTensor is_tensor set_default_tensor_type typename",
+    "undertow._src.tensor.typed_storage": "BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage "
+    "ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage Storage "
+    "TypedStorage",
+    "undertow._src.tensor.windows": "bartlett_window blackman_window hamming_window hann_window kaiser_window",
     "undertow._src.types.dtypes": "bit bits16 bits1x8 bits2x4 bits4x2 bits8 float4_e2m1fn_x2 int1 int2 int3 int4 int5 "
     "int6 int7 quint2x4 quint4x2 uint1 uint2 uint3 uint4 uint5 uint6 uint7",
     "undertow._src.types.symbols": "SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt "
@@ -126,20 +135,11 @@ HOMES = {
     "undertow.pretend": "pretend_torch",
     "undertow.random": "Generator default_generator get_rng_state initial_seed manual_seed normal rand rand_like "
     "randint randint_like randn randn_like randperm seed set_rng_state",
-    "undertow.ranges": "arange linspace logspace range",
     "undertow.serialization": "load save",
     "undertow.serialization.file_reader": "PyTorchFileReader PyTorchFileWriter",
     "undertow.sparse": "dsmm hsmm hspmm smm spmm",
     "undertow.sparse.coo": "sparse_coo_tensor",
-    "undertow.tensor_random": "bernoulli binomial multinomial poisson",
-    "undertow.tensor_rare": "_conj _conj_physical _is_all_true _is_any_true _is_zerotensor _neg_view",
-    "undertow.tensor_types": "BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor "
-    "IntTensor LongTensor ShortTensor is_tensor set_default_tensor_type typename",
-    "undertow.typed_storage": "BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage "
-    "ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage Storage "
-    "TypedStorage",
     "undertow.utils.dlpack": "to_dlpack",
-    "undertow.windows": "bartlett_window blackman_window hamming_window hann_window kaiser_window",
 }
 
 # Those that have another name at home.
@@ -156,6 +156,13 @@ RENAMED = {
 
 # The methods of `undertow.Tensor`: functions of a module, or what a `...Methods` class has.
 METHODS = {
+    "undertow._src.tensor.methods.random:RandomMethods": "bernoulli bernoulli_ cauchy_ exponential_ geometric_ "
+    "log_normal_ multinomial normal_ random_ uniform_",
+    "undertow._src.tensor.methods.rare": "__long__ __nonzero__ _cdata _conj _conj_physical _dimI _dimV _indices "
+    "_is_all_true _is_any_true _rev_view_func_unsafe _use_count _view_func _view_func_unsafe _is_zerotensor "
+    "_lazy_clone _neg_view _nnz _values coalesce const_data_ptr indices is_coalesced map2_ module_load record_stream "
+    "reinforce resize resize_as storage_type values",
+    "undertow._src.tensor.typed_storage": "_typed_storage storage",
     "undertow.ops.activation:ActivationMethods": "hardshrink log_softmax prelu relu relu_ softmax",
     "undertow.ops.addmm:AddmmMethods": "addbmm addbmm_ addmm addmm_ addmv addmv_ addr addr_ baddbmm baddbmm_",
     "undertow.ops.apart": "as_strided_scatter narrow_copy nonzero_static sum_to_size unsafe_chunk unsafe_split "
@@ -217,13 +224,6 @@ METHODS = {
     "undertow.ops.writing:WritingMethods": "copy_ fill_ fill_diagonal_ masked_fill masked_fill_ resize_ resize_as_ "
     "set_ zero_",
     "undertow.sparse": "sparse_mask smm to_sparse to_sparse_coo",
-    "undertow.tensor_random:RandomMethods": "bernoulli bernoulli_ cauchy_ exponential_ geometric_ log_normal_ "
-    "multinomial normal_ random_ uniform_",
-    "undertow.tensor_rare": "__long__ __nonzero__ _cdata _conj _conj_physical _dimI _dimV _indices _is_all_true "
-    "_is_any_true _rev_view_func_unsafe _use_count _view_func _view_func_unsafe _is_zerotensor _lazy_clone _neg_view "
-    "_nnz _values coalesce const_data_ptr indices is_coalesced map2_ module_load record_stream reinforce resize "
-    "resize_as storage_type values",
-    "undertow.typed_storage": "_typed_storage storage",
 }
 
 # Modules of which few programs ask something.

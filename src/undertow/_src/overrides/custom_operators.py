@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base.modes import is_grad_enabled, special
 from undertow._src.base.sites import warn
 from undertow._src.base.tree import leaves
+from undertow._src.tensor.core import TensorCore
 from undertow.autograd.function import Function
 from undertow.autograd.outputs import bump
 

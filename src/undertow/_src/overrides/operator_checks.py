@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base import tree
 from undertow._src.base.modes import no_grad
 from undertow._src.overrides.custom_operators import Operator, registered
+from undertow._src.tensor.core import TensorCore
 
 __all__ = ["OpCheckError", "opcheck"]
 

@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, tensor_class
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.base import tree
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import warn
+from undertow._src.tensor.core import TensorCore, tensor_class
 from undertow._src.types.devices import device
 from undertow._src.types.dtypes import dtype
 from undertow._src.types.layouts import layout, memory_format

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, wrap
 from undertow._src.arrays.device.placement import gpus
 from undertow._src.random import Stream
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.devices import device as Device
 
 

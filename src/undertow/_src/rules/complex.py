@@ -20,7 +20,7 @@ view_as_complex = op("view_as_complex", lambda xp, self: xp.view_as_complex(self
 
 conj = op("conj", lambda xp, self: xp.conj(self), self=lambda xp, g: xp.conj(g))
 
-# The same as a view, whose memory undertow.mirrors keeps in step.
+# The same as a view, whose memory undertow._src.tensor.lazy_conj keeps in step.
 conj_view = op("conj", lambda xp, self: xp.conj(self), view=True, self=lambda xp, g: xp.conj(g))
 
 neg_view = op("neg_view", lambda xp, self: -self, view=True, self=lambda g: -g)

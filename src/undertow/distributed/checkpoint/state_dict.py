@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from undertow._core import TensorCore
 from undertow._src.base.tree import map_leaves
-from undertow.creation import zeros_like
+from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.creation import zeros_like
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from undertow._core import TensorCore
 from undertow._src.base.tree import map_leaves
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import dtype as Dtype
 from undertow._src.types.layouts import channels_last, channels_last_3d, contiguous_format, memory_format
 from undertow._src.types.sizes import Size

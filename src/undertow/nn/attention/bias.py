@@ -6,9 +6,9 @@ from enum import IntEnum
 from typing import Any
 
 from undertow._src.base.sites import warn
+from undertow._src.tensor.creation import empty, ones
 from undertow._src.types.dtypes import bool as boolean
 from undertow._tensor import Tensor
-from undertow.creation import empty, ones
 from undertow.nn.functional import scaled_dot_product_attention
 
 __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]

@@ -16,14 +16,14 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.creation import full
+from undertow._src.tensor.ranges import arange
 from undertow._src.types import dtypes
-from undertow.creation import full
 from undertow.ops.compare import where
 from undertow.ops.matmul import matmul
 from undertow.ops.reduce import logsumexp
 from undertow.ops.sort import argsort
-from undertow.ranges import arange
 
 __all__ = [
     "AuxOutput", "AuxRequest", "BlockMask", "and_masks", "create_block_mask", "create_mask", "flex_attention", "noop_mask",

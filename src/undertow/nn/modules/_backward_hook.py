@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from undertow._core import TensorCore, View, tensor_class, wrap
 from undertow._src.base import hooks
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import user_stack, warn
 from undertow._src.overrides import torch_function
+from undertow._src.tensor.core import TensorCore, View, tensor_class, wrap
 from undertow.autograd import firing
 from undertow.autograd.node import Node, edge_of
 

@@ -12,9 +12,9 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base import hooks
 from undertow._src.base.sites import warn
+from undertow._src.tensor.core import TensorCore
 from undertow.nn.modules._nested_backward_hook import NestedHook
 from undertow.nn.modules._nested_backward_hook import around as backward_hook_around
 from undertow.nn.modules._parameters_ready import attach as attach_parameters_ready

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from undertow.__future__ import get_overwrite_module_params_on_conversion, get_swap_module_params_on_conversion
-from undertow._core import TensorCore
 from undertow._src.base import hooks
 from undertow._src.base.modes import no_grad
+from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.tensor_types import typename
 from undertow.nn.parameter import Parameter
-from undertow.tensor_types import typename
 from undertow.utils._swap import swap_tensors
 
 _global_module_registration_hooks: OrderedDict[int, hooks.Hook] = OrderedDict()

@@ -14,8 +14,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base import hooks
+from undertow._src.tensor.core import TensorCore
 from undertow.nn.modules import _backward_hook as plain
 from undertow.nn.modules._backward_hook import BackwardHook, through_identity
 

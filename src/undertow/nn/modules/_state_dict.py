@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from undertow.__future__ import get_swap_module_params_on_conversion
-from undertow._core import TensorCore
 from undertow._src.base import hooks
 from undertow._src.base.modes import no_grad
 from undertow._src.base.sites import warn
+from undertow._src.tensor.core import TensorCore
 from undertow.nn.parameter import Parameter, is_lazy
 from undertow.utils._swap import swap_tensors
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from undertow._src.base.lazy import lazy_names
 from undertow._src.base.sites import warn
-from undertow.creation import empty
+from undertow._src.tensor.creation import empty
 from undertow.nn import functional as F
 from undertow.nn import init
 from undertow.nn.modules.module import Module

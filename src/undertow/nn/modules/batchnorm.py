@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.tensor.creation import empty, ones, zeros
+from undertow._src.tensor.from_data import tensor
 from undertow._src.types import dtypes
-from undertow.creation import empty, ones, zeros
-from undertow.from_data import tensor
 from undertow.nn import functional as F
 from undertow.nn import init
 from undertow.nn.modules.lazy import OneSizeLazy, Shapes

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base.sites import warn
+from undertow._src.tensor.core import TensorCore
 from undertow.nn.modules._module_text import indent
 from undertow.nn.modules.module import Module
 from undertow.nn.modules.module import _addindent as _addindent

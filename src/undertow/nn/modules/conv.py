@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from undertow._src.base.sites import warn
-from undertow.creation import empty
+from undertow._src.tensor.creation import empty
 from undertow.nn import functional as F
 from undertow.nn import init
 from undertow.nn.modules.lazy import OneSizeLazy, Shapes, lazy_parameter

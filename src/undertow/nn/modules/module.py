@@ -6,9 +6,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from undertow._core import TensorCore
 from undertow._src.base.hooks import CountedHooks
 from undertow._src.base.sites import warn
+from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.methods.convert import _parse_to as parse_to
+from undertow._src.tensor.tensor_types import typename
 from undertow.nn.modules import _hook_registry as _registry
 from undertow.nn.modules import _module_tree as _tree
 from undertow.nn.modules._backward_hook import BackwardHook as BackwardHook
@@ -20,8 +22,6 @@ from undertow.nn.modules._state_dict import EXTRA_STATE_KEY_SUFFIX, StateDict
 from undertow.nn.modules._state_dict import _IncompatibleKeys as _IncompatibleKeys
 from undertow.nn.modules._state_dict import _WrappedHook as _WrappedHook
 from undertow.nn.parameter import Buffer, Parameter
-from undertow.tensor_convert import _parse_to as parse_to
-from undertow.tensor_types import typename
 
 # Where PyTorch keeps them, and tools look for them.
 register_module_forward_pre_hook = _registry.register_module_forward_pre_hook

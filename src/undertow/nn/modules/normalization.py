@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.creation import empty
+from undertow._src.tensor.creation import empty
 from undertow.nn import functional as F
 from undertow.nn import init
 from undertow.nn.modules.module import Module

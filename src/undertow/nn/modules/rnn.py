@@ -8,7 +8,7 @@ from typing import Any
 
 from undertow._src.base.sites import warn
 from undertow._src.overrides import torch_function
-from undertow.creation import empty, zeros
+from undertow._src.tensor.creation import empty, zeros
 from undertow.nn import init
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter

@@ -9,7 +9,7 @@ from typing import Any
 from undertow._src.arrays.device.array import values_known
 from undertow._src.base.modes import is_grad_enabled
 from undertow._src.base.sites import warn
-from undertow.creation import full
+from undertow._src.tensor.creation import full
 from undertow.nn import functional as F
 from undertow.nn import init
 from undertow.nn.modules.activation import GELU, ReLU

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base.modes import is_grad_enabled, set_grad_enabled
+from undertow._src.tensor.core import TensorCore
 from undertow._utils import ExceptionWrapper
 
 __all__ = ["get_a_var", "parallel_apply"]

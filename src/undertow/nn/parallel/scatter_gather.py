@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
 from undertow.ops.join import cat, stack
 
 __all__ = ["gather", "scatter", "scatter_kwargs"]

@@ -10,9 +10,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base import tree
 from undertow._src.overrides.torch_function import DisableTorchFunctionSubclass
+from undertow._src.tensor.core import TensorCore
 from undertow._tensor import Tensor
 from undertow.autograd.function import Function
 from undertow.func import functional_call, vmap

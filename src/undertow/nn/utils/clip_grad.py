@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, wrap
 from undertow._src.arrays.device.array import values_known
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.base.modes import no_grad, special
 from undertow._src.base.sites import warn
 from undertow._src.overrides.torch_function import PLAIN
-from undertow.from_data import tensor
+from undertow._src.tensor.core import TensorCore, wrap
+from undertow._src.tensor.from_data import tensor
 from undertow.ops.join import stack
 from undertow.ops.norms import linalg_vector_norm as vector_norm
 

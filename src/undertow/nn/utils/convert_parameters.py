@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
 from undertow.ops.join import cat
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]

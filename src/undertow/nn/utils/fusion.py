@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from undertow.creation import ones_like, zeros_like
+from undertow._src.tensor.creation import ones_like, zeros_like
 from undertow.nn.parameter import Parameter
 
 __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, wrap
 from undertow._src.arrays.device.placement import Home, home_among
 from undertow._src.base.modes import no_grad
-from undertow.creation import eye, zeros_like
+from undertow._src.tensor.core import TensorCore, wrap
+from undertow._src.tensor.creation import eye, zeros_like
 from undertow.nn import functional as F
 from undertow.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from undertow.nn.modules.module import Module

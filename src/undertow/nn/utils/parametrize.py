@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base.modes import no_grad
+from undertow._src.tensor.core import TensorCore
 from undertow.nn.modules.container import ModuleDict, ModuleList
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter

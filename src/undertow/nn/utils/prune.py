@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
-from undertow.creation import ones_like, zeros_like
+from undertow._src.tensor.creation import ones_like, zeros_like
 from undertow.ops.join import cat
 from undertow.ops.norms import norm
 from undertow.random import rand, rand_like

@@ -6,10 +6,10 @@ from importlib import import_module
 from typing import Any
 
 from undertow import amp
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.from_data import tensor
 from undertow._src.types import dtypes
 from undertow._src.types.dtypes import bfloat16, float32
-from undertow.from_data import tensor
 from undertow.random import randn
 from undertow.testing._internal.common_utils import TEST_WITH_ROCM as TEST_WITH_ROCM
 from undertow.testing._internal.common_utils import TestCase

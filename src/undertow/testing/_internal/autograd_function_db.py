@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.tensor.creation import zeros
+from undertow._src.tensor.from_data import tensor as new_tensor
 from undertow._src.types.dtypes import bool as bool_dtype
 from undertow._src.types.dtypes import half
 from undertow.autograd.function import Function
-from undertow.creation import zeros
-from undertow.from_data import tensor as new_tensor
 from undertow.ops.index import take_along_dim
 from undertow.ops.sort import argsort
 from undertow.testing._creation import make_tensor

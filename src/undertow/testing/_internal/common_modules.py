@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any
 
 from undertow import nn
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import bfloat16, complex64, complex128, float16, float32, float64
 from undertow.nn.utils.rnn import pack_padded_sequence
 from undertow.testing._internal.common_device_type import _update_param_kwargs

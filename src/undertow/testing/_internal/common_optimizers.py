@@ -9,10 +9,10 @@ from enum import Enum
 from typing import Any
 
 from undertow import optim
-from undertow._core import TensorCore
 from undertow._src.base.modes import no_grad
+from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.from_data import tensor
 from undertow._src.types.dtypes import float32
-from undertow.from_data import tensor
 from undertow.nn import Parameter
 from undertow.optim.lr_scheduler import ConstantLR as ConstantLR
 from undertow.optim.lr_scheduler import ExponentialLR as ExponentialLR

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.creation import empty
 from undertow._tensor import Tensor
-from undertow.creation import empty
 from undertow.nn import Parameter
 from undertow.testing._internal.logging_tensor import LoggingTensor
 from undertow.testing._internal.wrapper_tensors import (

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from undertow import jit
-from undertow._core import TensorCore
 from undertow._src.base.tree import map_leaves
+from undertow._src.tensor.core import TensorCore
 from undertow.testing._internal.common_utils import IS_WINDOWS as IS_WINDOWS
 from undertow.testing._internal.common_utils import TestCase, freeze_rng_state
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from undertow._src.base.tree import map_leaves
 from undertow._src.overrides.torch_function import disabled
+from undertow._src.tensor.creation import zeros
 from undertow._tensor import Tensor
-from undertow.creation import zeros
 from undertow.utils._python_dispatch import return_and_correct_aliasing
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any, Generic, TypeVar
 
 from undertow._src.random.generators import Generator, stream_of
+from undertow._src.tensor.from_data import as_tensor
 from undertow._src.types.dtypes import float64
-from undertow.from_data import as_tensor
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -13,7 +13,7 @@ from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.plugins.hparams.api_pb2 import DataType, Experiment, HParamInfo, MetricInfo, MetricName, Status
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo, SessionStartInfo
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
 
 __all__ = ["custom_scalars", "histogram", "hparams", "image", "scalar", "text"]
 

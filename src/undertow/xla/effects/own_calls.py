@@ -36,8 +36,9 @@ from undertow.xla.effects.values import (
 )  # fmt: skip
 
 # Modules of undertow's whose functions always give tensors.
-_TENSOR_MODULES = ("ops.", "autograd.apply", "creation", "ranges", "from_data", "random", "linalg", "fft", "special",
-                   "tensor_", "nn.functional", "windows", "foreach")  # fmt: skip
+_TENSOR_MODULES = ("ops.", "autograd.apply", "tensor.creation", "tensor.ranges", "tensor.from_data", "tensor.methods.",
+                   "tensor.tensor_types", "tensor.windows", "random", "linalg", "fft", "special", "nn.functional",
+                   "foreach")  # fmt: skip
 
 
 class OwnCalls(MethodCalls):

@@ -146,7 +146,7 @@ _BUILTIN_FIELDS = {"print": "output", "open": "output", "input": "output", "exec
 
 # Parts of undertow that act on more than tensors.
 _OWN_EFFECTS_IN = ("serialization", "why", "cli", "hub", "multiprocessing", "distributed", "pretend", "profiler",
-                   "compat.process_settings", "printing",
+                   "compat.process_settings", "tensor.printing",
                    "onnx", "utils.benchmark", "utils.data")  # fmt: skip
 _OWN_EFFECTS = {
     "manual_seed", "seed", "initial_seed", "default_generator", "use_deterministic_algorithms", "train", "eval",

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import wrap
+from undertow._src.tensor.core import wrap
 from undertow.autograd.apply import apply
 from undertow._src.rules import decompose, factor, linalg
 from undertow._src.arrays.numpy.linalg import eye as eye

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import wrap
+from undertow._src.tensor.core import wrap
 from undertow._src.arrays import composed, composed_rnn
 from undertow.ops.draws import _dirichlet_grad as dirichlet_grad  # noqa: F401
 from undertow.ops.draws import _standard_gamma_grad as standard_gamma_grad  # noqa: F401

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import wrap
+from undertow._src.tensor.core import wrap
 from undertow.autograd.apply import apply
 from undertow._src.rules import conv as conv_rules
 from undertow._src.rules import embedding as embedding_rules

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, wrap
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.base.modes import local
 from undertow._src.overrides.dispatch.calls import named
@@ -14,6 +13,7 @@ from undertow._src.overrides.dispatch.formulas import FORMULAS
 from undertow._src.overrides.dispatch.joint_formulas import JOINT
 from undertow._src.overrides.dispatch.offering import CLASSES, anybody, offer
 from undertow._src.overrides.dispatch.steps import Formula, do, like, sum_to
+from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.layouts import preserve_format
 from undertow.autograd.rule_node import CONJUGATE, UPCAST, RuleNode, _open

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore
 from undertow._ops import OpOverload, OpOverloadPacket, namespace
 from undertow._src.overrides.custom_operators import Argument, Schema
 from undertow._src.overrides.dispatch import schemas
 from undertow._src.rules.rule import Rule
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF
 
 Values = dict[str, Any]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.overrides.dispatch.steps import do, like
 from undertow._src.rules.rule import Rule
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import cpu
 from undertow._src.types.dtypes import SCALAR_DTYPE, get_default_dtype, uint8
 from undertow._src.types.layouts import strided

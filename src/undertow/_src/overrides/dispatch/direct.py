@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base import tree
 from undertow._src.overrides.dispatch import offering
 from undertow._src.overrides.dispatch.offering import CLASSES, anybody, aten, offer
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import _defaults
 from undertow._src.types.devices import device as Device
 

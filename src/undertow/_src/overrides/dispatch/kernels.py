@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._ops import OpOverload
 from undertow._src.base.modes import enable_grad
 from undertow._src.overrides.dispatch.forward_kernels import FORWARD, REDUCTIONS, functional, torch
+from undertow._src.tensor.core import TensorCore
 from undertow.autograd.differentiate import grad
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._ops import OpOverload, namespace
 from undertow._src.base import tree
 from undertow._src.base.modes import local, special
 from undertow._src.overrides import torch_function
 from undertow._src.overrides.dispatch import kernels
+from undertow._src.tensor.core import TensorCore
 
 CLASSES: set[Any] = set()  # tensor classes that define `__torch_dispatch__`
 offers = 0  # how many operators were offered so far

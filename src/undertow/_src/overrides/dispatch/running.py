@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import InferenceStorage, TensorCore, wrap
 from undertow._ops import namespace
 from undertow._src.arrays.quiet import quietly
 from undertow._src.base.modes import local, special
@@ -20,6 +19,7 @@ from undertow._src.overrides.dispatch.direct import direct_call, lifted
 from undertow._src.overrides.dispatch.offering import CLASSES, anybody, aten, nobody_asked, note_class, offer
 from undertow._src.overrides.dispatch.offering import run as run_operator
 from undertow._src.rules.rule import Rule
+from undertow._src.tensor.core import InferenceStorage, TensorCore, wrap
 from undertow.autograd.apply import settle
 from undertow.autograd.operands import compute, operands
 from undertow.autograd.outputs import bump

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types import dtypes as d
 from undertow._src.types.dtypes import dtype as Dtype
 from undertow.testing._internal.common_device_type.bases import _update_param_kwargs

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
 
+from undertow._src.tensor.from_data import tensor
 from undertow._src.types import dtypes as d
-from undertow.from_data import tensor
 from undertow.testing._creation import make_tensor
 from undertow.testing._internal.common_dtype import _dispatch_dtypes, _integral_types
 from undertow.testing._internal.opinfo.core import OpInfo, SampleInput

@@ -6,8 +6,8 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from undertow._src.tensor.from_data import tensor
 from undertow._src.types import dtypes as d
-from undertow.from_data import tensor
 from undertow.testing._internal.common_methods_invocations.making import Calls, Maker, operator, sampled
 from undertow.testing._internal.opinfo.core import OpInfo, ReductionOpInfo, gradcheck_wrapper_masked_operation
 

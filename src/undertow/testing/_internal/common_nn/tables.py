@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow import nn
+from undertow._src.tensor.creation import full
 from undertow._src.types.dtypes import float64
-from undertow.creation import full
 from undertow.random import rand, randint, randn
 from undertow.testing._internal.common_nn.cases import get_reduction
 from undertow.testing._internal.common_nn.references import loss_reference_fns

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from undertow import __future__ as future
-from undertow._core import TensorCore
 from undertow._src.base.modes import Deterministic
 from undertow._src.compat.process_settings import (
     are_deterministic_algorithms_enabled,
@@ -22,9 +21,10 @@ from undertow._src.compat.process_settings import (
     set_warn_always,
     use_deterministic_algorithms,
 )
+from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.tensor_types import set_default_tensor_type as _set_default_tensor_type
 from undertow._src.types.dtypes import get_default_dtype
 from undertow._src.types.dtypes import set_default_dtype as _set_default_dtype
-from undertow.tensor_types import set_default_tensor_type as _set_default_tensor_type
 from undertow.testing._utils import freeze_rng_state as freeze_rng_state
 
 

@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.from_data import as_tensor
 from undertow._src.types import dtypes
 from undertow._src.types.dtypes import get_default_dtype
 from undertow._src.types.dtypes import set_default_dtype as _set_default_dtype
-from undertow.from_data import as_tensor
 from undertow.nn.modules.container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from undertow.testing._comparison import not_close_error_metas
 from undertow.testing._internal.common_utils.blocks import DeterministicGuard

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from undertow import linalg
+from undertow._src.tensor.creation import eye
 from undertow._src.types.dtypes import float32
-from undertow.creation import eye
 from undertow.random import randn
 
 __all__ = [

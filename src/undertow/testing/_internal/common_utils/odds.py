@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.creation import empty, full, full_like, ones, zeros
 from undertow._src.types.dtypes import float16
-from undertow.creation import empty, full, full_like, ones, zeros
 from undertow.overrides import TorchFunctionMode
 from undertow.utils._pytree import tree_leaves
 

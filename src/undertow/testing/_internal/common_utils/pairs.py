@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.from_data import as_tensor
+from undertow._src.tensor.typed_storage import TypedStorage
 from undertow._src.types import dtypes
-from undertow.from_data import as_tensor
 from undertow.testing._comparison import BooleanPair as BooleanPair
 from undertow.testing._comparison import NonePair as NonePair
 from undertow.testing._comparison import NumberPair as NumberPair
@@ -18,7 +19,6 @@ from undertow.testing._comparison import TensorLikePair as TensorLikePair
 from undertow.testing._comparison import _unwrap_dtensor_for_comparison as _unwrap_dtensor_for_comparison
 from undertow.testing._comparison import not_close_error_metas as not_close_error_metas
 from undertow.testing._mismatch import ErrorMeta
-from undertow.typed_storage import TypedStorage
 
 Place = tuple[Any, ...]
 _ARRAYS = (TensorCore, np.ndarray)

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import device as Device
 from undertow._src.types.dtypes import dtype as Dtype
 from undertow.testing._internal.common_utils.blocks import wrapSwapTensorsTest

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from undertow._src.tensor.creation import empty, ones
 from undertow._src.types.dtypes import int64
-from undertow.creation import empty, ones
 from undertow.random import rand, randn
 from undertow.sparse import sparse_coo_tensor
 from undertow.testing._creation import make_tensor

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from undertow._src.base.modes import no_grad
+from undertow._src.tensor.creation import empty
+from undertow._src.tensor.from_data import tensor
 from undertow._src.types import dtypes as d
-from undertow.creation import empty
-from undertow.from_data import tensor
 from undertow.ops.compare import where
 from undertow.testing._creation import make_tensor
 from undertow.testing._internal.common_dtype import _floating_types

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import device as Device
 from undertow._src.types.layouts import sparse_coo
 from undertow._tensor import Tensor

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
 from undertow._src.types import dtypes as d
 from undertow._src.types.dtypes import dtype as Dtype
 from undertow.testing._internal.common_utils import noncontiguous_like

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore
+from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.from_data import as_tensor, tensor
 from undertow._src.types.dtypes import float64
-from undertow.from_data import as_tensor, tensor
 from undertow.ops.join import stack
 
 default_collate_err_msg_format = (

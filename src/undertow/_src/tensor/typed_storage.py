@@ -239,6 +239,8 @@ for _name, _kind in (("char", dtypes.int8), ("byte", dtypes.uint8), ("complex_fl
 class _LegacyStorageMeta(TorchNamed):
     """The class of the storage classes of old: storages of their dtype are their instances."""
 
+    __module__ = "undertow.storage"  # where PyTorch has it
+
     dtype: dtypes.dtype
 
     def __instancecheck__(cls, instance: Any) -> bool:

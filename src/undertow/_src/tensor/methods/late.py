@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from undertow._src.tensor.methods.random import RandomMethods
 from undertow.ops.activation import ActivationMethods
 from undertow.ops.addmm import AddmmMethods
 from undertow.ops.arithmetic import ArithmeticMethods
@@ -28,7 +29,6 @@ from undertow.ops.statistics import StatisticsMethods
 from undertow.ops.stretch import StretchMethods
 from undertow.ops.triangular import TriangularMethods
 from undertow.ops.writing import WritingMethods
-from undertow.tensor_random import RandomMethods
 
 
 class LateMethods(

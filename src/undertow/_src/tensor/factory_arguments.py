@@ -10,19 +10,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from undertow._core import InferenceStorage, TensorCore, wrap
 from undertow._src.arrays.device.placement import Home, empty_beside, placed
 from undertow._src.arrays.quiet import quietly
 from undertow._src.base.errors import cannot_allocate
 from undertow._src.base.modes import local, special
 from undertow._src.overrides import torch_function
+from undertow._src.tensor.core import InferenceStorage, TensorCore, wrap
+from undertow._src.tensor.methods.convert import check_device, device_named
 from undertow._src.types.devices import _defaults, cpu, device
 from undertow._src.types.dtypes import DTYPE_OF, as_dtype, dtype, get_default_dtype
 from undertow._src.types.layouts import CHANNELS_LAST, axes_of, layout, memory_format, strided
 from undertow.autograd.outputs import bump
 from undertow.ops.arguments import as_ints, binding_error, is_listed_int, must_be
 from undertow.storage import Array, with_strides
-from undertow.tensor_convert import check_device, device_named
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -124,7 +124,7 @@ def made(array: Any, name: str, requires_grad: Any = False, where: Any = None) -
     if where is not cpu:
         where = device_named(where)
         if where.type == "meta":
-            tensor = importlib.import_module("undertow.meta_tensor").as_meta(array)
+            tensor = importlib.import_module("undertow._src.tensor.meta_tensor").as_meta(array)
             return tensor._asking(True) if requires_grad else tensor
         if where.type != "cpu":
             array = placed(array, where)

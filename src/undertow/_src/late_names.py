@@ -188,12 +188,12 @@ from undertow.random import (
     randint as randint, randint_like as randint_like, randn as randn, randn_like as randn_like, randperm as randperm,
     seed as seed, set_rng_state as set_rng_state,
 )  # fmt: skip
-from undertow.ranges import arange as arange, linspace as linspace, logspace as logspace, range as range
+from undertow._src.tensor.ranges import arange as arange, linspace as linspace, logspace as logspace, range as range
 from undertow.serialization import load as load, save as save
-from undertow.tensor_random import (
+from undertow._src.tensor.methods.random import (
     bernoulli as bernoulli, binomial as binomial, multinomial as multinomial, poisson as poisson,
 )  # fmt: skip
-from undertow.tensor_types import (
+from undertow._src.tensor.tensor_types import (
     BFloat16Tensor as BFloat16Tensor, BoolTensor as BoolTensor, ByteTensor as ByteTensor, CharTensor as CharTensor,
     DoubleTensor as DoubleTensor, FloatTensor as FloatTensor, HalfTensor as HalfTensor, IntTensor as IntTensor,
     is_tensor as is_tensor, LongTensor as LongTensor, set_default_tensor_type as set_default_tensor_type,

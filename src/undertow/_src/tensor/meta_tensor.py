@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._core import TensorCore, ndarray
 from undertow._src.arrays.unvalued import Unvalued
 from undertow._src.base import tree
 from undertow._src.base.modes import is_grad_enabled
 from undertow._src.overrides import torch_function
+from undertow._src.tensor.core import TensorCore, ndarray
+from undertow._src.tensor.factory_arguments import without_values
+from undertow._src.tensor.methods.convert import _parse_to, converted, device_named
 from undertow._src.types.devices import meta
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._tensor import Tensor
-from undertow.factory_arguments import without_values
 from undertow.nn.parameter import Parameter
 from undertow.storage import UntypedStorage, root_of
-from undertow.tensor_convert import _parse_to, converted, device_named
 
 _NO_DATA = "Cannot copy out of meta tensor; no data!"
 _RESHAPING = frozenset("t_ transpose_ swapaxes_ swapdims_ squeeze_ unsqueeze_ resize_ resize_as_ as_strided_ set_".split())

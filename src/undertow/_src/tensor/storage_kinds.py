@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.tensor.typed_storage import BY_DTYPE, _LegacyStorage, _LegacyStorageMeta, warn_of_removal
 from undertow._src.types import dtypes
-from undertow.typed_storage import BY_DTYPE, _LegacyStorage, _LegacyStorageMeta, warn_of_removal
 
 __all__ = ["_LegacyStorage", "_LegacyStorageMeta"]
 

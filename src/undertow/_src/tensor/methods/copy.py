@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import InferenceStorage, TensorCore, tensor_class, wrap
 from undertow._src.base import hooks
 from undertow._src.base.hooks import warn_if_has_hooks
 from undertow._src.base.modes import local, special
 from undertow._src.overrides.torch_function import DisableTorchFunctionSubclass, dispatch_disabled
+from undertow._src.tensor.core import InferenceStorage, TensorCore, tensor_class, wrap
+from undertow._src.tensor.factory_arguments import check_options, has_no_values, made, parse_kind, without_values
+from undertow._src.tensor.from_data import copied, legacy_tensor, warn_of_copy_construction
+from undertow._src.tensor.lazy_conj import origin, reflect, reflections
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.node import tensor_hooks_of
 from undertow.autograd.outputs import bump
-from undertow.factory_arguments import check_options, has_no_values, made, parse_kind, without_values
-from undertow.from_data import copied, legacy_tensor, warn_of_copy_construction
-from undertow.mirrors import origin, reflect, reflections
 from undertow.ops.arguments import must_be
 from undertow.ops.convert import alias
 from undertow.ops.public import public, public_method

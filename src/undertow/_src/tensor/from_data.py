@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from undertow import dlpack
-from undertow._core import TensorCore, tensor_class
 from undertow._src.arrays.quiet import quietly
 from undertow._src.base.modes import no_grad
 from undertow._src.base.sites import warn, warn_once
+from undertow._src.tensor import dlpack
+from undertow._src.tensor.core import TensorCore, tensor_class
+from undertow._src.tensor.factory_arguments import check_options, from_data, made, parse_kind
+from undertow._src.tensor.methods.convert import converted
+from undertow._src.tensor.methods.python import element
 from undertow._src.types.devices import cpu
 from undertow._src.types.dtypes import DTYPE_OF, SCALAR_DTYPE, as_dtype, dtype, get_default_dtype, promote
 from undertow._src.types.dtypes import bool as bool_dtype
 from undertow._src.types.dtypes import uint64 as uint64_dtype
-from undertow.factory_arguments import check_options, from_data, made, parse_kind
 from undertow.storage import Array, UntypedStorage, adopt, flat_memory, is_storage, unset
-from undertow.tensor_convert import converted
-from undertow.tensor_python import element
 
 _NUMBERS = frozenset({int, float, bool, complex})
 _LISTS = frozenset({list, tuple, range})

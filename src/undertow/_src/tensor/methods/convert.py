@@ -8,8 +8,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.arrays.device.placement import gpus
+from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.methods.layout import format_of
 from undertow._src.types import dtypes
 from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
@@ -20,7 +21,6 @@ from undertow.ops.arguments import check_tensor, invalid_combination
 from undertow.ops.convert import cast
 from undertow.ops.placement import moved
 from undertow.ops.public import public
-from undertow.tensor_layout import format_of
 
 _NO_ACCELERATOR = "Cannot access accelerator device when none is available."
 
@@ -116,7 +116,7 @@ class ConvertMethods(TensorCore):
         where = self.device if where is None else device_named(where)
         if where.type == "meta":
             kind = None if kind is None else as_dtype(kind, "to", "dtype")
-            return importlib.import_module("undertow.meta_tensor").moved_to_meta(self, kind)
+            return importlib.import_module("undertow._src.tensor.meta_tensor").moved_to_meta(self, kind)
         changed = converted(
             self,
             None if kind is None else as_dtype(kind, "to", "dtype"),

@@ -13,8 +13,16 @@ from typing import Any
 import numpy as np
 
 from undertow._src.base.sites import warn
+from undertow._src.tensor.factory_arguments import (
+    check_options,
+    has_no_values,
+    into_out,
+    made,
+    number,
+    parse_kind,
+    without_values,
+)
 from undertow._src.types.dtypes import DTYPE_OF, SCALAR_DTYPE, bfloat16, dtype, get_default_dtype
-from undertow.factory_arguments import check_options, has_no_values, into_out, made, number, parse_kind, without_values
 from undertow.ops.arguments import as_element, as_int, invalid_combination
 from undertow.ops.public import overloaded, public
 from undertow.storage import Array

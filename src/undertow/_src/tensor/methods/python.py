@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from undertow import dlpack, mirrors, printing
-from undertow._core import TensorCore, tensor_class, wrap
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.base.modes import is_grad_enabled, local, special
 from undertow._src.base.sites import warn_once
+from undertow._src.tensor import dlpack, lazy_conj, printing
+from undertow._src.tensor.core import TensorCore, tensor_class, wrap
+from undertow._src.tensor.methods.layout import host_memory
 from undertow._src.types.devices import cpu
 from undertow._src.types.dtypes import DTYPE_OF, float8_e5m2
 from undertow.autograd.writes import write
 from undertow.ops.public import public
 from undertow.storage import adopt
-from undertow.tensor_layout import host_memory
 
 
 def element(tensor: Any, function: str = "") -> Any:
@@ -64,7 +64,7 @@ def raw_array(tensor: Any) -> Any:
             "memory first."
         )
     array = on_host(tensor)
-    if mirrors.known:
+    if lazy_conj.known:
         for put_off, bit, cure in ((tensor.is_conj, "conjugate", "conj"), (tensor.is_neg, "negative", "neg")):
             if put_off():
                 raise RuntimeError(

@@ -8,14 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore
 from undertow._src.arrays.device.array import lying
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.numpy.shape import copy as copy_array
-from undertow._src.types.dtypes import DTYPE_OF, SCALAR_DTYPE
-from undertow._src.types.dtypes import dtype as Dtype
-from undertow._src.types.layouts import memory_format, preserve_format, sparse_coo
-from undertow.factory_arguments import (
+from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.factory_arguments import (
     check_options,
     check_size,
     empty_array,
@@ -28,6 +25,9 @@ from undertow.factory_arguments import (
     scalar_array,
     without_values,
 )
+from undertow._src.types.dtypes import DTYPE_OF, SCALAR_DTYPE
+from undertow._src.types.dtypes import dtype as Dtype
+from undertow._src.types.layouts import memory_format, preserve_format, sparse_coo
 from undertow.ops.arguments import as_element, as_int, as_ints, check_tensor, must_be
 from undertow.ops.public import overloaded, public
 from undertow.storage import Array, unset

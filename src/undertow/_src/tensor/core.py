@@ -154,7 +154,7 @@ def wrap(array: Any, cls: Any = None) -> Any:
         if isinstance(array, (np.generic, int, float, complex)):
             array = np.asarray(array)
         elif cls is None and hasattr(array, "without_values"):
-            return importlib.import_module("undertow.meta_tensor").as_meta(array)
+            return importlib.import_module("undertow._src.tensor.meta_tensor").as_meta(array)
     if special.active:
         array = at_home(array)
     tensor._array = array

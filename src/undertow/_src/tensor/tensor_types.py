@@ -6,13 +6,13 @@ import builtins
 import copyreg
 from typing import Any
 
-from undertow._core import TensorCore
 from undertow._src.base.sites import warn_once
 from undertow._src.base.torch_named import pickled_class
+from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.from_data import legacy_tensor
 from undertow._src.types import dtypes
 from undertow._src.types.dtypes import DTYPE_OF, dtype, set_default_dtype
 from undertow._src.types.layouts import layout, strided
-from undertow.from_data import legacy_tensor
 
 
 class tensortype(type):

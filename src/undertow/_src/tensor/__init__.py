@@ -1,0 +1,1 @@
+"""What a tensor is, and how tensors are made and printed."""
