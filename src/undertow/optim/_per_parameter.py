@@ -91,11 +91,12 @@ class PerParameter(Optimizer):
 
     def _step_group(self, group: Group) -> None:
         special, differentiable = group.get("capturable") or group.get("fused"), group.get("differentiable")
-        dtype: Any = None  # these five are of the parameter before, and mostly the next one's too
+        dtype: Any = None  # these six are of the parameter before, and mostly the next one's too
         kind: Any = None
         x: Blocks | None = None
         rule: Rule | None = None
         age: Any = None
+        steps: Any = None
         for param in group["params"]:
             meta = param._meta
             if meta is None or meta.grad is None:
@@ -116,8 +117,9 @@ class PerParameter(Optimizer):
             if differentiable and group.get("foreach") and not self._foreach_differentiable:
                 raise AssertionError("_foreach ops don't support autograd. Leave out foreach, or differentiable.")
             if x is None or differentiable:
-                steps = on_tensors(param, meta.grad, bool(differentiable))
-                if rule is None or age is not before:
+                steps, last = on_tensors(param, meta.grad, bool(differentiable)), steps
+                same_age = age is before or (Watch.trace is not None and type(age) is float and age == before)
+                if rule is None or steps is not last or not same_age:
                     rule = self._rule(steps, group, age)
                 with set_grad_enabled(bool(self.defaults.get("differentiable"))):
                     steps.run(rule, [param, meta.grad, *buffers])

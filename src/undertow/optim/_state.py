@@ -26,14 +26,14 @@ def count_from(value: float) -> Any:
 
 
 def next_count(state: State, name: str = "step") -> Any:
-    """Counts one step; the new count as a number, or as a tensor where a compiler is watching."""
+    """Counts one step; the new count as a number, or as a tensor where a trace does not know it."""
     counter = state[name]
     if Watch.trace is not None and id(counter) in Watch.trace.counts:
         return Watch.trace.count(counter)
     array = counter._array
-    if type(array) is ndarray:
+    if type(array) is ndarray or (type(array) is DeviceArray and array.is_known()):  # the state is new, in a trace
         count = array.item() + 1
-        array[...] = count
+        array[...] = np.array(count, array.dtype)
         return count
     counter.add_(1)
     return counter.double()  # what is computed with it, PyTorch computes in Python's floats

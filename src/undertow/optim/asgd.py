@@ -63,11 +63,10 @@ class ASGD(PerParameter):
         """This step's rate and weight of the average; the state then holds those of the next step."""
         age = next_count(state)
         eta, mu = number_in(state, "eta"), number_in(state, "mu")
-        if isinstance(age, TensorCore):
+        if isinstance(eta, TensorCore):
             eta, mu = eta.clone(), mu.clone()
-            beyond: Any = (age - group["t0"]).clamp(min=1)
-        else:
-            beyond = max(1, age - group["t0"])
+        beyond: Any = age - group["t0"]
+        beyond = beyond.clamp(min=1) if isinstance(beyond, TensorCore) else max(1, beyond)
         lr = group["lr"]
         if isinstance(lr, TensorCore):
             lr = lr.reshape(())  # a rate of one element, whatever its dims

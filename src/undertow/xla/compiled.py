@@ -39,6 +39,7 @@ from undertow.xla.settings import settings_now
 from undertow.xla.signatures import attributes_of, signature
 from undertow.xla.sparse_parts import apart, parts_of_sparse
 from undertow.xla.traced import Call
+from undertow.xla.young import FewCollections
 
 MANY = 8  # recompiles of one step after which a warning says why
 MOST = 16  # programs for arguments of one look; what changes at every call would make ever more
@@ -143,7 +144,8 @@ class Compiled:
                 return self(*args, **kwargs)
             while compiles:
                 try:
-                    program = self._compile(programs, args, kwargs, arguments, numbers, (answers, hints))
+                    with FewCollections():
+                        program = self._compile(programs, args, kwargs, arguments, numbers, (answers, hints))
                 except RunsAsWritten as reason:
                     self.as_written.append(str(reason))
                     del self.as_written[:-_CAUSES]
@@ -161,7 +163,8 @@ class Compiled:
                 if not program.admits(arguments) or self._only_traces(program):
                     break
                 try:
-                    return program.run_from(program.decisions.known, arguments)
+                    with FewCollections():
+                        return program.run_from(program.decisions.known, arguments)
                 except Mispredicted as other:
                     answers, hints = other.answers, other.hints
                 except Interrupted:

@@ -6,12 +6,16 @@ program is made of a trace in which every instruction had been read before. Unti
 put back: a function in C that may act on the world outside is not called from code that was not read. And before
 code of a package runs for the first time, all is remembered that its names lead to: a trace puts that back, too, and from
 then on it belongs to what the step depends on.
+
+Python calls a function for every call, and in code that is noted for every instruction: most of what runs in a trace is
+undertow's own code, or JAX's. While JAX runs nothing is called (`aside`), and in undertow's code nothing for functions in C.
 """
 
 from __future__ import annotations
 
 import builtins
 import sys
+import threading
 from _lsprof import Profiler
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -32,6 +36,7 @@ from undertow.xla.snapshot import Snapshot
 _GIVES_IN_PARTS = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 _ACTING = {id(getattr(builtins, name)) for name in ("print", "input", "open", "exec", "eval", "compile", "breakpoint")}
 _HARMLESS = {"builtins", "math", "cmath", "_operator", "_functools", "itertools", "_abc", "_collections", "_weakref"}
+_IMPORTING = "<frozen importlib._bootstrap>", "_find_and_load"
 _PLAIN = (str, bytes, int, float, complex, tuple, list, dict, set, frozenset, type, deque, OrderedDict, bytearray)
 
 
@@ -54,28 +59,32 @@ class Recording:
         self._state = state
         self._snapshots: list[Snapshot] = []
         self._empty = _empty_among(state)  # functions that keep what they give, and have nothing yet
-        self._kinds: dict[str, bool] = {}  # files whose code is noted, and others
+        self._kinds: dict[str, str] = {}  # of files: "noted" ones, "standard" ones, which act for their callers, "other" ones
         self._ran: dict[int, tuple[CodeType, set[int]]] = {}
         self._noted: set[Any] = set()  # kinds of arguments and results
         self._grew = False
         self._acted: set[CodeType] = set()  # code that was read, and did what can't be undone
         self._tracing: dict[int, Any] = {}  # functions that note what runs, by the id of the code
         self._met: dict[Any, tuple[CodeType, dict[str, Any]]] = {}  # code of packages, with its globals
+        self._thread = threading.get_ident()
+        self._profiles = self._imports = False
 
     def __enter__(self) -> None:
         self._before = sys.gettrace(), sys.getprofile()
         if isinstance(self._before[1], Profiler):
             self._before[1].disable()
-        sys.setprofile(self._profile)
+        Watch.recorder = self
+        self._switch(True)
         sys.settrace(self._enter)
 
     def __exit__(self, kind: Any, error: BaseException | None, *rest: Any) -> None:
         trace, profile = self._before
+        Watch.recorder = None
         sys.settrace(trace)
         sys.setprofile(None if isinstance(profile, Profiler) else profile)
         if isinstance(profile, Profiler):
             profile.enable()
-        grew = self._grew
+        grew = self._grew or isinstance(error, NotRead)
         for code, offsets in self._ran.values():
             spans = spans_of(code)
             grew |= self._coverage.add(code.co_filename, {spans[offset // 2] for offset in offsets})
@@ -92,26 +101,78 @@ class Recording:
                 self._read_again()
                 raise Again from None
 
+    def aside(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a function of JAX's, of which nothing is noted."""
+        if threading.get_ident() != self._thread or sys.gettrace() is None:
+            return function(*args, **kwargs)
+        sys.settrace(None)
+        sys.setprofile(None)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            self._switch(self._profiles)
+            sys.settrace(self._enter)
+
     # --- what runs
 
     def _enter(self, frame: FrameType, event: str, arg: Any) -> Any:
         code = frame.f_code
-        noted = self._kinds.get(code.co_filename)
-        if noted is None:
-            noted = self._kinds[code.co_filename] = self._is_noted(frame)
-        if not noted:
+        kind = self._kinds.get(code.co_filename)
+        if kind is None:
+            kind = self._kinds[code.co_filename] = _kind_of_file(frame)
+        if kind == "standard" and (code.co_filename, code.co_name) == _IMPORTING and not self._imports:
+            self._imports = True
+            return self._until_left(frame, self._imported)
+        if kind == "standard" or self._imports:
             return None
+        if kind == "other":
+            if not self._profiles:
+                return None
+            self._switch(False)
+            return self._until_left(frame, self._back)
         if id(code) not in self._tracing:
             self._meet(code, frame)
         if trust.is_installed(code.co_filename) and event == "call" and not frame.f_lasti > 0:
             self._note_arguments(code, frame)
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        return self._tracing[id(code)]
+        if self._profiles:
+            return self._tracing[id(code)]
+        self._switch(True)
+        return self._called_back(self._tracing[id(code)])
 
-    def _is_noted(self, frame: FrameType) -> bool:
-        """Whether code is the user's, or of a package that undertow itself does not work with."""
-        root = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        return trust.whose_file(frame.f_code.co_filename) == "user" and root not in FOREIGN
+    def _until_left(self, frame: FrameType, then: Callable[[], None]) -> Any:
+        """What Python calls when a frame is left."""
+        frame.f_trace_lines = False
+
+        def left(frame: FrameType, event: str, arg: Any) -> Any:
+            if event == "return":
+                then()
+            return left
+
+        return left
+
+    def _called_back(self, tracing: Any) -> Any:
+        """The same for code that undertow calls: a hook, a module's `forward`."""
+
+        def called_back(frame: FrameType, event: str, arg: Any) -> Any:
+            tracing(frame, event, arg)
+            if event == "return":
+                self._switch(False)
+            return called_back
+
+        return called_back
+
+    def _imported(self) -> None:
+        self._imports = False
+
+    def _back(self) -> None:
+        self._switch(True)
+
+    def _switch(self, on: bool) -> None:
+        """Whether Python tells of functions in C: where undertow or JAX call them nothing is to be done about it."""
+        if Watch.recorder is self:  # else it is `__exit__` that is left
+            self._profiles = on
+            sys.setprofile(self._profile if on else None)
 
     def _meet(self, code: CodeType, frame: FrameType) -> None:
         ran: set[int] = set()
@@ -150,7 +211,7 @@ class Recording:
     # --- what must not
 
     def _profile(self, frame: FrameType, event: str, function: Any) -> None:
-        if event == "c_call" and not _is_harmless(function):
+        if event == "c_call" and not self._imports and not _is_harmless(function):
             if self._is_unread(frame):
                 raise NotRead
             around: FrameType | None = frame
@@ -163,12 +224,21 @@ class Recording:
         around: FrameType | None = frame
         while around is not None:
             name = around.f_code.co_filename
-            if self._kinds.get(name):
+            kind = self._kinds.get(name)
+            if kind == "noted":
                 return not self._coverage.ran(name, spans_of(around.f_code)[around.f_lasti // 2])
-            if "importlib" in name or trust.whose_file(name) != "standard":
+            if kind != "standard":
                 return False
             around = around.f_back
         return False
+
+
+def _kind_of_file(frame: FrameType) -> str:
+    """Whether code is the user's, or of a package that undertow itself does not work with."""
+    whose = trust.whose_file(frame.f_code.co_filename)
+    if whose == "user":
+        return "other" if str(frame.f_globals.get("__name__", "")).partition(".")[0] in FOREIGN else "noted"
+    return "standard" if whose == "standard" else "other"
 
 
 def _empty_among(state: Reached) -> list[Any]:

@@ -21,6 +21,22 @@ from undertow.xla.numbers import Figure
 _NEVER_COPIED = (TensorCore, Module, Optimizer, Node, type)
 
 
+_NEVER = 1 << 30
+
+
+class FewCollections:
+    """A block in which the whole heap is not searched for garbage, which takes longer than much of a trace."""
+
+    def __enter__(self) -> None:
+        self._before = gc.get_threshold()
+        self._meanwhile = *self._before[:2], _NEVER
+        gc.set_threshold(*self._meanwhile)
+
+    def __exit__(self, *exc: Any) -> None:
+        if gc.get_threshold() == self._meanwhile:  # else the step has set it
+            gc.set_threshold(*self._before)
+
+
 class Young:
     """A block during which it can be told which containers and objects are new."""
 

@@ -42,17 +42,21 @@ class Coverage:
         self._kinds: dict[tuple[str, int, str, str], set[Kind]] = {}  # of parameters and results, by function and name
         self._spans: dict[CodeType, list[Span]] = {}  # of all instructions of some code, and of code inside it
         self._begins: dict[CodeType, list[Point]] = {}
-        self._dead: dict[int, tuple[ast.AST, bool]] = {}  # nodes that were asked about, by their ids
+        self._dead: dict[int, tuple[CodeType, ast.AST, bool]] = {}  # what the reader was told, by the ids of nodes
         self.packages: dict[Any, tuple[CodeType, dict[str, Any]]] = {}  # code of packages that ran, and its globals
 
     def add(self, filename: str, spans: Iterable[Span | None]) -> bool:
-        """Note instructions that ran. Whether any did for the first time."""
+        """Note instructions that ran. Whether the reader was told of any that they don't."""
         known = self._ran.setdefault(filename, set())
         before = len(known)
         known.update(span for span in spans if span is not None)
-        if len(known) > before:
-            self._dead.clear()
-        return len(known) > before
+        if len(known) == before:
+            return False
+        told = [(code, node) for code, node, dead in self._dead.values() if dead and code.co_filename == filename]
+        came_to = [node for code, node in told if not self._look(code, node)]
+        for node in came_to:
+            del self._dead[id(node)]
+        return bool(came_to)
 
     def note_kind(self, code: CodeType, name: str, kind: Kind) -> bool:
         """Note what a parameter or a result was in a call. Whether it was that for the first time."""
@@ -81,8 +85,8 @@ class Coverage:
             return False
         found = self._dead.get(id(node))
         if found is None:
-            found = self._dead[id(node)] = node, self._look(code, node)
-        return found[1]
+            found = self._dead[id(node)] = code, node, self._look(code, node)
+        return found[2]
 
     def _look(self, code: CodeType, node: Any) -> bool:
         if getattr(node, "end_col_offset", None) is None:

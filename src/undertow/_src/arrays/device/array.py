@@ -16,7 +16,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
 from undertow._src.arrays.numpy import namespace as numpy_xp
-from undertow._src.arrays.device.memory import FEW, DeviceMemory, Value, Watch, jax_namespace
+from undertow._src.arrays.device.memory import FEW, DeviceMemory, Value, Watch, aside, jax_namespace
 
 Word = Callable[..., Any]
 
@@ -170,7 +170,7 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
             function = getattr(function, method)
         dtype = options.pop("dtype", None)
         inputs, options = _with_arrays(inputs, options)
-        result = function(*unwrapped(inputs), **unwrapped(options))
+        result = aside(function, unwrapped(inputs), unwrapped(options))
         if dtype is not None:
             result = result.astype(dtype)
         if out is None:
@@ -334,7 +334,7 @@ def applied(function: Word, device: Device | None, now: Word | None = None) -> W
         if now is not None and is_known((args, kwargs)):
             return _computed_now(now)(*args, **kwargs)
         given, options = _with_arrays(args, kwargs)
-        result = wrapped(function(*unwrapped(given), **unwrapped(options)), device)
+        result = wrapped(aside(function, unwrapped(given), unwrapped(options)), device)
         return result if now is None else _followed(result, now, args, kwargs)
 
     return apply

@@ -38,8 +38,14 @@ class Watch:
 
     trace: Any = None
     compiling: Compiling | None = None
+    recorder: Any = None  # notes which code runs in the trace, but for JAX's
     turn = 0  # another number for each trace: what a view has seen outside of it, or in another one, is no value here
     any_made = False  # whether there has ever been a DeviceArray
+
+
+def aside(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function of JAX's. While it runs, nothing is noted of what runs."""
+    return function(*args, **kwargs) if Watch.recorder is None else Watch.recorder.aside(function, args, kwargs)
 
 
 class Target:
