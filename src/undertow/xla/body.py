@@ -71,7 +71,6 @@ class Body:
     ) -> None:
         self.function = function
         self.coverage = coverage  # what ran in traces, if there is more code than can be read
-        self._on_host: frozenset[int] = frozenset()  # ids of statements that are read as code on the host
         self._times_read, self._reads_all = 0, False
         given = [kind_of(arg) for arg in args], {name: kind_of(arg) for name, arg in kwargs.items()}
         self._calls: dict[Any, Called] = {None: (function, *given)}  # that are read: the step, and hooks in parts
@@ -123,7 +122,7 @@ class Body:
             if self._reads_all or _is_complete(found):
                 return found
             self.coverage = Coverage()
-        return read(*call, decides=True, limits=Limits(None, self.coverage, self._on_host))
+        return read(*call, decides=True, limits=Limits(None, self.coverage))
 
     def read_more(self) -> None:
         """Reads the step again, after more of it has run. If that has happened too often, all that it can reach."""
@@ -174,8 +173,8 @@ class Body:
             self._fed.update(fed)
         else:
             moved, rest = {}, self.whole.whole
-        if self.coverage is not None and not moved.keys() <= self._on_host:  # these come to other code than traces do
-            self._on_host |= moved.keys()
+        if self.coverage is not None and not moved.keys() <= self.coverage.hosted:  # they come to other code than traces
+            self.coverage.hosted |= moved.keys()
             self._readings.pop(None, None)
             self._read_again()
             return

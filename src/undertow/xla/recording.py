@@ -7,8 +7,8 @@ put back: a function in C that may act on the world outside is not called from c
 code of a package runs for the first time, all is remembered that its names lead to: a trace puts that back, too, and from
 then on it belongs to what the step depends on.
 
-Python calls a function for every call, and in code that is noted for every instruction: most of what runs in a trace is
-undertow's own code, or JAX's. While JAX runs nothing is called (`aside`), and in undertow's code nothing for functions in C.
+Python reports every call, and in code that is noted every instruction. Most of what runs in a trace is undertow's own code,
+or JAX's: while JAX runs nothing is reported (`aside`), and in undertow's code no call of a function in C.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Recording:
         self._state = state
         self._snapshots: list[Snapshot] = []
         self._empty = _empty_among(state)  # functions that keep what they give, and have nothing yet
-        self._kinds: dict[str, str] = {}  # of files: "noted" ones, "standard" ones, which act for their callers, "other" ones
+        self._kinds: dict[str, str] = {}  # of files: "noted", "standard" (which act for their callers), "other"
         self._ran: dict[int, tuple[CodeType, set[int]]] = {}
         self._noted: set[Any] = set()  # kinds of arguments and results
         self._grew = False

@@ -64,7 +64,6 @@ class Limits:
 
     most_steps: int | None = None
     coverage: Coverage | None = None  # what ran in traces, if the rest of packages is left out
-    hosted: frozenset[int] = frozenset()  # ids of statements for which nothing is
 
 
 Kind = Literal["tensor", "tensors", "module", "optimizer", "plain", "none", "other"] | Exactly | Parts
@@ -96,7 +95,7 @@ def read(
     interpreter = Interpreter()
     interpreter.may_decide = decides
     if limits is not None:
-        interpreter.coverage, interpreter.hosted = limits.coverage, limits.hosted
+        interpreter.coverage = limits.coverage
         interpreter.most_steps = min(interpreter.most_steps, limits.most_steps or interpreter.most_steps)
 
     def finished() -> Reading:

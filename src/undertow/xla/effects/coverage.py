@@ -43,6 +43,8 @@ class Coverage:
         self._spans: dict[CodeType, list[Span]] = {}  # of all instructions of some code, and of code inside it
         self._begins: dict[CodeType, list[Point]] = {}
         self._dead: dict[int, tuple[CodeType, ast.AST, bool]] = {}  # what the reader was told, by the ids of nodes
+        self._kinds_at: dict[tuple[int, str], tuple[ast.AST, set[Kind]]] = {}  # the same by the id of the node and name
+        self.hosted: frozenset[int] = frozenset()  # ids of statements that run on the host, and come to other code there
         self.packages: dict[Any, tuple[CodeType, dict[str, Any]]] = {}  # code of packages that ran, and its globals
 
     def add(self, filename: str, spans: Iterable[Span | None]) -> bool:
@@ -61,15 +63,20 @@ class Coverage:
     def note_kind(self, code: CodeType, name: str, kind: Kind) -> bool:
         """Note what a parameter or a result was in a call. Whether it was that for the first time."""
         kinds = self._kinds.setdefault((code.co_filename, code.co_firstlineno, code.co_name, name), set())
-        before = len(kinds)
+        if kind in kinds:
+            return False
         kinds.add(kind)
-        return len(kinds) > before
+        return True
 
     def narrowed(self, filename: str, node: Any, name: str, value: Value) -> Value:
         """Without what a parameter or a result never was."""
-        first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
-        kinds = self._kinds.get((filename, first, getattr(node, "name", "<lambda>"), name))
-        if kinds is None or "other" in kinds:
+        found = self._kinds_at.get((id(node), name))
+        if found is None:
+            first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+            kinds = self._kinds.setdefault((filename, first, getattr(node, "name", "<lambda>"), name), set())
+            found = self._kinds_at[id(node), name] = node, kinds
+        kinds = found[1]
+        if not kinds or "other" in kinds:
             return value
         kept = frozenset(atom for atom in value if _kind_of(atom) in kinds)
         missing = kinds - {_kind_of(atom) for atom in kept}
@@ -81,11 +88,10 @@ class Coverage:
 
     def is_dead(self, code: CodeType, node: ast.AST) -> bool:
         """Whether a part of a function has instructions, none of which ran."""
-        if isinstance(node, _PARTS):
-            return False
         found = self._dead.get(id(node))
         if found is None:
-            found = self._dead[id(node)] = code, node, self._look(code, node)
+            dead = not isinstance(node, _PARTS) and self._look(code, node)
+            found = self._dead[id(node)] = code, node, dead
         return found[2]
 
     def _look(self, code: CodeType, node: Any) -> bool:

@@ -137,10 +137,13 @@ class Expressions(Calls):
             return EMPTY
         if entering and isinstance(node, ast.Call):
             return self.see_Call(node, scope, entering=True)
-        method = getattr(self, "see_" + type(node).__name__, None)
+        method = self._methods.get(type(node))
         if method is None:
-            self.effect("call", f"uses {type(node).__name__}, which is not analysed", node, field="unknown")
-            return ONE[OPAQUE]
+            method = getattr(self, "see_" + type(node).__name__, None)
+            if method is None:
+                self.effect("call", f"uses {type(node).__name__}, which is not analysed", node, field="unknown")
+                return ONE[OPAQUE]
+            self._methods[type(node)] = method
         return method(node, scope)
 
     def test(self, node: ast.expr, scope: Scope) -> tuple[bool, bool]:

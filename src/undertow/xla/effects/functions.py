@@ -27,7 +27,7 @@ from undertow.xla.effects.values import (
 )  # fmt: skip
 
 MOST_CALLS_DEEP = 100
-MOST_NESTED = 10  # calls in calls that are gone through at once; Python's own stack has an end
+MOST_NESTED = 20  # calls in calls that are gone through at once; Python's own stack has an end
 
 
 class Functions(Elements):
@@ -95,7 +95,7 @@ class Functions(Elements):
         frame = self.frame
         if self.coverage is None or frame is None:
             return self.coverage is not None
-        return frame.is_traced and not any(id(each) in self.hosted for each in frame.path)
+        return frame.is_traced and not any(id(each) in self.coverage.hosted for each in frame.path)
 
     def was_entered(self, function: FunctionType, node: Any) -> bool:
         """Whether a trace came to a function, or to one inside it."""

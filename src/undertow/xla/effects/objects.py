@@ -19,15 +19,17 @@ _CONTAINERS: tuple[Any, ...] = (
     CountedHooks, OrderedDict, dict, list, deque, set, bytearray, array, tuple, frozenset
 )  # fmt: skip
 _SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
+_order_of = type.__dict__["__mro__"].__get__  # past what a metaclass may have under these names
+_names_of = type.__dict__["__dict__"].__get__
 
 
 def in_class(kind: type, name: str, after: type | None = None) -> Any:
     """What the class, or one that it inherits from, has under a name, not bound to anything."""
-    order = type.__dict__["__mro__"].__get__(kind)
+    order = _order_of(kind)
     if after is not None:
         order = order[order.index(after) + 1 :] if after in order else ()
     for parent in order:
-        found = type.__dict__["__dict__"].__get__(parent).get(name, MISSING)
+        found = _names_of(parent).get(name, MISSING)
         if found is not MISSING:
             return found.find() if type(found) is LateMethod else found
     return MISSING

@@ -14,6 +14,7 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 class _File(NamedTuple):
     lines: list[str]
     definitions: dict[int, list[Definition]]  # by the line where they begin, decorators included
+    found: dict[int, tuple[CodeType, Definition | None]]  # what was asked for, by the id of the code
 
 
 _files: dict[str, _File] = {}
@@ -36,22 +37,21 @@ def definition(function: FunctionType) -> Definition | None:
     if not lines:
         return None
     file = _files.get(code.co_filename)
-    if file is None or file.lines != lines:
-        file = _files[code.co_filename] = _File(lines, _definitions(lines))
+    if file is None or (file.lines is not lines and file.lines != lines):
+        file = _files[code.co_filename] = _File(lines, _definitions(lines), {})
+    known = file.found.get(id(code))
+    if known is None:
+        known = file.found[id(code)] = code, _search(file, code)
+    return known[1]
+
+
+def _search(file: _File, code: CodeType) -> Definition | None:
     candidates = [node for node in file.definitions.get(code.co_firstlineno, ()) if _could_be(node, code)]
     if len(candidates) > 1:
         candidates = _around(candidates, code)
-    if len(candidates) != 1 or not _is_written_so(candidates[0], code):
+    if len(candidates) != 1 or not _names(code) <= _written(candidates[0]):
         return None
     return candidates[0]
-
-
-def _is_written_so(node: Definition, code: CodeType) -> bool:
-    """Whether a definition has all names that the code looks up; asked once for each."""
-    asked = node.__dict__.setdefault("_is_written_so", {})  # the tree lives as long as its file is known
-    if code not in asked:
-        asked[code] = _names(code) <= _written(node)
-    return asked[code]
 
 
 def _definitions(lines: list[str]) -> dict[int, list[Definition]]:

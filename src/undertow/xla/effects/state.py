@@ -62,6 +62,7 @@ class State(ABC):
 
     def __init__(self) -> None:
         self.frame: Frame | None = None
+        self._methods: dict[type, Any] = {}  # by which kinds of expressions are gone through
         self.top = Notes()  # what calling the function itself does
         self.here = self.top  # the notes of the statement that is being gone through
         self.frames: dict[Any, Frame] = {}
@@ -71,7 +72,6 @@ class State(ABC):
         self.atoms: dict[Any, Atom] = {}
         self.may_decide = False  # whether code in packages behind tests that fail is left out; see `decisions`
         self.coverage: Coverage | None = None  # what ran in traces, if the rest of packages is left out
-        self.hosted: frozenset[int] = frozenset()  # ids of statements for which nothing is: they run on the host
         self.kept: list[Any] = []  # objects that are known by their ids
         self.evaluated: dict[Any, tuple[Value, list[Any]]] = {}  # what functions gave that only look, and of what
         self.outside: dict[Any, Fresh] = {}  # what the code puts into objects from outside, by place
@@ -94,7 +94,9 @@ class State(ABC):
     def is_dead(self, node: Any) -> bool:
         """Whether a part of a package's code did not run in any trace."""
         frame = self.frame
-        return frame is not None and frame.is_cut and self._ran_not(frame, node)
+        if frame is None or not frame.is_cut or self.coverage is None:
+            return False
+        return self.coverage.is_dead(frame.function.__code__, node)
 
     def _ran_not(self, frame: Frame, node: Any) -> bool:
         return self.coverage is not None and self.coverage.is_dead(frame.function.__code__, node)

@@ -289,6 +289,8 @@ class Scope:
 
 
 _SCALARS = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), np.generic, enum.Enum)
+_USUAL = frozenset((int, float, str, bool, bytes, complex, type(None)))
+_NUMBERS = (Figure, *_SCALARS)
 
 
 def shown(key: Any) -> str:
@@ -304,7 +306,7 @@ def is_key(atom: Atom) -> bool:
 def is_plain(value: Any) -> bool:
     """Whether a value is a number, a string or the like, or a tuple of such: it cannot change, only be replaced."""
     kind = type(value)
-    if kind in (int, float, str, bool, bytes, complex) or isinstance(value, (Figure, *_SCALARS)):
+    if kind in _USUAL or isinstance(value, _NUMBERS):
         return True
     if isinstance(value, (tuple, frozenset)):
         return all(map(is_plain, value))
