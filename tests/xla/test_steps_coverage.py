@@ -90,6 +90,10 @@ def imports(v):
     from undertow_tests_large_part import doubled
     return doubled(v)
 
+def imports_what_acts(v):
+    from undertow_tests_large_acting import tripled
+    return tripled(v)
+
 def parts(v):
     LOG.append("begin")
     yield v
@@ -151,10 +155,18 @@ class Net(nn.Module):
             self.kept = self.inner.weight.detach().sum().reshape(1)
         return self.inner(v) + self.kept
 """ % LARGE  # noqa: UP031  (there are braces in it)
+ACTING = """
+import time
+
+print("imported")
+BEGIN = time.time()
+
+def tripled(v): return v * 3
+"""
 STATE = "COUNT", "TABLE", "LOG", "SEEN", "MEMO"
 FUNCTIONS = [
     "usual", "flag", "counts", "prints", "swallows", "cached", "cached_with_a_line", "warns_once", "fills", "imports",
-    "sums", "custom", "short", "makes",
+    "imports_what_acts", "sums", "custom", "short", "makes",
 ]  # fmt: skip
 
 
@@ -162,7 +174,7 @@ class World:
     """The package, newly imported, and what can be seen of what it did."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        for name in (NAME, f"{NAME}_part"):
+        for name in (NAME, f"{NAME}_part", f"{NAME}_acting"):
             sys.modules.pop(name, None)
         self.package = __import__(NAME)
         self._capsys = capsys
@@ -178,6 +190,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     """Import a package that is installed, and is too large to be read."""
     (tmp_path / f"{NAME}.py").write_text(PACKAGE)
     (tmp_path / f"{NAME}_part.py").write_text("def doubled(v): return v * 2\n")
+    (tmp_path / f"{NAME}_acting.py").write_text(ACTING)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(trust, "_INSTALLED_FOLDERS", (*trust._INSTALLED_FOLDERS, str(tmp_path)))
     monkeypatch.setattr(body, "FEW_STEPS", 12)
@@ -245,6 +258,58 @@ def test_other_ways_through_a_package(make: Callable[[], World], name: str, chan
             setattr(package, change, value)
 
     agree(make, lambda package: lambda x: getattr(package, name)(x).detach(), between)
+
+
+def test_ways_of_the_step_itself(make: Callable[[], World]) -> None:
+    """What a step calls behind a test of its own is read when it has come to it, and not before."""
+
+    def build(package: Any) -> Any:
+        turns = iter(range(8))
+        way = {"loud": False, "deep": False}
+
+        def step(x: Any) -> Any:
+            if way["loud"]:
+                x = package.prints(x)
+            elif way["deep"]:
+                x = package.rare_0(x)
+            return package.usual(x).detach()
+
+        def turned(x: Any) -> Any:
+            turn = next(turns)
+            way["loud"], way["deep"] = turn in (1, 3), turn == 2
+            return inner(x)
+
+        inner = torch.compile(step) if building.pop() else step
+        return turned
+
+    outcomes = []
+    for compiles in (False, True):
+        building, world = [compiles], make()
+        called = build(world.package)
+        outcomes.append([repr((called(torch.ones(3)).tolist(), world.seen())) for _ in range(4)])
+    assert outcomes[0] == outcomes[1]
+
+
+def test_what_the_reader_was_not_told_of_makes_no_trace_again(
+    make: Callable[[], World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user's own code is read whether it runs or not: that it runs is no news."""
+    package: Any = make().package
+    tried: list[Any] = []
+
+    class Program(compiled.Program):
+        def __init__(self, *args: Any) -> None:
+            tried.append(args)
+            super().__init__(*args)
+
+    def own(x: Any, doubles: bool) -> Any:
+        return x * 2 if doubles else x * 3
+
+    monkeypatch.setattr(compiled, "Program", Program)
+    step = torch.compile(lambda x, doubles: own(package.usual(x), doubles))
+    assert step(torch.ones(2), True).tolist() == [4.0, 4.0]
+    assert step(torch.ones(2), False).tolist() == [6.0, 6.0]
+    assert len(tried) == 3  # the first of which was thrown away
 
 
 def test_a_function_in_c_that_comes_later(make: Callable[[], World]) -> None:

@@ -66,7 +66,7 @@ class Functions(Elements):
         """
         is_traced = self._is_traced()
         in_package = trust.is_installed(function.__code__.co_filename)
-        if is_traced and in_package and not self.was_entered(function, found):
+        if is_traced and in_package and not (self._comes_here() and self.was_entered(function, found)):
             return EMPTY
         if is_traced and in_package:
             arguments = self._narrowed(function, found, arguments)
@@ -96,6 +96,10 @@ class Functions(Elements):
         if self.coverage is None or frame is None:
             return self.coverage is not None
         return frame.is_traced and not any(id(each) in self.coverage.hosted for each in frame.path)
+
+    def _comes_here(self) -> bool:
+        """Whether a trace came to the statement that is being gone through, which may be the user's."""
+        return self.frame is None or not self.frame.path or not self._ran_not(self.frame, self.frame.path[-1])
 
     def was_entered(self, function: FunctionType, node: Any) -> bool:
         """Whether a trace came to a function, or to one inside it."""
