@@ -56,7 +56,8 @@ class Tables:
                 turn()
                 self.stack.pop()
 
-        for each in (turn, timed):  # else the compiler takes the clock for one that the step itself reads, and traces again
+        functions: Any = (turn, timed)
+        for each in functions:  # else the compiler takes the clock for one that the step itself reads, and traces again
             each.__code__ = each.__code__.replace(co_filename=function.__code__.co_filename)
         setattr(owner, name, timed)
 
