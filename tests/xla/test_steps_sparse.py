@@ -79,3 +79,74 @@ def test_what_stops_the_compile() -> None:
         torch.compile(changes)(adjacency())
     with pytest.raises(CompileError, match=r"test_steps_sparse.py:\d+, nonzero: the shape of the result depends"):
         torch.compile(counts)(torch.ones(2, 2))
+
+
+def sparse_table(make: Any) -> tuple[Any, Any]:
+    table = nn.Embedding(6, 3, sparse=True)
+    return table, make(table.parameters())
+
+
+OPTIMIZERS: dict[str, Any] = {
+    "Adam": lambda p: optim.Adam(p),
+    "SparseAdam": lambda p: optim.SparseAdam(p),
+    "weight decay": lambda p: optim.SGD(p, lr=0.1, weight_decay=0.1),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_optimizers_that_tell_sparse_gradients_from_dense_ones_are_refused(name: str) -> None:
+    table, optimizer = sparse_table(OPTIMIZERS[name])
+
+    def step(index: Any) -> Any:
+        optimizer.zero_grad()
+        loss = table(index).pow(2).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    with pytest.raises(CompileError, match=r'is sparse .*(Adam|SGD) treats .*sparse=False, .*fallback="eager"'):
+        torch.compile(step)(torch.tensor([1, 2, 2]))
+
+
+QUESTIONS: dict[str, Any] = {
+    "is_sparse": lambda g: g.is_sparse,
+    "_nnz": lambda g: g._nnz(),
+    "coalesce": lambda g: g.coalesce().indices().tolist(),
+    "layout": lambda g: g.layout,
+}
+
+
+@pytest.mark.parametrize("where", ["hook", "step"])
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_questions_about_a_sparse_gradient_are_refused(name: str, where: str) -> None:
+    ask, log = QUESTIONS[name], []
+    table, optimizer = sparse_table(lambda p: optim.SGD(p, lr=0.1))
+    if where == "hook":
+        table.weight.register_hook(lambda g: log.append(ask(g)))
+
+    def step(index: Any) -> Any:
+        optimizer.zero_grad()
+        table(index).pow(2).sum().backward()
+        if where == "step":
+            log.append(ask(table.weight.grad))
+        optimizer.step()
+
+    with pytest.raises(CompileError, match=f"is sparse .* names `{name}`"):
+        torch.compile(step)(torch.tensor([1, 2, 2]))
+    assert not log
+
+
+def test_a_sparse_gradient_that_nothing_asks_about_is_dense() -> None:
+    def build() -> Case:
+        table, optimizer = sparse_table(lambda p: optim.SGD(p, lr=0.1))
+
+        def step(index: Any) -> Any:
+            optimizer.zero_grad()
+            loss = table(index).pow(2).sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return Case(step, table, args=lambda turn: (torch.tensor([turn, 2, 2]),))
+
+    agree(build)

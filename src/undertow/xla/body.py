@@ -465,6 +465,10 @@ class Body:
             statements.function.__code__: statements.names_without(self._moved_ids) for statements in self._known.values()
         }
 
+    def all_names(self) -> set[str]:
+        """The names in code of which some statements may be moved, of attributes too."""
+        return set().union(*[statements.names_without(set()) for statements in self._known.values()])
+
     def places_in_packages(self) -> Iterator[tuple[Any, str | None]]:
         """Yield where code of installed packages that is traced looks: globals, attributes, containers."""
         for frame, notes in self._reached:

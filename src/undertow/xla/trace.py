@@ -37,6 +37,7 @@ from undertow._src.types.devices import device as Device
 from undertow.amp.casting import Autocast
 from undertow.autograd.apply import apart
 from undertow.autograd.views import device_view
+from undertow.optim.sgd import SGD
 from undertow.storage import memories_behind
 from undertow.xla.arriving import Arriving
 from undertow.xla.asked import asked
@@ -52,6 +53,7 @@ from undertow.xla.selections import Selections
 from undertow.xla.young import Young, is_own
 
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+_OF_SPARSE = frozenset("is_sparse layout _nnz coalesce is_coalesced _indices _values sparse_dim dense_dim".split())
 _turns = itertools.count(1 << 40, 1 << 40)  # far more than any memory is written to
 
 
@@ -482,6 +484,25 @@ class Trace:
         if array.cell.host is not None and threading.get_ident() == self.thread:
             raise CompileError(
                 "undertow.compile: the step asks for the storage_offset() of a tensor from outside. Ask before the step."
+            )
+
+    def refuse_sparse_questions(self, shape: tuple[int, ...]) -> None:
+        """A gradient is sparse in eager mode and dense in a program: code that asks would get other answers."""
+        body = self.firing.plan.body
+        names = self.state.mentioned | self.before.mentioned | (set() if body is None else body.all_names())
+        asked = sorted(_OF_SPARSE & names)
+        why = f"code of the step or of a hook names `{asked[0]}`" if asked else ""
+        for optimizer in self.state.optimizers:
+            for group in optimizer.param_groups:
+                takes = isinstance(optimizer, SGD) and not group["weight_decay"]
+                if not takes and any(tuple(p.shape) == shape for p in group["params"]):
+                    why = why or f"{type(optimizer).__name__} treats those differently, or refuses them"
+        if why:
+            raise CompileError(
+                f"undertow.compile: a gradient of shape {list(shape)} is sparse (Embedding(sparse=True), "
+                f"gather(sparse_grad=True)), and {why}. Programs keep gradients dense, so that this would differ from "
+                "eager mode: make the layer with sparse=False, or run the step as it is written: compile(step, "
+                'fallback="eager").'
             )
 
     def refuse_value(self, array: DeviceArray) -> None:
