@@ -12,6 +12,7 @@ At one node, in this order: tensor hooks; `retain_grad`; what `grad(inputs=...)`
 from __future__ import annotations
 
 import itertools
+import re
 import threading
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
@@ -34,6 +35,7 @@ from undertow.autograd import firing
 from undertow.autograd.accumulate import accumulate, added, brought_to
 from undertow.autograd.node import AccumulateGrad, Edge, Node, bind_node_caller
 from undertow.autograd.saved import Freed
+from undertow.ops.arguments import broadcast_two
 
 _passes = itertools.count()
 
@@ -131,9 +133,20 @@ def run_pass(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
         quietly(traverse, task, roots, grads, waiting)
         for callback in task.callbacks:
             hooks.fire(callback)
+    except ValueError as error:
+        _refuse_shapes(error)
+        raise
     finally:
         modes.grad_enabled, modes.backward_pass, modes.saved_hooks = before, outer, packing
         modes.backward_depth -= 1
+
+
+def _refuse_shapes(error: ValueError) -> None:
+    """Say in PyTorch's words that shapes do not fit: those of a leaf, for one, whose data was replaced since."""
+    found = re.match(r"operands could not be broadcast together with shapes \(([\d,]*)\) \(([\d,]*)\)", str(error))
+    if found is not None:
+        one, two = (tuple([int(size) for size in shape.split(",") if size]) for shape in found.groups())
+        broadcast_two(one, two)
 
 
 def _run_in_a_thread(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], waiting: dict[Node, int]) -> None:

@@ -13,7 +13,7 @@ from undertow._src.rules import loss as rules
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
-from undertow.ops.arguments import check_constant, check_tensor, no_kernel, wrap_dim
+from undertow.ops.arguments import check_constant, check_tensor, invalid_combination, no_kernel, wrap_dim
 from undertow.ops.compare import where
 from undertow.ops.loss import MEAN, NONE, SUM, reduced, reduction_of
 from undertow.ops.public import public
@@ -287,6 +287,9 @@ def ctc_loss(
     how = reduction_of(reduction)
     check_tensor(log_probs, "ctc_loss", "log_probs")
     check_tensor(targets, "ctc_loss", "targets", 2)
+    if isinstance(input_lengths, TensorCore) != isinstance(target_lengths, TensorCore):
+        given = (log_probs, targets, input_lengths, target_lengths, blank, how, bool(zero_infinity))
+        raise invalid_combination("ctc_loss", given)
     batched = log_probs._array.ndim == 3
     probabilities = log_probs if batched else log_probs.unsqueeze(1)
     labels = targets if batched or targets._array.ndim != 1 else targets.unsqueeze(0)

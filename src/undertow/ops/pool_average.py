@@ -31,9 +31,9 @@ def _avg_pool(
         raise RuntimeError("divisor must be not zero")
     if rank == 2:
         wrap_dim(-3, input._array.ndim)
-    if DTYPE_OF[input._array.dtype].category == 0:
-        raise no_kernel(name, input)
     check_windows(name, input, kernel, strides, paddings, (1,) * rank, ceil_mode)
+    if input._array.dtype.kind in "biu" and input._array.dtype != "i8":
+        raise no_kernel(name if rank == 2 else f"{name}_out_frame", input)
     found = finish(
         rules.avg_pool[rank], (input,), out, kernel_size=kernel, stride=strides, padding=paddings,
         ceil_mode=bool(ceil_mode), count_include_pad=bool(count_include_pad), divisor_override=divisor_override,

@@ -74,7 +74,7 @@ class NAdam(PerParameter):
     def _rule(self, x: Steps, group: Group, age: Any) -> Rule:
         count, product = age
         maximize, decay, decoupled = group["maximize"], group["weight_decay"], group["decoupled_weight_decay"]
-        lr, (beta1, beta2) = x.scalar(group["lr"]), group["betas"]
+        lr, beta1, beta2 = x.scalar(group["lr"]), x.scalar(group["betas"][0]), x.scalar(group["betas"][1])
         now, ahead = _momentum(group, count), _momentum(group, count + 1)
         of_grad = x.number(-lr * (1 - now) / (1 - product))
         of_mean = x.number(-lr * ahead / (1 - product * ahead))
@@ -100,7 +100,8 @@ class NAdam(PerParameter):
 
 def _momentum(group: Group, age: Any) -> Any:
     """The momentum of one step."""
-    return group["betas"][0] * (1 - 0.5 * 0.96 ** (age * group["momentum_decay"]))
+    beta = group["betas"][0]
+    return (beta.item() if isinstance(beta, TensorCore) else beta) * (1 - 0.5 * 0.96 ** (age * group["momentum_decay"]))
 
 
 nadam, _single_tensor_nadam = functions_of(

@@ -129,7 +129,7 @@ class Sequential(Module):
 
     def extend(self, sequential: Iterable[Any]) -> Sequential:
         """Adds modules at the end."""
-        for module in list(sequential):
+        for module in sequential:
             self.append(module)
         return self
 

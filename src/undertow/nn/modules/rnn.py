@@ -75,6 +75,8 @@ class RNNBase(Module):
         self.proj_size = proj_size
         _check_kinds(input_size, bias, batch_first)
         _check_options(mode, hidden_size, num_layers, dropout, proj_size)
+        if mode not in _GATES:
+            raise ValueError(f"Unrecognized RNN mode: {mode}")
         wide = _GATES[mode] * hidden_size
         output = proj_size or hidden_size
         directions = 2 if bidirectional else 1

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from undertow._src.tensor.core import TensorCore
 from undertow.nn.modules.module import Module
 from undertow.ops.join import stack
 
@@ -62,6 +63,8 @@ def _reparametrize_module(
     places: dict[str, tuple[dict[str, Any], str]] = {}
     try:
         for name, value in replaced.items():
+            if not isinstance(value, TensorCore) and value is not None:
+                raise TypeError(f"{value} is not an instance of torch.Tensor")
             holder, key = places[name] = _place_of(module, name)
             before.append((holder, key, holder.get(key, _ABSENT)))
             holder[key] = value
