@@ -67,8 +67,10 @@ w.register_post_accumulate_grad_hook(step)
 
 # A node's hooks stand around one step of the backward pass.
 tanh = prediction.grad_fn
-tanh.register_prehook(lambda coming_in: told("node pre-hook", f"{tanh.name()} is about to run"))
-tanh.register_hook(lambda going_out, coming_in: told("node hook", f"{tanh.name()} ran: {numbers(going_out[0])}"))
+assert tanh is not None  # it was computed
+name = tanh.name()
+tanh.register_prehook(lambda coming_in: told("node pre-hook", f"{name} is about to run"))
+tanh.register_hook(lambda going_out, coming_in: told("node hook", f"{name} ran: {numbers(going_out[0])}"))
 
 
 # A multi-grad hook waits for several tensors.

@@ -78,7 +78,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("_src.compile", "xla", "distributed"),
     ("why", "cli", "pretend", "_src.compat.stand_in", "__main__"),
-    ("", "_src.late_names", "_src"),
+    ("", "_src"),
 )
 LAYER_OF = {f"undertow.{name}".rstrip("."): number for number, layer in enumerate(LAYERS) for name in layer}
 

@@ -1,7 +1,6 @@
 """undertow: PyTorch's autograd engine and hook system in Python. `import undertow as torch`."""
 
 from math import e as e, inf as inf, nan as nan, pi as pi
-import typing as _typing
 
 # Before all else: Tensor is made of the parts below and of autograd's methods, which need each other in this order.
 from undertow import autograd as autograd
@@ -62,8 +61,6 @@ from undertow._src.tensor.methods.python import is_nonzero as is_nonzero
 _LAZY = {name: home for home, names in _HOMES.items() for name in names.split()} | _RENAMED
 _LAZY |= {name: f"undertow.{name}" for name in _MODULES}
 __getattr__, __dir__ = _lazy_names(__name__, _LAZY)
-if _typing.TYPE_CHECKING:
-    from undertow._src.late_names import *  # noqa: F403
 
 newaxis = None
 __version__ = "0.1.0"

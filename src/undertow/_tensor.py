@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copyreg
 from types import CellType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from undertow._src.base.lazy import LackingMethod, LateMethod, lazy_names
 from undertow._src.base.lazy_table import LACKING_METHODS, METHODS
@@ -24,11 +24,6 @@ from undertow._src.types.dtypes import get_default_dtype
 from undertow.autograd.apply import bind_tensor_class
 from undertow.autograd.methods import AutogradMethods
 from undertow.ops.public import public_method
-
-if TYPE_CHECKING:
-    from undertow._src.tensor.methods.late import LateMethods
-else:
-    LateMethods = object
 
 
 class _TensorMeta(type):
@@ -47,7 +42,6 @@ class Tensor(
     ConvertMethods,
     CreationMethods,
     CopyMethods,
-    LateMethods,
     metaclass=_TensorMeta,
 ):
     """A multi-dimensional array that can remember how it was computed.

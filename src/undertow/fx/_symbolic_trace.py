@@ -215,7 +215,8 @@ class Tracer(TracerBase):
     def _answering(self, function_globals: dict[str, Any]) -> Iterator[None]:
         """Within, modules, parameters and wrapped functions answer to the tracer."""
         cache: dict[str, Proxy] = {}
-        call, ask = Module.__call__, Module.__getattr__
+        call: Callable[..., Any] = Module.__call__
+        ask = Module.__getattr__
 
         @functools.wraps(ask)
         def getattr_traced(module: Any, attr: str) -> Any:
@@ -228,7 +229,7 @@ class Tracer(TracerBase):
             return self.call_module(module, lambda *a, **k: call(module, *a, **k), args, kwargs)
 
         changes: list[tuple[dict[str, Any], str, Any]] = []
-        Module.__call__, Module.__getattr__ = call_traced, getattr_traced  # type: ignore[method-assign]
+        Module.__call__, Module.__getattr__ = call_traced, getattr_traced  # type: ignore[assignment, method-assign]
         try:
             for (_, name), space in _wrapped.items():
                 found = space.get(name, getattr(builtins, name, None))

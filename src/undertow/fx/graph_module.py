@@ -112,7 +112,7 @@ class GraphModule(Module):
         """Writes the forward from the graph as it is now."""
         written = self.graph.python_code("self")
         self.__dict__["_code"] = written.src
-        type(self).forward = _function_of(written)  # type: ignore[method-assign]
+        type(self).forward = _function_of(written)
         return written
 
     def add_submodule(self, target: str, m: Module) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow.nn import functional as F
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 __all__ = [
     "binary_cross_entropy", "cross_entropy_loss", "huber_loss", "l1_loss", "mse_loss", "nll_loss", "nll_loss2d",
@@ -14,37 +17,39 @@ __all__ = [
 _REDUCTIONS = ("none", "mean", "sum")
 
 
-def l1_loss(input: Any, target: Any, reduction: int = 1) -> Any:
+def l1_loss(input: Tensor, target: Tensor, reduction: int = 1) -> Any:
     """The absolute difference."""
     return F.l1_loss(input, target, reduction=_REDUCTIONS[reduction])
 
 
-def mse_loss(input: Any, target: Any, reduction: int = 1) -> Any:
+def mse_loss(input: Tensor, target: Tensor, reduction: int = 1) -> Any:
     """The square of the difference."""
     return F.mse_loss(input, target, reduction=_REDUCTIONS[reduction])
 
 
-def smooth_l1_loss(input: Any, target: Any, reduction: int = 1, beta: float = 1.0) -> Any:
+def smooth_l1_loss(input: Tensor, target: Tensor, reduction: int = 1, beta: float = 1.0) -> Any:
     """The square of a small difference, and a large one itself."""
     return F.smooth_l1_loss(input, target, reduction=_REDUCTIONS[reduction], beta=beta)
 
 
-def huber_loss(input: Any, target: Any, reduction: int = 1, delta: float = 1.0) -> Any:
+def huber_loss(input: Tensor, target: Tensor, reduction: int = 1, delta: float = 1.0) -> Any:
     """The same, scaled by delta."""
     return F.huber_loss(input, target, reduction=_REDUCTIONS[reduction], delta=delta)
 
 
-def soft_margin_loss(input: Any, target: Any, reduction: int = 1) -> Any:
+def soft_margin_loss(input: Tensor, target: Tensor, reduction: int = 1) -> Any:
     """log(1 + exp(-target input))"""
     return F.soft_margin_loss(input, target, reduction=_REDUCTIONS[reduction])
 
 
-def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction: int = 1) -> Any:
+def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1) -> Any:
     """The cross entropy of probabilities."""
     return F.binary_cross_entropy(input, target, weight, reduction=_REDUCTIONS[reduction])
 
 
-def nll_loss(input: Any, target: Any, weight: Any = None, reduction: int = 1, ignore_index: int = -100) -> Any:
+def nll_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100
+) -> Any:
     """Minus the input at the target's class."""
     return F.nll_loss(input, target, weight, ignore_index=ignore_index, reduction=_REDUCTIONS[reduction])
 
@@ -53,8 +58,15 @@ nll_loss_nd = nll_loss2d = nll_loss
 
 
 def cross_entropy_loss(
-    input: Any, target: Any, weight: Any = None, reduction: int = 1, ignore_index: int = -100, label_smoothing: float = 0.0
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    reduction: int = 1,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
 ) -> Any:
     """The cross entropy of scores."""
     how = _REDUCTIONS[reduction]
-    return F.cross_entropy(input, target, weight, ignore_index=ignore_index, reduction=how, label_smoothing=label_smoothing)
+    return F.cross_entropy(
+        input, target, weight, ignore_index=ignore_index, reduction=how, label_smoothing=label_smoothing
+    )

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.modes import no_grad
 from undertow._src.tensor.core import TensorCore
 from undertow.ops import activation, embedding, pool, pool_average, pool_fractional
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
@@ -32,18 +35,18 @@ _fractional_max_pool2d = _without_indices("fractional_max_pool2d", pool_fraction
 _fractional_max_pool3d = _without_indices("fractional_max_pool3d", pool_fractional.fractional_max_pool3d)
 
 
-def _threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
+def _threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Any:
     """`threshold`."""
     return (activation.threshold_ if inplace else activation.threshold)(input, threshold, value)
 
 
-def _no_grad_embedding_renorm_(weight: Any, input: Any, max_norm: float, norm_type: float) -> None:
+def _no_grad_embedding_renorm_(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
     """Shortens the rows of a weight that are looked up, unrecorded."""
     with no_grad():
         embedding.embedding_renorm_(weight, input, max_norm, norm_type)
 
 
-def _check_key_padding_mask(key_padding_mask: Any, src_len: int, bsz: int) -> None:
+def _check_key_padding_mask(key_padding_mask: Tensor, src_len: int, bsz: int) -> None:
     """A mask over keys must have a row for each sequence and a column for each key."""
     for dim, wanted in ((0, bsz), (1, src_len)):
         got = key_padding_mask.shape[dim]
@@ -52,7 +55,11 @@ def _check_key_padding_mask(key_padding_mask: Any, src_len: int, bsz: int) -> No
 
 
 def _unpool_output_size(
-    input: Any, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int], output_size: Sequence[int] | None
+    input: Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    output_size: Sequence[int] | None,
 ) -> Sequence[int]:
     """The size that max unpooling gives back: as it must have been, or the one asked for if it is near enough."""
     return pool.unpool_size(input.shape, kernel_size, stride, padding, output_size)
@@ -73,7 +80,7 @@ def assert_int_or_pair(arg: Any, arg_name: str, message: str) -> None:
         raise AssertionError(message.format(arg_name))
 
 
-def _is_integer(x: Any) -> bool:
+def _is_integer(x: Tensor) -> bool:
     """Whether a number, or the one in a tensor, is whole by its type."""
     return isinstance(x, int) or (isinstance(x, TensorCore) and not x.is_floating_point())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.sites import warn
 from undertow._src.tensor.core import TensorCore
@@ -12,8 +12,11 @@ from undertow.ops.matmul import linear
 from undertow.ops.multi_head import _check_shapes as _mha_shape_check  # noqa: F401
 from undertow.ops.parts import chunk, split
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
-def _in_projection_packed(q: Any, k: Any, v: Any, w: Any, b: Any = None) -> tuple[Any, ...]:
+
+def _in_projection_packed(q: Tensor, k: Tensor, v: Tensor, w: Tensor, b: Tensor | None = None) -> tuple[Any, ...]:
     """Queries, keys and values projected by one weight that holds three."""
     size = q.size(-1)
     if k is v and q is k:
@@ -27,13 +30,21 @@ def _in_projection_packed(q: Any, k: Any, v: Any, w: Any, b: Any = None) -> tupl
 
 
 def _in_projection(
-    q: Any, k: Any, v: Any, w_q: Any, w_k: Any, w_v: Any, b_q: Any = None, b_k: Any = None, b_v: Any = None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    w_q: Tensor,
+    w_k: Tensor,
+    w_v: Tensor,
+    b_q: Tensor | None = None,
+    b_k: Tensor | None = None,
+    b_v: Tensor | None = None,
 ) -> tuple[Any, Any, Any]:
     """Queries, keys and values, each projected by a weight of its own."""
     return linear(q, w_q, b_q), linear(k, w_k, b_k), linear(v, w_v, b_v)
 
 
-def _none_or_dtype(input: Any) -> Any:
+def _none_or_dtype(input: Tensor) -> Any:
     """The dtype of a tensor, None of None."""
     if input is None:
         return None
@@ -43,7 +54,7 @@ def _none_or_dtype(input: Any) -> Any:
 
 
 def _canonical_mask(
-    mask: Any, mask_name: str, other_type: Any, other_name: str, target_type: Any, check_other: bool = True
+    mask: Tensor, mask_name: str, other_type: Any, other_name: str, target_type: Any, check_other: bool = True
 ) -> Any:
     """A mask as what is added to scores: minus infinity where a boolean one is true."""
     if mask is None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules import conv as rules
 from undertow.autograd.apply import apply
 from undertow.ops.conv import expanded
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 __all__ = [
     "conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input", "conv3d_weight",
@@ -36,55 +39,55 @@ def _options(
     return {**sizes, "groups": options[3]}
 
 
-def _to_input(rank: int, input_size: Any, weight: Any, grad_output: Any, options: tuple[Any, ...]) -> Any:
+def _to_input(rank: int, input_size: Any, weight: Tensor, grad_output: Any, options: tuple[Any, ...]) -> Any:
     shape = tuple(input_size)
     statics = _options(rank, shape, weight._array.shape, grad_output, options)
     return apply(rules.conv_input_grad, grad_output, weight, shape=shape, **statics)
 
 
-def _to_weight(rank: int, input: Any, weight_size: Any, grad_output: Any, options: tuple[Any, ...]) -> Any:
+def _to_weight(rank: int, input: Tensor, weight_size: Any, grad_output: Any, options: tuple[Any, ...]) -> Any:
     shape = tuple(weight_size)
     statics = _options(rank, input._array.shape, shape, grad_output, options)
     return apply(rules.conv_weight_grad, grad_output, input, shape=shape, **statics)
 
 
 def conv1d_input(
-    input_size: Any, weight: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+    input_size: Any, weight: Tensor, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Any:
     """What conv1d sends back to its input."""
     return _to_input(1, input_size, weight, grad_output, (stride, padding, dilation, groups))
 
 
 def conv1d_weight(
-    input: Any, weight_size: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+    input: Tensor, weight_size: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Any:
     """What conv1d sends back to its weight."""
     return _to_weight(1, input, weight_size, grad_output, (stride, padding, dilation, groups))
 
 
 def conv2d_input(
-    input_size: Any, weight: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+    input_size: Any, weight: Tensor, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Any:
     """What conv2d sends back to its input."""
     return _to_input(2, input_size, weight, grad_output, (stride, padding, dilation, groups))
 
 
 def conv2d_weight(
-    input: Any, weight_size: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+    input: Tensor, weight_size: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Any:
     """What conv2d sends back to its weight."""
     return _to_weight(2, input, weight_size, grad_output, (stride, padding, dilation, groups))
 
 
 def conv3d_input(
-    input_size: Any, weight: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+    input_size: Any, weight: Tensor, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Any:
     """What conv3d sends back to its input."""
     return _to_input(3, input_size, weight, grad_output, (stride, padding, dilation, groups))
 
 
 def conv3d_weight(
-    input: Any, weight_size: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+    input: Tensor, weight_size: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Any:
     """What conv3d sends back to its weight."""
     return _to_weight(3, input, weight_size, grad_output, (stride, padding, dilation, groups))

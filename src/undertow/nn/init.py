@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.arrays.device.memory import NeedsValue, Watch
 from undertow._src.base.modes import no_grad, special
@@ -19,6 +19,9 @@ from undertow._src.tensor.creation import eye as _eye
 from undertow.ops.compare import where
 from undertow.ops.decompositions import linalg_qr as qr
 from undertow.random import randperm
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 __all__ = [
     "calculate_gain", "uniform_", "normal_", "trunc_normal_", "constant_", "ones_", "zeros_", "eye_", "dirac_",
@@ -48,7 +51,7 @@ def _asking(function: Callable[..., Any]) -> Callable[..., Any]:
     return asked
 
 
-def calculate_gain(nonlinearity: str, param: Any = None) -> float:
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """The factor by which a nonlinearity's weights are scaled so that signals keep their size."""
     if nonlinearity in _UNIT_GAIN:
         return 1
@@ -73,7 +76,7 @@ def calculate_gain(nonlinearity: str, param: Any = None) -> float:
 
 
 @_asking
-def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Any:
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Draws from U(a, b).
 
     >>> _ = torch.manual_seed(0)
@@ -84,55 +87,55 @@ def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None)
 
 
 @_asking
-def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Draws from N(mean, std²)."""
     return _no_grad_normal_(tensor, mean, std, generator)
 
 
 def trunc_normal_(
-    tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
-) -> Any:
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
+) -> Tensor:
     """Draws from N(mean, std²) as if again and again until every value lies in [a, b]."""
     return _no_grad_trunc_normal_(tensor, mean, std, a, b, generator)
 
 
 @_asking
-def constant_(tensor: Any, val: float) -> Any:
+def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fills with one value."""
     return _no_grad_fill_(tensor, val)
 
 
-def ones_(tensor: Any) -> Any:
+def ones_(tensor: Tensor) -> Tensor:
     """Fills with ones."""
     return _no_grad_fill_(tensor, 1.0)
 
 
-def zeros_(tensor: Any) -> Any:
+def zeros_(tensor: Tensor) -> Tensor:
     """Fills with zeros."""
     return _no_grad_zero_(tensor)
 
 
-def _no_grad_uniform_(tensor: Any, a: float, b: float, generator: Any = None) -> Any:
+def _no_grad_uniform_(tensor: Tensor, a: float, b: float, generator: Any = None) -> Tensor:
     with no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
-def _no_grad_normal_(tensor: Any, mean: float, std: float, generator: Any = None) -> Any:
+def _no_grad_normal_(tensor: Tensor, mean: float, std: float, generator: Any = None) -> Tensor:
     with no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
 
-def _no_grad_fill_(tensor: Any, val: float) -> Any:
+def _no_grad_fill_(tensor: Tensor, val: float) -> Tensor:
     with no_grad():
         return tensor.fill_(val)
 
 
-def _no_grad_zero_(tensor: Any) -> Any:
+def _no_grad_zero_(tensor: Tensor) -> Tensor:
     with no_grad():
         return tensor.zero_()
 
 
-def _no_grad_trunc_normal_(tensor: Any, mean: float, std: float, a: float, b: float, generator: Any = None) -> Any:
+def _no_grad_trunc_normal_(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any = None) -> Tensor:
     """Draws until every value lies in [a, b]: normal values where most are, else uniform ones kept by their density."""
     if Watch.trace is not None:
         raise NeedsValue(
@@ -173,7 +176,7 @@ def _no_grad_trunc_normal_(tensor: Any, mean: float, std: float, a: float, b: fl
 # --- identities
 
 
-def eye_(tensor: Any) -> Any:
+def eye_(tensor: Tensor) -> Tensor:
     """Makes a matrix the identity."""
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
@@ -182,7 +185,7 @@ def eye_(tensor: Any) -> Any:
     return tensor
 
 
-def dirac_(tensor: Any, groups: int = 1) -> Any:
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """Makes a convolution's weight the identity of as many channels as possible, in each group."""
     dimensions = tensor.ndimension()
     if dimensions not in (3, 4, 5):
@@ -203,7 +206,7 @@ def dirac_(tensor: Any, groups: int = 1) -> Any:
 # --- scaled by the number of inputs and outputs
 
 
-def _calculate_fan_in_and_fan_out(tensor: Any) -> tuple[int, int]:
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     """How many inputs each output of a weight has, and how many outputs each input."""
     shape = tensor.shape
     if len(shape) < 2:
@@ -225,7 +228,7 @@ def _calculate_correct_fan(tensor: Any, mode: str) -> int:
     return _calculate_fan_in_and_fan_out(tensor)[mode == "fan_out"]
 
 
-def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Draws from U(-a, a) with a = gain * sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio, 2010)."""
     fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
     std = gain * math.sqrt(2.0 / float(fan_in + fan_out))
@@ -233,13 +236,13 @@ def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> An
     return _no_grad_uniform_(tensor, -bound, bound, generator)
 
 
-def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Draws from N(0, std²) with std = gain * sqrt(2 / (fan_in + fan_out)) (Glorot and Bengio, 2010)."""
     fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
     return _no_grad_normal_(tensor, 0.0, gain * math.sqrt(2.0 / float(fan_in + fan_out)), generator)
 
 
-def _kaiming_std(tensor: Any, a: float, mode: str, nonlinearity: str) -> float | None:
+def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float | None:
     if 0 in tensor.shape:
         warn("Initializing zero-element tensors is a no-op")
         return None
@@ -249,8 +252,8 @@ def _kaiming_std(tensor: Any, a: float, mode: str, nonlinearity: str) -> float |
 
 @_asking
 def kaiming_uniform_(
-    tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
-) -> Any:
+    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
+) -> Tensor:
     """Draws from U(-b, b) with b = gain * sqrt(3 / fan) (He et al., 2015)."""
     std = _kaiming_std(tensor, a, mode, nonlinearity)
     if std is None:
@@ -260,8 +263,8 @@ def kaiming_uniform_(
 
 
 def kaiming_normal_(
-    tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
-) -> Any:
+    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
+) -> Tensor:
     """Draws from N(0, std²) with std = gain / sqrt(fan) (He et al., 2015)."""
     std = _kaiming_std(tensor, a, mode, nonlinearity)
     return tensor if std is None else _no_grad_normal_(tensor, 0, std, generator)
@@ -270,7 +273,7 @@ def kaiming_normal_(
 # --- structured
 
 
-def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Any:
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
     """Makes the tensor, as a matrix of its first dimension against the rest, (semi-)orthogonal (Saxe et al., 2013)."""
     if tensor.ndimension() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
@@ -287,7 +290,7 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Any:
     return tensor
 
 
-def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = None) -> Any:
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
     """Draws a matrix from N(0, std²), then sets that fraction of each column to zero (Martens, 2010)."""
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")

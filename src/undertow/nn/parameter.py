@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import copyreg
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from undertow._src.overrides import torch_function
 from undertow._src.tensor.creation import empty
 from undertow._tensor import Tensor, _TensorMeta
+
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import Device
+    from undertow._src.types.dtypes import dtype
 
 
 class _ParameterMeta(_TensorMeta):
@@ -27,7 +31,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     __torch_function__ = torch_function.disabled  # type: ignore[assignment]
     _repr_prefix = "tensor("
 
-    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Self:
         held = empty(0) if data is None else data
         if type(held) in (Tensor, Parameter):
             return Tensor._make_subclass(cls, held, requires_grad)
@@ -91,7 +95,7 @@ class Buffer(Tensor, metaclass=_BufferMeta):
     __torch_function__ = torch_function.disabled  # type: ignore[assignment]
     persistent: bool
 
-    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Self:
         if data is None:
             data = empty(0)
         tensor = data.detach().requires_grad_(data.requires_grad)
@@ -113,7 +117,7 @@ class UninitializedTensorMixin:
     __torch_function__ = torch_function.disabled  # replaced below
     cls_to_become: Any
 
-    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+    def materialize(self, shape: Any, device: Device = None, dtype: dtype | None = None) -> None:
         """Gives it memory of this shape and turns it into the class it stands for."""
         this: Any = self
         here = this.data
@@ -149,7 +153,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: igno
     __module__ = "undertow.nn.parameter"  # where pickle finds it
     cls_to_become = Parameter
 
-    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
+    def __new__(cls, requires_grad: bool = True, device: Device = None, dtype: dtype | None = None) -> Self:
         return Tensor._make_subclass(cls, empty(0, device=device, dtype=dtype), requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
@@ -166,7 +170,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
     cls_to_become = Tensor
 
     def __new__(
-        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+        cls, requires_grad: bool = False, device: Device = None, dtype: dtype | None = None, persistent: bool = True
     ) -> Any:
         tensor = Tensor._make_subclass(cls, empty(0, device=device, dtype=dtype), requires_grad)
         tensor.persistent = persistent
@@ -196,6 +200,6 @@ for _late in (UninitializedParameter, UninitializedBuffer):
     torch_function.QUIET.discard(_late)
 
 
-def is_lazy(param: Any) -> bool:
+def is_lazy(param: Tensor) -> bool:
     """Whether a parameter or buffer still waits for its shape."""
     return isinstance(param, UninitializedTensorMixin)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.modes import no_grad
 from undertow._src.tensor.core import TensorCore
@@ -12,6 +12,9 @@ from undertow.optim import _checks as check
 from undertow.optim._per_parameter import Group, PerParameter
 from undertow.optim._state import State, count_from, next_count, zeros_for
 from undertow.optim.optimizer import ParamsT
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 __all__ = ["Adafactor", "adafactor"]
 
@@ -41,7 +44,7 @@ class Adafactor(PerParameter):
     def __init__(
         self,
         params: ParamsT,
-        lr: Any = 1e-2,
+        lr: float | Tensor = 1e-2,
         beta2_decay: float = -0.8,
         eps: tuple[float | None, float] = (None, 1e-3),
         d: float = 1.0,

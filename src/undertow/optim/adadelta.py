@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow.optim import _checks as check
 from undertow.optim._arithmetic import Rule
@@ -10,6 +10,9 @@ from undertow.optim._functions import functions_of
 from undertow.optim._helpers import CAPTURABLE_FOREACH
 from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim.optimizer import ParamsT
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 __all__ = ["Adadelta", "adadelta"]
 
@@ -31,7 +34,7 @@ class Adadelta(PerParameter):
     def __init__(
         self,
         params: ParamsT,
-        lr: Any = 1.0,
+        lr: float | Tensor = 1.0,
         rho: float = 0.9,
         eps: float = 1e-6,
         weight_decay: float = 0,

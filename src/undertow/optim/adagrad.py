@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.modes import no_grad
 from undertow.optim import _checks as check
@@ -12,6 +12,9 @@ from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim._state import State, count_from, full_for
 from undertow.optim.optimizer import ParamsT
 from undertow.sparse.coo import sparse_coo_tensor
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 __all__ = ["Adagrad", "adagrad"]
 
@@ -33,7 +36,7 @@ class Adagrad(PerParameter):
     def __init__(
         self,
         params: ParamsT,
-        lr: Any = 1e-2,
+        lr: float | Tensor = 1e-2,
         lr_decay: float = 0,
         weight_decay: float = 0,
         initial_accumulator_value: float = 0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from undertow.optim._arithmetic import Rule
 from undertow.optim._functions import functions_of
 from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim.optimizer import ParamsT
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 __all__ = ["Adam", "adam"]
 
@@ -56,7 +59,7 @@ class Adam(PerParameter):
     def __init__(
         self,
         params: ParamsT,
-        lr: Any = 1e-3,
+        lr: float | Tensor = 1e-3,
         betas: tuple[Any, Any] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,

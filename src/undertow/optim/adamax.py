@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow.optim import _checks as check
 from undertow.optim._arithmetic import Rule
 from undertow.optim._functions import functions_of
 from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim.optimizer import ParamsT
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 __all__ = ["Adamax", "adamax"]
 
@@ -29,7 +32,7 @@ class Adamax(PerParameter):
     def __init__(
         self,
         params: ParamsT,
-        lr: Any = 2e-3,
+        lr: float | Tensor = 2e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,

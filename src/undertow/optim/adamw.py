@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow.optim._functions import functions_of
 from undertow.optim.adam import Adam
 from undertow.optim.optimizer import ParamsT
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 __all__ = ["AdamW", "adamw"]
 
@@ -17,7 +20,7 @@ class AdamW(Adam):
     def __init__(
         self,
         params: ParamsT,
-        lr: Any = 1e-3,
+        lr: float | Tensor = 1e-3,
         betas: tuple[Any, Any] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 1e-2,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.arrays.device.memory import NeedsValue, Watch
 from undertow._src.base.modes import enable_grad, no_grad
@@ -15,6 +15,9 @@ from undertow.ops.join import cat
 from undertow.optim import _checks as check
 from undertow.optim._line_search import Limits, Point, cubic_minimum, strong_wolfe
 from undertow.optim.optimizer import Optimizer, ParamsT
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 __all__ = ["LBFGS"]
 
@@ -41,7 +44,7 @@ class LBFGS(Optimizer):
     def __init__(
         self,
         params: ParamsT,
-        lr: Any = 1,
+        lr: float | Tensor = 1,
         max_iter: int = 20,
         max_eval: int | None = None,
         tolerance_grad: float = 1e-7,

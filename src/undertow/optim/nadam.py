@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.tensor.core import TensorCore
 from undertow.optim import _checks as check
@@ -11,6 +11,9 @@ from undertow.optim._functions import functions_of
 from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim._state import State, count_from, multiply_number, next_count, number_in, zeros_for
 from undertow.optim.optimizer import ParamsT
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 __all__ = ["NAdam", "nadam"]
 
@@ -35,7 +38,7 @@ class NAdam(PerParameter):
     def __init__(
         self,
         params: ParamsT,
-        lr: Any = 2e-3,
+        lr: float | Tensor = 2e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,

@@ -6,7 +6,7 @@ import functools
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from copy import deepcopy
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from undertow._src.base import hooks
 from undertow._src.base.hooks import RemovableHandle
@@ -16,7 +16,11 @@ from undertow._src.types.dtypes import float32
 from undertow.optim import _helpers
 from undertow.optim._helpers import *  # noqa: F403  optimizers written for PyTorch import these from here
 
-ParamsT: TypeAlias = Iterable[Any]  # tensors, or (name, tensor) pairs, or dicts of a group's options
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
+
+# Tensors, or (name, tensor) pairs, or dicts of a group's options.
+ParamsT: TypeAlias = "Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[dict[str, Any]]"
 StateDict: TypeAlias = dict[str, Any]
 Hooks = OrderedDict[int, hooks.Hook]
 
@@ -72,7 +76,7 @@ class Optimizer:
             )
         self.state: defaultdict[Any, Any] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
-        groups = list(params)
+        groups: list[Any] = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
         if not isinstance(groups[0], dict):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow.optim import _checks as check
 from undertow.optim._arithmetic import Rule
@@ -10,6 +10,9 @@ from undertow.optim._functions import functions_of
 from undertow.optim._helpers import CAPTURABLE
 from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim.optimizer import ParamsT
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 __all__ = ["RMSprop", "rmsprop"]
 
@@ -35,7 +38,7 @@ class RMSprop(PerParameter):
     def __init__(
         self,
         params: ParamsT,
-        lr: Any = 1e-2,
+        lr: float | Tensor = 1e-2,
         alpha: float = 0.99,
         eps: float = 1e-8,
         weight_decay: float = 0,

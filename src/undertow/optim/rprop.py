@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow.optim import _checks as check
 from undertow.optim._arithmetic import Rule
@@ -11,6 +11,9 @@ from undertow.optim._helpers import CAPTURABLE
 from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim._state import State, count_from, full_for, zeros_for
 from undertow.optim.optimizer import ParamsT
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 __all__ = ["Rprop", "rprop"]
 
@@ -30,7 +33,7 @@ class Rprop(PerParameter):
     def __init__(
         self,
         params: ParamsT,
-        lr: Any = 1e-2,
+        lr: float | Tensor = 1e-2,
         etas: tuple[float, float] = (0.5, 1.2),
         step_sizes: tuple[float, float] = (1e-6, 50),
         *,

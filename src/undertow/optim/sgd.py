@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.modes import no_grad
 from undertow._src.tensor.creation import zeros_like
@@ -13,6 +13,9 @@ from undertow.optim._functions import functions_of
 from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim._state import zeros_for
 from undertow.optim.optimizer import ParamsT
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 __all__ = ["SGD", "sgd"]
 
@@ -40,7 +43,7 @@ class SGD(PerParameter):
     def __init__(
         self,
         params: ParamsT,
-        lr: Any = 1e-3,
+        lr: float | Tensor = 1e-3,
         momentum: float = 0,
         dampening: float = 0,
         weight_decay: Any = 0,

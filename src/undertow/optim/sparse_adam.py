@@ -7,7 +7,7 @@ having none when all of it is zero.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from undertow.optim import _checks as check
 from undertow.optim._state import zeros_for
 from undertow.optim.optimizer import Optimizer, ParamsT
 from undertow.sparse.coo import SparseTensor
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 __all__ = ["SparseAdam"]
 
@@ -34,7 +37,7 @@ class SparseAdam(Optimizer):
     def __init__(
         self,
         params: ParamsT,
-        lr: Any = 1e-3,
+        lr: float | Tensor = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
         maximize: bool = False,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 
 def _input_requires_grad(*tensors: Any) -> bool:
@@ -16,8 +19,8 @@ def _calculate_scale(head_dim_size: int, scale: float | None) -> float:
 
 
 def _validate_sdpa_input(
-    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
-    scale: float | None = None, allow_lowp_kv: bool = False,
+    query: Tensor, key: Tensor, value: Any, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
+    is_causal: bool = False, scale: float | None = None, allow_lowp_kv: bool = False,
 ) -> None:  # fmt: skip
     """Queries, keys and values must be of one dtype and device and have two dims or more."""
     inputs = (query, key, value)
@@ -26,7 +29,9 @@ def _validate_sdpa_input(
         same = {"dtype": [tensor.dtype for tensor in inputs], **same}
     for kind, found in same.items():
         if found.count(found[0]) != len(found):
-            raise ValueError(f"Expected query, key, and value to have the same {kind}, but theirs are {_listed(found)}.")
+            raise ValueError(
+                f"Expected query, key, and value to have the same {kind}, but theirs are {_listed(found)}."
+            )
     dims = [tensor.dim() for tensor in inputs]
     if min(dims) < 2:
         raise ValueError(

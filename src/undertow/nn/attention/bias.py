@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.sites import warn
 from undertow._src.tensor.creation import empty, ones
 from undertow._src.types.dtypes import bool as boolean
 from undertow._tensor import Tensor
 from undertow.nn.functional import scaled_dot_product_attention
+
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import Device
 
 __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]
 
@@ -37,7 +40,7 @@ class CausalBias(Tensor):
             warn("Lower right causal bias will produce NaNs in the output when seq_len_q > seq_len_kv!")
         return made
 
-    def _materialize(self, device: Any = None) -> Any:
+    def _materialize(self, device: Device = None) -> Any:
         """The mask as an ordinary tensor of truths."""
         offset = self.seq_len_kv - self.seq_len_q if self.variant == CausalVariant.LOWER_RIGHT else 0
         return ones(self.seq_len_q, self.seq_len_kv, dtype=boolean, device=device).tril(diagonal=offset)
@@ -53,7 +56,7 @@ class CausalBias(Tensor):
         return repr(self._materialize())
 
 
-def _attended(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float = 0.0, is_causal: bool = False,
+def _attended(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any, dropout_p: float = 0.0, is_causal: bool = False,
               scale: float | None = None, enable_gqa: bool = False) -> Any:  # fmt: skip
     if is_causal:
         raise ValueError("CausalBias should not be used with causal=True")

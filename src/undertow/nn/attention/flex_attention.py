@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from undertow._src.tensor.core import TensorCore
 from undertow._src.tensor.creation import full
@@ -24,6 +24,9 @@ from undertow.ops.compare import where
 from undertow.ops.matmul import matmul
 from undertow.ops.reduce import logsumexp
 from undertow.ops.sort import argsort
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 __all__ = [
     "AuxOutput", "AuxRequest", "BlockMask", "and_masks", "create_block_mask", "create_mask", "flex_attention", "noop_mask",
@@ -56,7 +59,7 @@ def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Any:
 def and_masks(*mask_mods: MaskMod) -> MaskMod:
     """A mask that lets through what all of these do."""
 
-    def both(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+    def both(b: Tensor, h: Any, q_idx: Any, kv_idx: Any) -> Any:
         result = b.new_ones((), dtype=dtypes.bool)
         for mask in mask_mods:
             result = result & mask(b, h, q_idx, kv_idx)
@@ -68,7 +71,7 @@ def and_masks(*mask_mods: MaskMod) -> MaskMod:
 def or_masks(*mask_mods: MaskMod) -> MaskMod:
     """A mask that lets through what any of these does."""
 
-    def either(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+    def either(b: Tensor, h: Any, q_idx: Any, kv_idx: Any) -> Any:
         result = b.new_zeros((), dtype=dtypes.bool)
         for mask in mask_mods:
             result = result | mask(b, h, q_idx, kv_idx)
@@ -156,7 +159,7 @@ class BlockMask:
     __str__ = __repr__
 
 
-def _dense_blocks(counts: Any, indices: Any) -> Any:
+def _dense_blocks(counts: Any, indices: Tensor) -> Any:
     blocks = indices.new_zeros(indices.shape, dtype=dtypes.bool)
     kept = arange(indices.shape[-1]) < counts.unsqueeze(-1)
     return blocks.scatter(-1, indices.to(dtypes.int64), kept)
@@ -181,7 +184,7 @@ def create_block_mask(
 
 
 def flex_attention(
-    query: Any, key: Any, value: Any, score_mod: Any = None, block_mask: BlockMask | None = None,
+    query: Tensor, key: Tensor, value: Any, score_mod: Any = None, block_mask: BlockMask | None = None,
     scale: float | None = None, enable_gqa: bool = False, return_lse: bool = False, kernel_options: Any = None,
     *, return_aux: AuxRequest | None = None, **options: Any,
 ) -> Any:  # fmt: skip

@@ -12,7 +12,7 @@ dicts, lists and dataclasses and at keyword arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base import hooks
 from undertow._src.base.modes import local, special
@@ -21,6 +21,9 @@ from undertow._src.overrides import torch_function
 from undertow._src.tensor.core import TensorCore, View, tensor_class, wrap
 from undertow.autograd import firing
 from undertow.autograd.node import Node, edge_of
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 _new = object.__new__
 _FIRST = [0]  # the places of a single tensor
@@ -90,7 +93,7 @@ def through_identity(values: Sequence[Any], observe: Observer) -> tuple[Sequence
     return result, places
 
 
-def _behind(node: Node, nr: int, tensor: Any) -> Any:
+def _behind(node: Node, nr: int, tensor: Tensor) -> Any:
     """The same tensor as output `nr` of a node: an alias that may not be written to."""
     if type(tensor) in torch_function.PLAIN:
         result: Any = _new(tensor_class())

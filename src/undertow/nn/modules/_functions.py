@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow.autograd.differentiate import grad
 from undertow.autograd.function import Function, once_differentiable
 from undertow.autograd.grad_mode import enable_grad
 from undertow.nn.modules.normalization import CrossMapLRN2d as _CrossMapLRN2d
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 
 class BackwardHookFunction(Function):
@@ -27,7 +30,7 @@ class CrossMapLRN2d(Function):
     """`nn.CrossMapLRN2d` as a function."""
 
     @staticmethod
-    def forward(ctx: Any, input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> Any:
+    def forward(ctx: Any, input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> Any:
         ctx.layer = _CrossMapLRN2d(size, alpha, beta, k)
         ctx.save_for_backward(input)
         return ctx.layer(input)

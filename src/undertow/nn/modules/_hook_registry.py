@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import functools
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from undertow._src.base import hooks
 from undertow._src.base.sites import warn
@@ -18,6 +18,11 @@ from undertow._src.tensor.core import TensorCore
 from undertow.nn.modules._nested_backward_hook import NestedHook
 from undertow.nn.modules._nested_backward_hook import around as backward_hook_around
 from undertow.nn.modules._parameters_ready import attach as attach_parameters_ready
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
+
+    NewGradients: TypeAlias = tuple[Tensor | None, ...] | Tensor | None
 
 Hooks = OrderedDict[int, hooks.Hook]
 Flags = OrderedDict[int, bool]
@@ -50,13 +55,24 @@ class ModuleHooks:
     # --- registrars
 
     def register_forward_pre_hook(
-        self, hook: hooks.Hook, *, prepend: bool = False, with_kwargs: bool = False
+        self,
+        hook: Callable[[Self, tuple[Any, ...]], Any]
+        | Callable[[Self, tuple[Any, ...], dict[str, Any]], tuple[Any, dict[str, Any]] | None],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
     ) -> hooks.RemovableHandle:
         """hook(module, args) -> None or new args; with_kwargs: hook(module, args, kwargs) -> None or (args, kwargs)."""
         return _add(self._forward_pre_hooks, hook, prepend, (self._forward_pre_hooks_with_kwargs, with_kwargs))
 
     def register_forward_hook(
-        self, hook: hooks.Hook, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+        self,
+        hook: Callable[[Self, tuple[Any, ...], Any], Any]
+        | Callable[[Self, tuple[Any, ...], dict[str, Any], Any], Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
     ) -> hooks.RemovableHandle:
         """hook(module, args, output) -> None or new output; with_kwargs: hook(module, args, kwargs, output).
 
@@ -68,7 +84,11 @@ class ModuleHooks:
         )  # fmt: skip
 
     def register_full_backward_pre_hook(
-        self, hook: hooks.Hook, prepend: bool = False, *, nested: bool = False
+        self,
+        hook: Callable[[Self, tuple[Tensor, ...]], NewGradients] | Callable[[Self, Any], Any],
+        prepend: bool = False,
+        *,
+        nested: bool = False,
     ) -> hooks.RemovableHandle:
         """hook(module, grad_output) -> None or new grad_output (a tuple), before the module's backward.
 
@@ -77,7 +97,11 @@ class ModuleHooks:
         return _add(self._backward_pre_hooks, NestedHook(hook) if nested else hook, prepend)
 
     def register_full_backward_hook(
-        self, hook: hooks.Hook, prepend: bool = False, *, nested: bool = False
+        self,
+        hook: Callable[[Self, tuple[Tensor, ...], tuple[Tensor, ...]], NewGradients] | Callable[[Self, Any, Any, Any], Any],
+        prepend: bool = False,
+        *,
+        nested: bool = False,
     ) -> hooks.RemovableHandle:
         """hook(module, grad_input, grad_output) -> None or new grad_input (a tuple), after the module's backward.
 
@@ -94,14 +118,16 @@ class ModuleHooks:
         self._is_full_backward_hook = True
         return _add(self._backward_hooks, NestedHook(hook) if nested else hook, prepend)
 
-    def register_backward_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
+    def register_backward_hook(
+        self, hook: Callable[[Self, tuple[Tensor, ...], tuple[Tensor, ...]], NewGradients]
+    ) -> hooks.RemovableHandle:
         """hook(module, grad_input, grad_output) on the last node that made the output: the old, partial kind."""
         if self._is_full_backward_hook is True:
             raise RuntimeError(_MIXED_KINDS.format(_ON_ONE))
         self._is_full_backward_hook = False
         return _add(self._backward_hooks, hook, False)
 
-    def register_parameters_ready_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
+    def register_parameters_ready_hook(self, hook: Callable[[Self], None]) -> hooks.RemovableHandle:
         """hook(module) -> ignored, once a backward pass has added to the `.grad` of all parameters here and below.
 
         Not in PyTorch. Parameters that the pass does not reach are not waited for. The parameters are those that the

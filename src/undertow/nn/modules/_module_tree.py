@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from undertow.__future__ import get_overwrite_module_params_on_conversion, get_swap_module_params_on_conversion
 from undertow._src.base import hooks
@@ -13,6 +13,10 @@ from undertow._src.tensor.core import TensorCore
 from undertow._src.tensor.tensor_types import typename
 from undertow.nn.parameter import Parameter
 from undertow.utils._swap import swap_tensors
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
+    from undertow.nn.modules.module import Module
 
 _global_module_registration_hooks: OrderedDict[int, hooks.Hook] = OrderedDict()
 _global_parameter_registration_hooks: OrderedDict[int, hooks.Hook] = OrderedDict()
@@ -34,7 +38,7 @@ def register_module_parameter_registration_hook(hook: hooks.Hook) -> hooks.Remov
     return hooks.add(_global_parameter_registration_hooks, hook)
 
 
-def registered(listed: OrderedDict[int, hooks.Hook], module: Any, name: str, value: Any) -> Any:
+def registered(listed: OrderedDict[int, hooks.Hook], module: ModuleTree, name: str, value: Any) -> Any:
     """What the registration hooks make of a value."""
     for hook in tuple(listed.values()):
         answer = hooks.fire(hook, module, name, value)
@@ -64,7 +68,7 @@ class ModuleTree:
         if hasattr(self, name) and name not in held:
             raise KeyError(f"attribute '{name}' already exists")
 
-    def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Adds a tensor that is state but not a parameter; a persistent one is part of the state dict."""
         if "_buffers" not in self.__dict__:
             raise AttributeError("cannot assign buffer before Module.__init__() call")
@@ -79,7 +83,7 @@ class ModuleTree:
         else:
             self._non_persistent_buffers_set.add(name)
 
-    def register_parameter(self, name: str, param: Any) -> None:
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Adds a parameter."""
         if "_parameters" not in self.__dict__:
             raise AttributeError("cannot assign parameter before Module.__init__() call")
@@ -98,20 +102,20 @@ class ModuleTree:
             )
         self._parameters[name] = registered(_global_parameter_registration_hooks, self, name, param)
 
-    def add_module(self, name: str, module: Any) -> None:
+    def add_module(self, name: str, module: Module | None) -> None:
         """Adds a submodule."""
         if module is not None and not isinstance(module, ModuleTree):
             raise TypeError(f"{typename(module)} is not a Module subclass")
         self._check_name("module", name, self._modules)
         self._modules[name] = registered(_global_module_registration_hooks, self, name, module)
 
-    def register_module(self, name: str, module: Any) -> None:
+    def register_module(self, name: str, module: Module | None) -> None:
         """Another name of add_module."""
         self.add_module(name, module)
 
     # --- finding
 
-    def get_submodule(self, target: str) -> Any:
+    def get_submodule(self, target: str) -> Module:
         """The submodule with this dotted name."""
         module: Any = self
         for name in target.split(".") if target else ():
@@ -122,7 +126,7 @@ class ModuleTree:
                 raise AttributeError(f"`{name}` is not an nn.Module")
         return module
 
-    def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
         """Puts a submodule at this dotted name; strict: only where one is already."""
         if not target:
             raise ValueError("Cannot set the submodule without a target name!")
@@ -136,7 +140,7 @@ class ModuleTree:
             raise AttributeError(f"`{name}` is not an nn.Module")
         setattr(parent, name, module)
 
-    def get_parameter(self, target: str) -> Any:
+    def get_parameter(self, target: str) -> Parameter:
         """The parameter with this dotted name."""
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
@@ -147,7 +151,7 @@ class ModuleTree:
             raise AttributeError(f"`{name}` is not an nn.Parameter")
         return found
 
-    def get_buffer(self, target: str) -> Any:
+    def get_buffer(self, target: str) -> Tensor:
         """The buffer with this dotted name."""
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
@@ -172,34 +176,34 @@ class ModuleTree:
                     seen.add(id(member))
                 yield (path + "." if path else "") + name, member
 
-    def parameters(self, recurse: bool = True) -> Iterator[Any]:
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """All parameters, each once."""
         for _, param in self.named_parameters(recurse=recurse):
             yield param
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Any]]:
+    ) -> Iterator[tuple[str, Parameter]]:
         """All parameters with their dotted names."""
         yield from self._named_members(lambda module: module._parameters.items(), prefix, recurse, remove_duplicate)
 
-    def buffers(self, recurse: bool = True) -> Iterator[Any]:
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """All buffers, each once."""
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Any]]:
+    ) -> Iterator[tuple[str, Tensor]]:
         """All buffers with their dotted names."""
         yield from self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
 
-    def children(self) -> Iterator[Any]:
+    def children(self) -> Iterator[Module]:
         """The direct submodules, each once."""
         for _, module in self.named_children():
             yield module
 
-    def named_children(self) -> Iterator[tuple[str, Any]]:
+    def named_children(self) -> Iterator[tuple[str, Module]]:
         """The direct submodules with their names."""
         seen: set[int] = set()
         for name, module in self._modules.items():
@@ -207,35 +211,35 @@ class ModuleTree:
                 seen.add(id(module))
                 yield name, module
 
-    def modules(self, remove_duplicate: bool = True) -> Iterator[Any]:
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
         """This module and all below it, each once."""
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
     def named_modules(
         self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Any]]:
+    ) -> Iterator[tuple[str, Module]]:
         """This module and all below it, with their dotted names, parents first."""
         memo = set() if memo is None else memo
         if self in memo:
             return
         if remove_duplicate:
             memo.add(self)
-        yield prefix, self
+        yield prefix, self  # type: ignore[misc]  # a Module: this class is a part of it
         for name, module in self._modules.items():
             if module is not None:
                 yield from module.named_modules(memo, prefix + ("." if prefix else "") + name, remove_duplicate)
 
     # --- changing all
 
-    def apply(self, fn: Callable[[Any], None]) -> Any:
+    def apply(self, fn: Callable[[Module], None]) -> Self:
         """Calls fn on every submodule, then on this module."""
         for module in self.children():
             module.apply(fn)
-        fn(self)
+        fn(self)  # type: ignore[arg-type]
         return self
 
-    def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Any:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Replaces every parameter's data, gradient and every buffer by fn of it.
 
         Parameters stay the same objects, unless they lose or get their values or torch.__future__ was told otherwise.
@@ -267,7 +271,7 @@ class ModuleTree:
                 self._buffers[name] = fn(buffer)
         return self
 
-    def _swap(self, name: str, param: Any, changed: Any, grad: Any, changed_grad: Any) -> None:
+    def _swap(self, name: str, param: Tensor, changed: Any, grad: Tensor, changed_grad: Any) -> None:
         """Exchanges a parameter, and its gradient, with what replaces it: both stay the same objects."""
         param.grad = None
         try:
@@ -278,7 +282,7 @@ class ModuleTree:
             raise RuntimeError(f"_apply(): Couldn't swap {type(self).__name__}.{name}") from error
         param.grad = grad
 
-    def train(self, mode: bool = True) -> Any:
+    def train(self, mode: bool = True) -> Self:
         """Sets training mode here and below."""
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
@@ -287,11 +291,11 @@ class ModuleTree:
             module.train(mode)
         return self
 
-    def eval(self) -> Any:
+    def eval(self) -> Self:
         """Sets evaluation mode here and below."""
         return self.train(False)
 
-    def requires_grad_(self, requires_grad: bool = True) -> Any:
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Sets requires_grad of all parameters."""
         for param in self.parameters():
             param.requires_grad_(requires_grad)

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
 
 from undertow._src.base import hooks
 from undertow._src.base.modes import local
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 
 class ParametersReady:
@@ -25,7 +28,7 @@ class ParametersReady:
         self.left: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # by pass: how many are still to come
         self.lock = Lock()
 
-    def __call__(self, parameter: Any) -> None:
+    def __call__(self, parameter: Tensor) -> None:
         """Called when a parameter's gradient is in `.grad`."""
         task = local.modes.backward_pass
         with self.lock:

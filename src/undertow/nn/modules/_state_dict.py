@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from undertow.__future__ import get_swap_module_params_on_conversion
 from undertow._src.base import hooks
@@ -14,6 +14,9 @@ from undertow._src.base.sites import warn
 from undertow._src.tensor.core import TensorCore
 from undertow.nn.parameter import Parameter, is_lazy
 from undertow.utils._swap import swap_tensors
+
+if TYPE_CHECKING:
+    pass
 
 EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.lazy import lazy_names
 from undertow._src.base.sites import warn
@@ -11,6 +11,11 @@ from undertow.nn import functional as F
 from undertow.nn import init
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import Device
+    from undertow._src.types.dtypes import dtype
+    from undertow._tensor import Tensor
 
 __all__ = [
     "Threshold", "ReLU", "RReLU", "Hardtanh", "ReLU6", "Sigmoid", "Hardsigmoid", "Tanh", "SiLU", "Mish", "Hardswish",
@@ -71,7 +76,7 @@ class Threshold(_InPlace):
         self.threshold = threshold
         self.value = value
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.threshold(input, self.threshold, self.value, self.inplace)
 
     def extra_repr(self) -> str:
@@ -88,7 +93,7 @@ class ReLU(_InPlace):
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(inplace)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.relu(input, inplace=self.inplace)
 
 
@@ -104,7 +109,7 @@ class RReLU(_InPlace):
         self.lower = lower
         self.upper = upper
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
     def extra_repr(self) -> str:
@@ -121,7 +126,7 @@ class LeakyReLU(_InPlace):
         super().__init__(inplace)
         self.negative_slope = negative_slope
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.leaky_relu(input, self.negative_slope, self.inplace)
 
     def extra_repr(self) -> str:
@@ -133,9 +138,11 @@ class PReLU(Module):
 
     __constants__ = ["num_parameters"]
     num_parameters: int
-    weight: Any
+    weight: Parameter
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: Device = None, dtype: dtype | None = None
+    ) -> None:
         super().__init__()
         self.num_parameters = num_parameters
         self.init = init
@@ -146,7 +153,7 @@ class PReLU(Module):
         """Sets every slope to `init`."""
         init.constant_(self.weight, self.init)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.prelu(input, self.weight)
 
     def extra_repr(self) -> str:
@@ -180,7 +187,7 @@ class Hardtanh(_InPlace):
         if self.max_val <= self.min_val:
             raise AssertionError(f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})")
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
     def extra_repr(self) -> str:
@@ -197,7 +204,7 @@ class ReLU6(Hardtanh):
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.relu6(input, self.inplace)
 
     def extra_repr(self) -> str:
@@ -210,7 +217,7 @@ class ReLU6(Hardtanh):
 class Sigmoid(Module):
     """1 / (1 + exp(-x))."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return input.sigmoid()
 
 
@@ -220,7 +227,7 @@ class Hardsigmoid(_InPlace):
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(inplace)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.hardsigmoid(input, self.inplace)
 
     def extra_repr(self) -> str:
@@ -230,14 +237,14 @@ class Hardsigmoid(_InPlace):
 class Tanh(Module):
     """tanh(x)."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return input.tanh()
 
 
 class LogSigmoid(Module):
     """log(sigmoid(x))."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.logsigmoid(input)
 
 
@@ -253,7 +260,7 @@ class Softplus(Module):
         self.beta = beta
         self.threshold = threshold
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.softplus(input, self.beta, self.threshold)
 
     def extra_repr(self) -> str:
@@ -263,7 +270,7 @@ class Softplus(Module):
 class Softsign(Module):
     """x / (1 + |x|)."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.softsign(input)
 
 
@@ -276,7 +283,7 @@ class SiLU(_InPlace):
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(inplace)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.silu(input, inplace=self.inplace)
 
 
@@ -286,7 +293,7 @@ class Mish(_InPlace):
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(inplace)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.mish(input, inplace=self.inplace)
 
 
@@ -296,7 +303,7 @@ class Hardswish(_InPlace):
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(inplace)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.hardswish(input, self.inplace)
 
     def extra_repr(self) -> str:
@@ -313,7 +320,7 @@ class ELU(_InPlace):
         super().__init__(inplace)
         self.alpha = alpha
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.elu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
@@ -330,7 +337,7 @@ class CELU(_InPlace):
         super().__init__(inplace)
         self.alpha = alpha
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.celu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
@@ -343,7 +350,7 @@ class SELU(_InPlace):
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(inplace)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, self.inplace)
 
 
@@ -357,7 +364,7 @@ class GELU(Module):
         super().__init__()
         self.approximate = approximate
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.gelu(input, approximate=self.approximate)
 
     def extra_repr(self) -> str:
@@ -370,7 +377,7 @@ class GLU(_AlongDim):
     def __init__(self, dim: int = -1) -> None:
         super().__init__(dim)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.glu(input, self.dim)
 
 
@@ -395,7 +402,7 @@ class Hardshrink(_Shrink):
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__(lambd)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.hardshrink(input, self.lambd)
 
 
@@ -405,14 +412,14 @@ class Softshrink(_Shrink):
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__(lambd)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.softshrink(input, self.lambd)
 
 
 class Tanhshrink(Module):
     """x - tanh(x)."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.tanhshrink(input)
 
 
@@ -425,7 +432,7 @@ class Softmax(_AlongDim):
     def __init__(self, dim: int | None = None) -> None:
         super().__init__(dim)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.softmax(input, self.dim, _stacklevel=5)
 
 
@@ -435,14 +442,14 @@ class Softmin(_AlongDim):
     def __init__(self, dim: int | None = None) -> None:
         super().__init__(dim)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.softmin(input, self.dim, _stacklevel=5)
 
 
 class Softmax2d(Module):
     """Softmax over the channels of images."""
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         if input.dim() not in (3, 4):
             raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
         return F.softmax(input, -3, _stacklevel=5)
@@ -454,5 +461,5 @@ class LogSoftmax(_AlongDim):
     def __init__(self, dim: int | None = None) -> None:
         super().__init__(dim)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.log_softmax(input, self.dim, _stacklevel=5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from undertow._src.arrays.device.memory import NeedsValue, Watch
 from undertow._src.base.sites import user_site
@@ -11,6 +11,11 @@ from undertow.nn import functional as F
 from undertow.nn.modules.container import ModuleList, Sequential
 from undertow.nn.modules.linear import Linear
 from undertow.nn.modules.module import Module
+
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import Device
+    from undertow._src.types.dtypes import dtype
+    from undertow._tensor import Tensor
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
 
@@ -42,8 +47,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         cutoffs: Sequence[int],
         div_value: float = 4.0,
         head_bias: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: dtype | None = None,
     ) -> None:
         super().__init__()
         cutoffs = list(cutoffs)
@@ -86,7 +91,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             to_width.reset_parameters()
             to_classes.reset_parameters()
 
-    def forward(self, input_: Any, target_: Any) -> _ASMoutput:
+    def forward(self, input_: Tensor, target_: Tensor) -> _ASMoutput:
         _refuse_in_program("F.nll_loss(layer.log_prob(input), target)")
         if target_.dim() == 1:
             if input_.shape[0] != target_.shape[0]:
@@ -131,7 +136,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         loss = (-output).mean()
         return _ASMoutput(output if batched else output.squeeze(0), loss)
 
-    def _get_full_log_prob(self, input: Any, head_output: Any) -> Any:
+    def _get_full_log_prob(self, input: Tensor, head_output: Any) -> Any:
         """The log probabilities of all classes, given the head's outputs."""
         result = input.new_empty((head_output.size(0), self.n_classes))
         head = F.log_softmax(head_output, dim=1)
@@ -141,11 +146,11 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             result[:, start:stop] = inside + head[:, self.shortlist_size + nr].unsqueeze(1)
         return result
 
-    def log_prob(self, input: Any) -> Any:
+    def log_prob(self, input: Tensor) -> Any:
         """The log probabilities of all classes."""
         return self._get_full_log_prob(input, self.head(input))
 
-    def predict(self, input: Any) -> Any:
+    def predict(self, input: Tensor) -> Any:
         """The likeliest class of each row; clusters are looked into only where they lead."""
         _refuse_in_program("layer.log_prob(input).argmax(1)")
         head_output = self.head(input)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.tensor.creation import empty
 from undertow.nn import functional as F
@@ -11,6 +11,11 @@ from undertow.nn import init
 from undertow.nn.modules.linear import NonDynamicallyQuantizableLinear
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import Device
+    from undertow._src.types.dtypes import dtype
+    from undertow._tensor import Tensor
 
 
 class MultiheadAttention(Module):
@@ -30,8 +35,8 @@ class MultiheadAttention(Module):
         kdim: int | None = None,
         vdim: int | None = None,
         batch_first: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: dtype | None = None,
     ) -> None:
         if embed_dim <= 0 or num_heads <= 0:
             raise ValueError(
@@ -39,7 +44,7 @@ class MultiheadAttention(Module):
                 "instead"
             )
         super().__init__()
-        made = {"device": device, "dtype": dtype}
+        made: dict[str, Any] = {"device": device, "dtype": dtype}
         self.embed_dim = embed_dim
         self.kdim = embed_dim if kdim is None else kdim
         self.vdim = embed_dim if vdim is None else vdim
@@ -86,12 +91,12 @@ class MultiheadAttention(Module):
 
     def forward(
         self,
-        query: Any,
-        key: Any,
+        query: Tensor,
+        key: Tensor,
         value: Any,
-        key_padding_mask: Any = None,
+        key_padding_mask: Tensor | None = None,
         need_weights: bool = True,
-        attn_mask: Any = None,
+        attn_mask: Tensor | None = None,
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Any, Any]:
@@ -108,7 +113,7 @@ class MultiheadAttention(Module):
         )  # fmt: skip
         return (output.transpose(1, 0), weights) if turned else (output, weights)
 
-    def merge_masks(self, attn_mask: Any, key_padding_mask: Any, query: Any) -> tuple[Any, int | None]:
+    def merge_masks(self, attn_mask: Tensor, key_padding_mask: Tensor, query: Tensor) -> tuple[Any, int | None]:
         """One mask for a batch-first query, and its kind: 1 padding alone, 2 (batch, head, query, key), None no mask."""
         if attn_mask is None:
             return key_padding_mask, None if key_padding_mask is None else 1
@@ -122,7 +127,7 @@ class MultiheadAttention(Module):
         return merged, 2
 
     @staticmethod
-    def _time_first(query: Any, key: Any, value: Any) -> tuple[Any, Any, Any]:
+    def _time_first(query: Tensor, key: Tensor, value: Any) -> tuple[Any, Any, Any]:
         """Transposed inputs; what was one tensor stays one, because it is then projected in one product."""
         if key is value:
             if query is key:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.tensor.creation import empty, ones, zeros
 from undertow._src.tensor.from_data import tensor
 from undertow._src.types import dtypes
 from undertow.nn import functional as F
 from undertow.nn import init
-from undertow.nn.modules.lazy import OneSizeLazy, Shapes
+from undertow.nn.modules.lazy import OneSizeLazy, Shapes, lazy_parameter
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
+
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import Device
+    from undertow._src.types.dtypes import dtype
+    from undertow._tensor import Tensor
 
 __all__ = [
     "BatchNorm1d", "LazyBatchNorm1d", "BatchNorm2d", "LazyBatchNorm2d", "BatchNorm3d", "LazyBatchNorm3d",
@@ -29,11 +34,11 @@ class _NormBase(Module):
     momentum: float | None
     affine: bool
     track_running_stats: bool
-    weight: Any
-    bias: Any
-    running_mean: Any
-    running_var: Any
-    num_batches_tracked: Any
+    weight: Parameter
+    bias: Parameter
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
 
     def __init__(
         self,
@@ -42,13 +47,13 @@ class _NormBase(Module):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: dtype | None = None,
         *,
         bias: bool = True,
     ) -> None:
         super().__init__()
-        options = {"device": device, "dtype": dtype}
+        options: dict[str, Any] = {"device": device, "dtype": dtype}
         self.num_features = num_features
         self.eps = eps
         self.momentum = momentum
@@ -68,6 +73,7 @@ class _NormBase(Module):
     def reset_running_stats(self) -> None:
         """Forgets the batches seen so far."""
         if self.track_running_stats:
+            assert self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None
             self.running_mean.zero_()
             self.running_var.fill_(1)
             self.num_batches_tracked.zero_()
@@ -80,7 +86,7 @@ class _NormBase(Module):
             if self.bias is not None:
                 init.zeros_(self.bias)
 
-    def _check_input_dim(self, input: Any) -> None:
+    def _check_input_dim(self, input: Tensor) -> None:
         raise NotImplementedError
 
     def extra_repr(self) -> str:
@@ -97,9 +103,9 @@ class _NormBase(Module):
 
 
 class _BatchNorm(_NormBase):
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
-        average = 0.0 if self.momentum is None else self.momentum
+        average: Any = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             if self.momentum is None:  # the plain mean of all batches
@@ -121,7 +127,7 @@ class _BatchNorm(_NormBase):
 class BatchNorm1d(_BatchNorm):
     """Normalizes each channel of (batch, channels) or (batch, channels, length) over all else."""
 
-    def _check_input_dim(self, input: Any) -> None:
+    def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() not in (2, 3):
             raise ValueError(f"expected 2D or 3D input (got {input.dim()}D input)")
 
@@ -129,7 +135,7 @@ class BatchNorm1d(_BatchNorm):
 class BatchNorm2d(_BatchNorm):
     """Normalizes each channel of (batch, channels, height, width) over all else."""
 
-    def _check_input_dim(self, input: Any) -> None:
+    def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() != 4:
             raise ValueError(f"expected 4D input (got {input.dim()}D input)")
 
@@ -137,7 +143,7 @@ class BatchNorm2d(_BatchNorm):
 class BatchNorm3d(_BatchNorm):
     """Normalizes each channel of (batch, channels, depth, height, width) over all else."""
 
-    def _check_input_dim(self, input: Any) -> None:
+    def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() != 5:
             raise ValueError(f"expected 5D input (got {input.dim()}D input)")
 
@@ -153,29 +159,29 @@ class SyncBatchNorm(_BatchNorm):
         affine: bool = True,
         track_running_stats: bool = True,
         process_group: Any = None,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: dtype | None = None,
         *,
         bias: bool = True,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         self.process_group = process_group
 
-    def _check_input_dim(self, input: Any) -> None:
+    def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() < 2:
             raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
 
-    def _check_non_zero_input_channels(self, input: Any) -> None:
+    def _check_non_zero_input_channels(self, input: Tensor) -> None:
         if input.size(1) == 0:
             raise ValueError("SyncBatchNorm number of input channels should be non-zero")
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         self._check_non_zero_input_channels(input)
         return super().forward(input)
 
     @classmethod
-    def convert_sync_batchnorm(cls, module: Any, process_group: Any = None) -> Any:
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Any:
         """The module with every batch norm in it replaced by a SyncBatchNorm over the same tensors."""
         converted = module
         if isinstance(module, _BatchNorm):
@@ -202,8 +208,8 @@ class _LazyNormBase(OneSizeLazy, _NormBase):
     """A norm that takes its num_features from the first input."""
 
     _size = "num_features"
-    weight: Any
-    bias: Any
+    weight: Parameter
+    bias: Parameter
 
     def __init__(
         self,
@@ -211,24 +217,24 @@ class _LazyNormBase(OneSizeLazy, _NormBase):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: dtype | None = None,
         *,
         bias: bool = True,
     ) -> None:
-        options = {"device": device, "dtype": dtype}
+        options: dict[str, Any] = {"device": device, "dtype": dtype}
         super().__init__(0, eps, momentum, False, False, **options)
         self.affine = affine
         self.track_running_stats = track_running_stats
         if affine:
             self.weight = UninitializedParameter(**options)
-            self.bias = UninitializedParameter(**options) if bias else None
+            self.bias = lazy_parameter(bias, options)
         if track_running_stats:
             self.running_mean = UninitializedBuffer(**options)
             self.running_var = UninitializedBuffer(**options)
             self.num_batches_tracked = tensor(0, dtype=dtypes.int64, device=device)
 
-    def _size_from(self, input: Any) -> int:
+    def _size_from(self, input: Tensor) -> int:
         return input.shape[1]
 
     def _shapes(self) -> Shapes:

@@ -6,7 +6,7 @@ import operator
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.sites import warn
 from undertow._src.tensor.core import TensorCore
@@ -14,6 +14,9 @@ from undertow.nn.modules._module_text import indent
 from undertow.nn.modules.module import Module
 from undertow.nn.modules.module import _addindent as _addindent
 from undertow.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 
 def _place(index: Any, length: int) -> int:
@@ -63,7 +66,7 @@ class Sequential(Module):
             return type(self)(OrderedDict(list(self._modules.items())[index]))
         return self._modules[self._name_at(index)]
 
-    def __setitem__(self, index: int, module: Any) -> None:
+    def __setitem__(self, index: int, module: Module) -> None:
         setattr(self, self._name_at(index), module)
 
     def __delitem__(self, index: Any) -> None:
@@ -104,18 +107,18 @@ class Sequential(Module):
         if times <= 0:
             raise ValueError(f"Non-positive multiplication factor {times} for {type(self)}")
 
-    def pop(self, key: Any) -> Any:
+    def pop(self, key: Tensor) -> Any:
         """Takes the module at an index out."""
         module = self[key]
         del self[key]
         return module
 
-    def append(self, module: Any) -> Sequential:
+    def append(self, module: Module) -> Sequential:
         """Adds a module at the end."""
         self.add_module(str(len(self)), module)
         return self
 
-    def insert(self, index: int, module: Any) -> Sequential:
+    def insert(self, index: int, module: Module) -> Sequential:
         """Puts a module before an index."""
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}")
@@ -133,7 +136,7 @@ class Sequential(Module):
             self.append(module)
         return self
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         for module in self:
             input = module(input)
         return input
@@ -152,7 +155,7 @@ class ModuleList(Module):
             return type(self)(list(self._modules.values())[index])
         return self._modules[str(_place(index, len(self)))]
 
-    def __setitem__(self, index: int, module: Any) -> None:
+    def __setitem__(self, index: int, module: Module) -> None:
         setattr(self, str(_place(index, len(self))), module)
 
     def __delitem__(self, index: Any) -> None:
@@ -172,19 +175,19 @@ class ModuleList(Module):
     def __add__(self, other: Iterable[Any]) -> ModuleList:
         return ModuleList(chain(self, other))
 
-    def insert(self, index: int, module: Any) -> None:
+    def insert(self, index: int, module: Module) -> None:
         """Puts a module before an index."""
         modules = list(self)
         modules.insert(index, module)
         self._modules = {}
         self.extend(modules)
 
-    def append(self, module: Any) -> ModuleList:
+    def append(self, module: Module) -> ModuleList:
         """Adds a module at the end."""
         self.add_module(str(len(self)), module)
         return self
 
-    def pop(self, key: Any) -> Any:
+    def pop(self, key: Tensor) -> Any:
         """Takes the module at an index out."""
         module = self[key]
         del self[key]
@@ -231,7 +234,7 @@ class ModuleDict(Module):
     def __getitem__(self, key: str) -> Any:
         return self._modules[key]
 
-    def __setitem__(self, key: str, module: Any) -> None:
+    def __setitem__(self, key: str, module: Module) -> None:
         self.add_module(key, module)
 
     def __delitem__(self, key: str) -> None:
@@ -443,7 +446,7 @@ class ParameterDict(Module):
     def extra_repr(self) -> str:
         return "\n".join(_described(key, value, lambda t: t.type()) for key, value in self.items())
 
-    def __call__(self, input: Any) -> Any:
+    def __call__(self, input: Tensor) -> Any:
         raise RuntimeError("ParameterDict should not be called.")
 
     def __or__(self, other: ParameterDict) -> ParameterDict:

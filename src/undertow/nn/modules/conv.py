@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.sites import warn
 from undertow._src.tensor.creation import empty
@@ -13,6 +13,11 @@ from undertow.nn.modules.lazy import OneSizeLazy, Shapes, lazy_parameter
 from undertow.nn.modules.module import Module
 from undertow.nn.modules.utils import _pair, _reverse_repeat_tuple, _single, _triple
 from undertow.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import Device
+    from undertow._src.types.dtypes import dtype
+    from undertow._tensor import Tensor
 
 __all__ = [
     "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "LazyConv1d", "LazyConv2d",
@@ -41,8 +46,8 @@ class _ConvNd(Module):
     output_padding: tuple[int, ...]
     groups: int
     padding_mode: str
-    weight: Any
-    bias: Any
+    weight: Parameter
+    bias: Parameter
     _dimensions = 0
     _function: str  # in nn.functional, looked up at each call: tools replace functions there
 
@@ -59,8 +64,8 @@ class _ConvNd(Module):
         groups: int,
         bias: bool,
         padding_mode: str,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: dtype | None = None,
     ) -> None:
         super().__init__()
         if groups <= 0:
@@ -150,8 +155,8 @@ class _Conv(_ConvNd):
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: dtype | None = None,
     ) -> None:
         spread = _SPREAD[self._dimensions]
         super().__init__(
@@ -170,14 +175,14 @@ class _Conv(_ConvNd):
             dtype=dtype,
         )
 
-    def _conv_forward(self, input: Any, weight: Any, bias: Any) -> Any:
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor) -> Any:
         convolve = getattr(F, self._function)
         if self.padding_mode == "zeros":
             return convolve(input, weight, bias, self.stride, self.padding, self.dilation, self.groups)
         padded = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
         return convolve(padded, weight, bias, self.stride, 0, self.dilation, self.groups)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight, self.bias)
 
 
@@ -217,8 +222,8 @@ class _ConvTransposeNd(_ConvNd):
         bias: bool = True,
         dilation: Any = 1,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: dtype | None = None,
     ) -> None:
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
@@ -241,7 +246,7 @@ class _ConvTransposeNd(_ConvNd):
 
     def _output_padding(
         self,
-        input: Any,
+        input: Tensor,
         output_size: Any,
         stride: Any,
         padding: Any,
@@ -275,7 +280,7 @@ class _ConvTransposeNd(_ConvNd):
             )
         return [size - low for size, low in zip(output_size, least, strict=True)]
 
-    def forward(self, input: Any, output_size: list[int] | None = None) -> Any:
+    def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         extra = self._output_padding(
             input, output_size, self.stride, self.padding, self.kernel_size, self._dimensions, self.dilation
         )
@@ -326,20 +331,20 @@ class _LazyConvXdMixin(OneSizeLazy):
     in_channels: int
     out_channels: int
     kernel_size: tuple[int, ...]
-    weight: Any
-    bias: Any
+    weight: Parameter
+    bias: Parameter
     _dimensions: int
 
     def _wait_for_input(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
-        options = {"device": device, "dtype": dtype}
+        options: dict[str, Any] = {"device": device, "dtype": dtype}
         self.weight = lazy_parameter(True, options)
         self.out_channels = out_channels
         self.bias = lazy_parameter(bias, options)
 
-    def initialize_parameters(self, input: Any, *args: Any, **kwargs: Any) -> None:
+    def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
         super().initialize_parameters(input)
 
-    def _size_from(self, input: Any) -> int:
+    def _size_from(self, input: Tensor) -> int:
         return self._get_in_channels(input)
 
     def _shapes(self) -> Shapes:
@@ -351,7 +356,7 @@ class _LazyConvXdMixin(OneSizeLazy):
             channels = (self.out_channels, self.in_channels // self.groups)
         return {"weight": (*channels, *self.kernel_size), "bias": (self.out_channels,)}
 
-    def _get_in_channels(self, input: Any) -> int:
+    def _get_in_channels(self, input: Tensor) -> int:
         unbatched = self._get_num_spatial_dims() + 1
         if input.dim() not in (unbatched, unbatched + 1):
             raise RuntimeError(
@@ -375,8 +380,8 @@ class _LazyConv(_LazyConvXdMixin):
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: dtype | None = None,
     ) -> None:
         super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device, dtype)
         self._wait_for_input(out_channels, bias, device, dtype)
@@ -394,8 +399,8 @@ class _LazyConvTranspose(_LazyConvXdMixin):
         bias: bool = True,
         dilation: Any = 1,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: dtype | None = None,
     ) -> None:
         super().__init__(
             0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode, device, dtype

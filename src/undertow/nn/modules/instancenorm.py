@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.sites import warn
 from undertow.nn import functional as F
 from undertow.nn.modules.batchnorm import _LazyNormBase, _NormBase
+
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import Device
+    from undertow._src.types.dtypes import dtype
+    from undertow._tensor import Tensor
 
 __all__ = [
     "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LazyInstanceNorm1d", "LazyInstanceNorm2d",
@@ -26,14 +31,14 @@ class _InstanceNorm(_NormBase):
         momentum: float = 0.1,
         affine: bool = False,
         track_running_stats: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: dtype | None = None,
         *,
         bias: bool = True,
     ) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
-    def _check_input_dim(self, input: Any) -> None:
+    def _check_input_dim(self, input: Tensor) -> None:
         unbatched = self._get_no_batch_dim()
         if input.dim() not in (unbatched, unbatched + 1):
             raise ValueError(f"expected {unbatched}D or {unbatched + 1}D input (got {input.dim()}D input)")
@@ -41,10 +46,10 @@ class _InstanceNorm(_NormBase):
     def _get_no_batch_dim(self) -> int:
         return self._dimensions + 1
 
-    def _handle_no_batch_input(self, input: Any) -> Any:
+    def _handle_no_batch_input(self, input: Tensor) -> Any:
         return self._apply_instance_norm(input.unsqueeze(0)).squeeze(0)
 
-    def _apply_instance_norm(self, input: Any) -> Any:
+    def _apply_instance_norm(self, input: Tensor) -> Any:
         return F.instance_norm(
             input,
             self.running_mean,
@@ -72,13 +77,13 @@ class _InstanceNorm(_NormBase):
                     state_dict.pop(key)
         super()._upgrade_own_entries(state_dict, prefix, version, error_msgs)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         batched = input.dim() > self._get_no_batch_dim()
         self._check_channels(input, int(batched))
         return self._apply_instance_norm(input) if batched else self._handle_no_batch_input(input)
 
-    def _check_channels(self, input: Any, dim: int) -> None:
+    def _check_channels(self, input: Tensor, dim: int) -> None:
         found = input.size(dim)
         if found == self.num_features:
             return

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow.nn.parameter import UninitializedParameter, is_lazy
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
+    from undertow.nn.modules.module import Module
 
 __all__ = ["LazyModuleMixin"]
 
@@ -62,7 +66,7 @@ class LazyModuleMixin:
         this: Any = self
         return any(is_lazy(held) for held in (*this._parameters.values(), *this._buffers.values()))
 
-    def _infer_parameters(self, module: Any, args: Any, kwargs: Any = None) -> None:
+    def _infer_parameters(self, module: Module, args: Any, kwargs: Any = None) -> None:
         """The forward pre-hook of the first call."""
         module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
@@ -85,7 +89,7 @@ class OneSizeLazy(LazyModuleMixin):
 
     _size: str
 
-    def _size_from(self, input: Any) -> int:
+    def _size_from(self, input: Tensor) -> int:
         """Return the size that an input asks for."""
         raise NotImplementedError
 
@@ -98,7 +102,7 @@ class OneSizeLazy(LazyModuleMixin):
         if getattr(self, self._size) and not self.has_uninitialized_params():
             super().reset_parameters()  # type: ignore[misc]
 
-    def initialize_parameters(self, input: Any) -> None:
+    def initialize_parameters(self, input: Tensor) -> None:
         """Give the parameters their shapes and draw them, unless a checkpoint has."""
         if not self.has_uninitialized_params():
             return
@@ -110,6 +114,6 @@ class OneSizeLazy(LazyModuleMixin):
         self.reset_parameters()
 
 
-def lazy_parameter(wanted: bool, options: dict[str, Any]) -> UninitializedParameter | None:
-    """A parameter without a shape, or none."""
+def lazy_parameter(wanted: bool, options: dict[str, Any]) -> Any:
+    """Return a parameter without a shape, or None."""
     return UninitializedParameter(**options) if wanted else None

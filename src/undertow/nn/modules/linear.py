@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.tensor.creation import empty
 from undertow.nn import functional as F
@@ -11,6 +11,11 @@ from undertow.nn import init
 from undertow.nn.modules.lazy import OneSizeLazy, Shapes, lazy_parameter
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import Device
+    from undertow._src.types.dtypes import dtype
+    from undertow._tensor import Tensor
 
 __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
 
@@ -35,11 +40,11 @@ class Linear(Module):
     __constants__ = ["in_features", "out_features"]
     in_features: int
     out_features: int
-    weight: Any
-    bias: Any
+    weight: Parameter
+    bias: Parameter
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+        self, in_features: int, out_features: int, bias: bool = True, device: Device = None, dtype: dtype | None = None
     ) -> None:
         super().__init__()
         self.in_features = in_features
@@ -58,7 +63,7 @@ class Linear(Module):
             bound = init._bias_bound(self.weight)
             init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         held = self._parameters  # asked directly, which is faster than an attribute that falls back to it
         try:
             return F.linear(input, held["weight"], held["bias"])
@@ -82,8 +87,8 @@ class Bilinear(Module):
     in1_features: int
     in2_features: int
     out_features: int
-    weight: Any
-    bias: Any
+    weight: Parameter
+    bias: Parameter
 
     def __init__(
         self,
@@ -91,8 +96,8 @@ class Bilinear(Module):
         in2_features: int,
         out_features: int,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: dtype | None = None,
     ) -> None:
         super().__init__()
         if in1_features <= 0:
@@ -114,7 +119,7 @@ class Bilinear(Module):
         if self.bias is not None:
             init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, input1: Any, input2: Any) -> Any:
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
         return F.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
@@ -130,20 +135,20 @@ class LazyLinear(OneSizeLazy, Linear):
     cls_to_become = Linear
     _size = "in_features"
 
-    def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(self, out_features: int, bias: bool = True, device: Device = None, dtype: dtype | None = None) -> None:
         super().__init__(0, 0, False)
-        options = {"device": device, "dtype": dtype}
+        options: dict[str, Any] = {"device": device, "dtype": dtype}
         self.weight = lazy_parameter(True, options)
         self.out_features = out_features
         self.bias = lazy_parameter(bias, options)
 
-    def _size_from(self, input: Any) -> int:
+    def _size_from(self, input: Tensor) -> int:
         return input.shape[-1]
 
     def _shapes(self) -> Shapes:
         return {"weight": (self.out_features, self.in_features), "bias": (self.out_features,)}
 
-    def initialize_parameters(self, input: Any) -> None:
+    def initialize_parameters(self, input: Tensor) -> None:
         super().initialize_parameters(input)
         if self.in_features != 0:
             return

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow.nn import functional as F
 from undertow.nn.modules.linear import Linear
 from undertow.nn.modules.loss import _WeightedLoss
+
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import Device
+    from undertow._src.types.dtypes import dtype
+    from undertow._tensor import Tensor
 
 __all__ = ["LinearCrossEntropyLoss"]
 
@@ -29,10 +34,10 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         *,
         out_features: tuple[int, ...] = (),
         bias: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: dtype | None = None,
         reduction: str = "mean",
-        weight: Any = None,
+        weight: Tensor | None = None,
         ignore_index: int | None = None,
         label_smoothing: float = 0.0,
         options: Any = None,
@@ -45,8 +50,9 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         self.options = options
         self.linear = Linear(in_features, num_classes * math.prod(self.out_features), bias, device, dtype)
 
-    def forward(self, input: Any, target: Any) -> Any:
-        weight, bias = self.linear.weight, self.linear.bias
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        weight: Tensor = self.linear.weight
+        bias: Tensor | None = self.linear.bias
         if self.out_features:
             weight = weight.view(self.num_classes, *self.out_features, -1)
             bias = None if bias is None else bias.view(self.num_classes, *self.out_features)

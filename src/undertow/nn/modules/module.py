@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar
 
 from undertow._src.base.hooks import CountedHooks
 from undertow._src.base.sites import warn
-from undertow._src.tensor.core import TensorCore
 from undertow._src.tensor.methods.convert import _parse_to as parse_to
 from undertow._src.tensor.tensor_types import typename
+from undertow._tensor import Tensor
 from undertow.nn.modules import _hook_registry as _registry
 from undertow.nn.modules import _module_tree as _tree
 from undertow.nn.modules._backward_hook import BackwardHook as BackwardHook
@@ -22,6 +22,10 @@ from undertow.nn.modules._state_dict import EXTRA_STATE_KEY_SUFFIX, StateDict
 from undertow.nn.modules._state_dict import _IncompatibleKeys as _IncompatibleKeys
 from undertow.nn.modules._state_dict import _WrappedHook as _WrappedHook
 from undertow.nn.parameter import Buffer, Parameter
+
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import Device
+    from undertow._src.types.dtypes import dtype
 
 # Where PyTorch keeps them, and tools look for them.
 register_module_forward_pre_hook = _registry.register_module_forward_pre_hook
@@ -49,6 +53,17 @@ _HOOK_MAPS = (
     "_forward_hooks_always_called", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_state_dict_hooks",
     "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
 )  # fmt: skip
+
+
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+
+class HasForward(Protocol[P, R]):
+    """What a call of a module goes through."""
+
+    @property
+    def forward(self) -> Callable[P, R]: ...
 
 
 class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
@@ -91,11 +106,18 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes; every subclass writes its own."""
-        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+    if TYPE_CHECKING:  # a subclass's forward may have any parameters, and a call has those and its result
+        forward: Callable[..., Any]
 
-    __call__: Callable[..., Any] = ModuleHooks._call_impl
+        def __call__(self: HasForward[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+    else:
+
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            """What the module computes; every subclass writes its own."""
+            raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+
+        __call__ = ModuleHooks._call_impl
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Does nothing: undertow compiles whole training steps (`undertow.compile`), not single modules."""
@@ -139,7 +161,7 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
         super().__setattr__(name, value)
 
     def _set_buffer(self, name: str, value: Any) -> None:
-        if value is not None and not isinstance(value, TensorCore):
+        if value is not None and not isinstance(value, Tensor):
             raise TypeError(
                 f"cannot assign '{typename(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None expected)"
             )
@@ -195,7 +217,7 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
 
     # --- dtype and device
 
-    def to(self, *args: Any, **kwargs: Any) -> Any:
+    def to(self, *args: Any, **kwargs: Any) -> Self:
         """Moves or casts all parameters and buffers, in place: a device, a floating dtype, or like a tensor."""
         given = parse_to(args, kwargs)
         wanted, order = given.get("dtype"), given.get("memory_format")
@@ -209,54 +231,54 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
                 "might not work as expected when using complex tensors as parameters or buffers.",
             )
 
-        def convert(tensor: Any) -> Any:
+        def convert(tensor: Tensor) -> Any:
             kind = wanted if tensor.is_floating_point() or tensor.is_complex() else None
             options = {"memory_format": order} if order is not None and tensor.dim() in (4, 5) else {}
             return tensor.to(given.get("device"), kind, **options)
 
         return self._apply(convert)
 
-    def float(self) -> Any:
+    def float(self) -> Self:
         """Casts floating parameters and buffers to float32."""
         return self._apply(lambda t: t.float() if t.is_floating_point() else t)
 
-    def double(self) -> Any:
+    def double(self) -> Self:
         """Casts floating parameters and buffers to float64."""
         return self._apply(lambda t: t.double() if t.is_floating_point() else t)
 
-    def half(self) -> Any:
+    def half(self) -> Self:
         """Casts floating parameters and buffers to float16."""
         return self._apply(lambda t: t.half() if t.is_floating_point() else t)
 
-    def bfloat16(self) -> Any:
+    def bfloat16(self) -> Self:
         """Casts floating parameters and buffers to bfloat16."""
         return self._apply(lambda t: t.bfloat16() if t.is_floating_point() else t)
 
-    def type(self, dst_type: Any) -> Any:
+    def type(self, dst_type: dtype | str) -> Self:
         """Casts all parameters and buffers."""
         return self._apply(lambda t: t.type(dst_type))
 
-    def cpu(self) -> Any:
+    def cpu(self) -> Self:
         """Moves everything to the CPU."""
         return self._apply(lambda t: t.cpu())
 
-    def cuda(self, device: Any = None) -> Any:
+    def cuda(self, device: Device = None) -> Self:
         """Moves everything to the GPU."""
         return self._apply(lambda t: t.cuda(device))
 
-    def xpu(self, device: Any = None) -> Any:
+    def xpu(self, device: Device = None) -> Self:
         """Moves everything to an XPU."""
         return self._apply(lambda t: t.xpu(device))
 
-    def ipu(self, device: Any = None) -> Any:
+    def ipu(self, device: Device = None) -> Self:
         """Moves everything to an IPU."""
         return self._apply(lambda t: t.to("ipu" if device is None else device))
 
-    def mtia(self, device: Any = None) -> Any:
+    def mtia(self, device: Device = None) -> Self:
         """Moves everything to an MTIA device."""
         return self._apply(lambda t: t.to("mtia" if device is None else device))
 
-    def to_empty(self, *, device: Any, recurse: bool = True) -> Any:
+    def to_empty(self, *, device: Device, recurse: bool = True) -> Self:
         """Moves everything to a device without copying values."""
         return self._apply(lambda t: t.new_empty(t.shape, device=device), recurse=recurse)
 

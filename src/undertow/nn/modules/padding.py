@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow.nn import functional as F
 from undertow.nn.modules.module import Module
 from undertow.nn.modules.utils import _ntuple, _pair, _quadruple
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 __all__ = [
     "CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d",
@@ -29,7 +32,7 @@ class _Pad(Module):
         super().__init__()
         self.padding = _SPREAD[self._dimensions](padding)
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.pad(input, self.padding, self._mode)
 
     def extra_repr(self) -> str:
@@ -44,7 +47,7 @@ class _ConstantPadNd(_Pad):
         super().__init__(padding)
         self.value = value
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.pad(input, self.padding, "constant", self.value)
 
     def extra_repr(self) -> str:
@@ -143,12 +146,12 @@ class ReplicationPad3d(_ReplicationPadNd):
 class _CircularPadNd(_Pad):
     _mode = "circular"
 
-    def _check_input_dim(self, input: Any) -> None:
+    def _check_input_dim(self, input: Tensor) -> None:
         least = self._dimensions + 1
         if input.dim() not in (least, least + 1):
             raise ValueError(f"expected {least}D or {least + 1}D input (got {input.dim()}D input)")
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         return F.pad(input, self.padding, "circular")
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow.nn import functional as F
 from undertow.nn.modules.module import Module
 from undertow.nn.modules.utils import _ntuple, _single
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 __all__ = [
     "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d", "AvgPool1d", "AvgPool2d",
@@ -41,7 +44,7 @@ class _MaxPoolNd(Module):
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return getattr(F, self._function)(
             input,
             self.kernel_size,
@@ -88,7 +91,7 @@ class _MaxUnpoolNd(Module):
         self.stride = spread(stride if stride is not None else kernel_size)
         self.padding = spread(padding)
 
-    def forward(self, input: Any, indices: Any, output_size: list[int] | None = None) -> Any:
+    def forward(self, input: Tensor, indices: Tensor, output_size: list[int] | None = None) -> Tensor:
         return getattr(F, self._function)(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
     def extra_repr(self) -> str:
@@ -150,7 +153,7 @@ class AvgPool1d(_AvgPoolNd):
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.avg_pool1d(
             input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
         )
@@ -182,7 +185,7 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_override
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return getattr(F, self._function)(
             input,
             self.kernel_size,
@@ -222,7 +225,7 @@ class _LPPoolNd(Module):
         self.stride = stride
         self.ceil_mode = ceil_mode
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return getattr(F, self._function)(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
     def extra_repr(self) -> str:
@@ -263,7 +266,7 @@ class _AdaptiveMaxPoolNd(Module):
         self.output_size = output_size
         self.return_indices = return_indices
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return getattr(F, self._function)(input, self.output_size, self.return_indices)
 
     def extra_repr(self) -> str:
@@ -296,7 +299,7 @@ class _AdaptiveAvgPoolNd(Module):
         super().__init__()
         self.output_size = output_size
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return getattr(F, self._function)(input, self.output_size)
 
     def extra_repr(self) -> str:
@@ -357,7 +360,7 @@ class _FractionalMaxPool(Module):
         if self.output_ratio is not None and not all(0 < self.output_ratio[dim] < 1 for dim in range(self._dimensions)):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return getattr(F, self._function)(
             input,
             self.kernel_size,

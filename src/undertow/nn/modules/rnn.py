@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.sites import warn
 from undertow._src.overrides import torch_function
@@ -30,6 +30,11 @@ from undertow.ops.recurrent import (
     transposed_output,
 )  # fmt: skip
 
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import Device
+    from undertow._src.types.dtypes import dtype
+    from undertow._tensor import Tensor
+
 _LAYERS = {"LSTM": lstm_layer, "GRU": gru_layer, "RNN_TANH": tanh_layer, "RNN_RELU": relu_layer}
 _FUNCTIONS = {"LSTM": lstm, "GRU": gru, "RNN_TANH": rnn_tanh, "RNN_RELU": rnn_relu}
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
@@ -37,7 +42,7 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 _LISTS = ("_flat_weights_names", "_all_weights", "_flat_weights")  # here they are worked out when asked for
 
 
-def _apply_permutation(tensor: Any, permutation: Any, dim: int = 1) -> Any:
+def _apply_permutation(tensor: Tensor, permutation: Any, dim: int = 1) -> Any:
     """The slices of a tensor along a dim in another order."""
     return tensor.index_select(dim, permutation)
 
@@ -60,8 +65,8 @@ class RNNBase(Module):
         dropout: float = 0.0,
         bidirectional: bool = False,
         proj_size: int = 0,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: dtype | None = None,
     ) -> None:
         super().__init__()
         self.mode = mode
@@ -168,15 +173,15 @@ class RNNBase(Module):
 
     # --- running
 
-    def get_expected_hidden_size(self, input: Any, batch_sizes: Any) -> tuple[int, int, int]:
+    def get_expected_hidden_size(self, input: Tensor, batch_sizes: Any) -> tuple[int, int, int]:
         """The shape of h for an input that is packed (with batch sizes) or has a batch dim."""
         return self._state_shape(input, batch_sizes, self.proj_size or self.hidden_size)
 
-    def _state_shape(self, input: Any, batch_sizes: Any, size: int) -> tuple[int, int, int]:
+    def _state_shape(self, input: Tensor, batch_sizes: Any, size: int) -> tuple[int, int, int]:
         batch = input.size(0 if self.batch_first else 1) if batch_sizes is None else int(batch_sizes[0])
         return (self.num_layers * (2 if self.bidirectional else 1), batch, size)
 
-    def check_input(self, input: Any, batch_sizes: Any) -> None:
+    def check_input(self, input: Tensor, batch_sizes: Any) -> None:
         """Raises for an input of the wrong dtype or size."""
         weight = self.weight_ih_l0
         if input.dtype != weight.dtype:
@@ -199,7 +204,7 @@ class RNNBase(Module):
         if tuple(hx.shape) != expected_hidden_size:
             raise RuntimeError(msg.format(expected_hidden_size, list(hx.shape)))
 
-    def check_forward_args(self, input: Any, hidden: Any, batch_sizes: Any) -> None:
+    def check_forward_args(self, input: Tensor, hidden: Tensor, batch_sizes: Any) -> None:
         """Raises for an input or a state that does not fit."""
         self.check_input(input, batch_sizes)
         self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
@@ -210,11 +215,11 @@ class RNNBase(Module):
             return hx
         return self._map_state(hx, lambda part: _apply_permutation(part, permutation))
 
-    def _nothing_yet(self, input: Any, batch_sizes: Any) -> Any:
+    def _nothing_yet(self, input: Tensor, batch_sizes: Any) -> Any:
         """The state before the first step."""
         return zeros(self.get_expected_hidden_size(input, batch_sizes), dtype=input.dtype, device=input.device)
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def forward(self, input: Tensor, hx: Any = None) -> Any:
         if isinstance(input, PackedSequence):
             data, batch_sizes, order, back = input
             hx = self._nothing_yet(data, batch_sizes) if hx is None else self.permute_hidden(hx, order)
@@ -242,7 +247,7 @@ class RNNBase(Module):
             return output.squeeze(1), self._map_state(last, lambda part: part.squeeze(1))
         return (transposed_output(output, self.mode.lower()) if self.batch_first else output), last
 
-    def _is_batched(self, input: Any, hx: Any) -> bool:
+    def _is_batched(self, input: Tensor, hx: Any) -> bool:
         if input.dim() not in (2, 3):
             kind = "RNN" if self.mode.startswith("RNN") else self.mode
             tensor = " tensor" if kind == "RNN" else ""
@@ -261,7 +266,7 @@ class RNNBase(Module):
             return None
         return tuple([change(part) for part in hx]) if isinstance(hx, tuple) else change(hx)
 
-    def _offered(self, input: Any, hx: Any, batch_sizes: Any) -> Any:
+    def _offered(self, input: Tensor, hx: Any, batch_sizes: Any) -> Any:
         """What a class or mode makes of the call that asks for it; None if there is none to ask."""
         state, weights = tuple(hx) if self.mode == "LSTM" else (hx,), self._flat_weights
         if not torch_function.wanted((input, *state, *weights)):
@@ -357,18 +362,18 @@ class LSTM(RNNBase):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("LSTM", *args, **kwargs)
 
-    def get_expected_cell_size(self, input: Any, batch_sizes: Any) -> tuple[int, int, int]:
+    def get_expected_cell_size(self, input: Tensor, batch_sizes: Any) -> tuple[int, int, int]:
         """The shape of c, which is not projected."""
         return self._state_shape(input, batch_sizes, self.hidden_size)
 
-    def check_forward_args(self, input: Any, hidden: Any, batch_sizes: Any) -> None:
+    def check_forward_args(self, input: Tensor, hidden: Tensor, batch_sizes: Any) -> None:
         """Raises for an input or a state that does not fit."""
         self.check_input(input, batch_sizes)
         sizes = self.get_expected_hidden_size(input, batch_sizes), self.get_expected_cell_size(input, batch_sizes)
         for nr, size in enumerate(sizes):
             self.check_hidden_size(hidden[nr], size, f"Expected hidden[{nr}] size {{}}, got {{}}")
 
-    def _nothing_yet(self, input: Any, batch_sizes: Any) -> Any:
+    def _nothing_yet(self, input: Tensor, batch_sizes: Any) -> Any:
         return (
             zeros(self.get_expected_hidden_size(input, batch_sizes), dtype=input.dtype, device=input.device),
             zeros(self.get_expected_cell_size(input, batch_sizes), dtype=input.dtype, device=input.device),
@@ -388,7 +393,13 @@ class RNNCellBase(Module):
     """One step of a recurrent layer, as a module of its own."""
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None, dtype: Any = None
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool,
+        num_chunks: int,
+        device: Device = None,
+        dtype: dtype | None = None,
     ) -> None:
         super().__init__()
         self.input_size = input_size
@@ -414,16 +425,14 @@ class RNNCellBase(Module):
         nonlinearity = self.__dict__.get("nonlinearity", "tanh")
         return text if nonlinearity == "tanh" else text + f", nonlinearity={nonlinearity}"
 
-    def _batched(self, input: Any, state: Any = None, *, which: str = "hidden") -> bool:
+    def _batched(self, input: Tensor, state: Any = None, *, which: str = "hidden") -> bool:
         """Whether the input has a batch dim; input and state may have one or not."""
         for name, given in (("input", input), (which, state)):
             if given is not None and given.dim() not in (1, 2):
-                raise ValueError(
-                    f"{type(self).__name__}: Expected {name} to be 1D or 2D, got {given.dim()}D instead"
-                )
+                raise ValueError(f"{type(self).__name__}: Expected {name} to be 1D or 2D, got {given.dim()}D instead")
         return input.dim() == 2
 
-    def _step(self, function: Any, input: Any, hx: Any) -> Any:
+    def _step(self, function: Any, input: Tensor, hx: Any) -> Any:
         """One step of a function of an input and one state; no state is zeros."""
         batched = self._batched(input, hx)
         rows = input if batched else input.unsqueeze(0)
@@ -439,13 +448,13 @@ class RNNCell(RNNCellBase):
     """One step of RNN."""
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None,
-        dtype: Any = None,
+        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Device = None,
+        dtype: dtype | None = None,
     ) -> None:  # fmt: skip
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def forward(self, input: Tensor, hx: Any = None) -> Tensor:
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
         return self._step(rnn_tanh_cell if self.nonlinearity == "tanh" else rnn_relu_cell, input, hx)
@@ -455,11 +464,11 @@ class GRUCell(RNNCellBase):
     """One step of GRU."""
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Device = None, dtype: dtype | None = None
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def forward(self, input: Tensor, hx: Any = None) -> Tensor:
         return self._step(gru_cell, input, hx)
 
 
@@ -467,11 +476,11 @@ class LSTMCell(RNNCellBase):
     """One step of LSTM; gives the pair (h, c)."""
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Device = None, dtype: dtype | None = None
     ) -> None:
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
-    def forward(self, input: Any, hx: Any = None) -> Any:
+    def forward(self, input: Tensor, hx: Any = None) -> Any:
         batched = self._batched(input)
         for nr, state in enumerate(hx if hx is not None else ()):
             self._batched(input, state, which=f"hx[{nr}]")
@@ -485,7 +494,7 @@ class LSTMCell(RNNCellBase):
         return (h, c) if batched else (h.squeeze(0), c.squeeze(0))
 
 
-def apply_permutation(tensor: Any, permutation: Any, dim: int = 1) -> Any:
+def apply_permutation(tensor: Tensor, permutation: Any, dim: int = 1) -> Any:
     """The old name of what `tensor.index_select` does."""
     warn(
         "`apply_permutation` is deprecated, please use `tensor.index_select(dim, permutation)` instead",

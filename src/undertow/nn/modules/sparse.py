@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.modes import no_grad
 from undertow._src.tensor.creation import empty
@@ -10,6 +10,11 @@ from undertow.nn import functional as F
 from undertow.nn import init
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import Device
+    from undertow._src.types.dtypes import dtype
+    from undertow._tensor import Tensor
 
 __all__ = ["Embedding", "EmbeddingBag"]
 
@@ -28,7 +33,7 @@ class _Table(Module):
     num_embeddings: int
     embedding_dim: int
     padding_idx: int | None
-    weight: Any
+    weight: Parameter
 
     def _make_weight(self, given: Any, frozen: bool, device: Any, dtype: Any) -> None:
         shape = (self.num_embeddings, self.embedding_dim)
@@ -82,8 +87,8 @@ class Embedding(_Table):
         sparse: bool = False,
         _weight: Any = None,
         _freeze: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: dtype | None = None,
     ) -> None:
         super().__init__()
         self.num_embeddings = num_embeddings
@@ -95,7 +100,7 @@ class Embedding(_Table):
         self._make_weight(_weight, _freeze, device, dtype)
         self.sparse = sparse
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Tensor) -> Tensor:
         return F.embedding(
             input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
         )
@@ -158,8 +163,8 @@ class EmbeddingBag(_Table):
         _weight: Any = None,
         include_last_offset: bool = False,
         padding_idx: int | None = None,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: dtype | None = None,
     ) -> None:
         super().__init__()
         self.num_embeddings = num_embeddings
@@ -173,7 +178,7 @@ class EmbeddingBag(_Table):
         self.sparse = sparse
         self.include_last_offset = include_last_offset
 
-    def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Any:
+    def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Any:
         return F.embedding_bag(
             input,
             self.weight,

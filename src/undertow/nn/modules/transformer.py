@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.arrays.device.array import values_known
 from undertow._src.base.modes import is_grad_enabled
@@ -22,10 +22,15 @@ from undertow.nn.modules.normalization import LayerNorm
 from undertow.ops.arrange import triu
 from undertow.ops.multi_head import additive_masks
 
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import Device
+    from undertow._src.types.dtypes import dtype
+    from undertow._tensor import Tensor
+
 Activation = str | Callable[[Any], Any]
 
 
-def _generate_square_subsequent_mask(size: int, device: Any = None, dtype: Any = None) -> Any:
+def _generate_square_subsequent_mask(size: int, device: Device = None, dtype: dtype | None = None) -> Any:
     """-inf above the diagonal: each position attends to itself and to what came before."""
     return triu(full((size, size), float("-inf"), dtype=dtype, device=device), diagonal=1)
 
@@ -37,11 +42,11 @@ def _get_activation_fn(activation: str) -> Callable[[Any], Any]:
     return found
 
 
-def _get_clones(module: Any, count: int) -> ModuleList:
+def _get_clones(module: Module, count: int) -> ModuleList:
     return ModuleList([copy.deepcopy(module) for _ in range(count)])
 
 
-def _detect_is_causal_mask(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
+def _detect_is_causal_mask(mask: Tensor | None, is_causal: bool | None = None, size: int | None = None) -> bool:
     """Whether a mask is the causal one, if the caller did not say."""
     if is_causal is not None or mask is None:
         return bool(is_causal)
@@ -51,7 +56,7 @@ def _detect_is_causal_mask(mask: Any, is_causal: bool | None = None, size: int |
     return mask.size() == causal.size() and bool((mask == causal).all())
 
 
-def _get_seq_len(src: Any, batch_first: bool) -> int:
+def _get_seq_len(src: Tensor, batch_first: bool) -> int:
     return src.size(1) if src.dim() == 3 and batch_first else src.size(0)
 
 
@@ -78,11 +83,11 @@ class _Layer(Module):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: dtype | None = None,
     ) -> None:
         super().__init__()
-        made = {"bias": bias, "device": device, "dtype": dtype}
+        made: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
         for name in self._attentions:
             attention = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **made)
             setattr(self, name, attention)
@@ -105,7 +110,7 @@ class _Layer(Module):
         if not hasattr(self, "activation"):
             self.activation = F.relu
 
-    def _feed_forward(self, x: Any, dropout: Any) -> Any:
+    def _feed_forward(self, x: Tensor, dropout: Any) -> Any:
         return dropout(self.linear2(self.dropout(self.activation(self.linear1(x)))))
 
 
@@ -122,8 +127,12 @@ class TransformerEncoderLayer(_Layer):
         )
 
     def forward(
-        self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False
-    ) -> Any:
+        self,
+        src: Tensor,
+        src_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
         padding, mask = additive_masks(src_key_padding_mask, src_mask, src, ("src_key_padding_mask", "src_mask"))
         x = src
         if self.norm_first:
@@ -132,13 +141,15 @@ class TransformerEncoderLayer(_Layer):
         x = self.norm1(x + self._sa_block(x, mask, padding, is_causal))
         return self.norm2(x + self._ff_block(x))
 
-    def _sa_block(self, x: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> Any:
+    def _sa_block(
+        self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False
+    ) -> Tensor:
         x = self.self_attn(
             x, x, x, attn_mask=attn_mask, key_padding_mask=key_padding_mask, need_weights=False, is_causal=is_causal
         )[0]
         return self.dropout1(x)
 
-    def _ff_block(self, x: Any) -> Any:
+    def _ff_block(self, x: Tensor) -> Any:
         return self._feed_forward(x, self.dropout2)
 
 
@@ -152,15 +163,15 @@ class TransformerDecoderLayer(_Layer):
 
     def forward(
         self,
-        tgt: Any,
-        memory: Any,
-        tgt_mask: Any = None,
-        memory_mask: Any = None,
-        tgt_key_padding_mask: Any = None,
-        memory_key_padding_mask: Any = None,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
         tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
-    ) -> Any:
+    ) -> Tensor:
         x = tgt
         own = (tgt_mask, tgt_key_padding_mask, tgt_is_causal)
         other = (memory_mask, memory_key_padding_mask, memory_is_causal)
@@ -172,19 +183,23 @@ class TransformerDecoderLayer(_Layer):
         x = self.norm2(x + self._mha_block(x, memory, *other))
         return self.norm3(x + self._ff_block(x))
 
-    def _sa_block(self, x: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> Any:
+    def _sa_block(
+        self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False
+    ) -> Tensor:
         x = self.self_attn(
             x, x, x, attn_mask=attn_mask, key_padding_mask=key_padding_mask, is_causal=is_causal, need_weights=False
         )[0]
         return self.dropout1(x)
 
-    def _mha_block(self, x: Any, mem: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> Any:
+    def _mha_block(
+        self, x: Tensor, mem: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False
+    ) -> Tensor:
         x = self.multihead_attn(
             x, mem, mem, attn_mask=attn_mask, key_padding_mask=key_padding_mask, is_causal=is_causal, need_weights=False
         )[0]
         return self.dropout2(x)
 
-    def _ff_block(self, x: Any) -> Any:
+    def _ff_block(self, x: Tensor) -> Any:
         return self._feed_forward(x, self.dropout3)
 
 
@@ -196,9 +211,7 @@ def _hindrance_to_skipping(layer: Any) -> str:
         return "encoder_layer.norm_first was True"
     attention = layer.self_attn
     if not attention.batch_first:
-        return (
-            "encoder_layer.self_attn.batch_first was not True(use batch_first for better inference performance)"
-        )
+        return "encoder_layer.self_attn.batch_first was not True(use batch_first for better inference performance)"
     if attention.in_proj_bias is None:
         return "encoder_layer.self_attn was passed bias=False"
     if not layer.activation_relu_or_gelu:
@@ -233,8 +246,12 @@ class TransformerEncoder(Module):
             warn(f"enable_nested_tensor is True, but self.use_nested_tensor is False because {hindrance}")
 
     def forward(
-        self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None
-    ) -> Any:
+        self,
+        src: Tensor,
+        mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool | None = None,
+    ) -> Tensor:
         padding, mask = additive_masks(src_key_padding_mask, mask, src, ("src_key_padding_mask", "mask"))
         output = src
         causal = _detect_is_causal_mask(mask, is_causal, _get_seq_len(src, self.layers[0].self_attn.batch_first))
@@ -244,7 +261,7 @@ class TransformerEncoder(Module):
             output = output.masked_fill(padding.bool().unsqueeze(-1), 0.0)
         return output if self.norm is None else self.norm(output)
 
-    def _skips_padding(self, src: Any, padding: Any) -> bool:
+    def _skips_padding(self, src: Tensor, padding: Any) -> bool:
         """Whether PyTorch would not compute padded places at all, which leaves zeros there: never while training."""
         layer = self.layers[0]
         if not self.use_nested_tensor or layer.training or src.dim() != 3:
@@ -268,15 +285,15 @@ class TransformerDecoder(Module):
 
     def forward(
         self,
-        tgt: Any,
-        memory: Any,
-        tgt_mask: Any = None,
-        memory_mask: Any = None,
-        tgt_key_padding_mask: Any = None,
-        memory_key_padding_mask: Any = None,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
-    ) -> Any:
+    ) -> Tensor:
         length = _get_seq_len(tgt, self.layers[0].self_attn.batch_first)
         options = {
             "tgt_mask": tgt_mask, "tgt_key_padding_mask": tgt_key_padding_mask,
@@ -307,11 +324,11 @@ class Transformer(Module):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: dtype | None = None,
     ) -> None:
         super().__init__()
-        made = {"device": device, "dtype": dtype}
+        made: dict[str, Any] = {"device": device, "dtype": dtype}
         layer = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias)
         if custom_encoder is not None:
             self.encoder = custom_encoder
@@ -330,18 +347,18 @@ class Transformer(Module):
 
     def forward(
         self,
-        src: Any,
-        tgt: Any,
-        src_mask: Any = None,
-        tgt_mask: Any = None,
-        memory_mask: Any = None,
-        src_key_padding_mask: Any = None,
-        tgt_key_padding_mask: Any = None,
-        memory_key_padding_mask: Any = None,
+        src: Tensor,
+        tgt: Tensor,
+        src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
         src_is_causal: bool | None = None,
         tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
-    ) -> Any:
+    ) -> Tensor:
         self._check_sizes(src, tgt)
         memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
         about_tgt = {
@@ -353,7 +370,7 @@ class Transformer(Module):
         }  # fmt: skip
         return self.decoder(tgt, memory, **about_tgt, **about_memory)
 
-    def _check_sizes(self, src: Any, tgt: Any) -> None:
+    def _check_sizes(self, src: Tensor, tgt: Tensor) -> None:
         batch = 0 if self.batch_first else 1
         if src.dim() == 3 and src.size(batch) != tgt.size(batch):
             raise RuntimeError("the batch number of src and tgt must be equal")
@@ -361,7 +378,7 @@ class Transformer(Module):
             raise RuntimeError("the feature number of src and tgt must be equal to d_model")
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Any:
+    def generate_square_subsequent_mask(sz: int, device: Device = None, dtype: dtype | None = None) -> Any:
         """The causal mask: -inf above the diagonal, zero elsewhere."""
         return _generate_square_subsequent_mask(sz, device, dtype)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow.autograd.function import Function
 from undertow.nn.parallel.scatter_gather import gather, scatter
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 __all__ = ["Broadcast", "Gather", "Scatter"]
 
@@ -27,7 +30,7 @@ class Scatter(Function):
     """A tensor in parts, one per device."""
 
     @staticmethod
-    def forward(ctx: Any, target_gpus: Any, chunk_sizes: Any, dim: int, input: Any) -> tuple[Any, ...]:
+    def forward(ctx: Any, target_gpus: Any, chunk_sizes: Any, dim: int, input: Tensor) -> tuple[Any, ...]:
         ctx.dim, ctx.device = dim, input.device
         parts = input.split(chunk_sizes, dim) if chunk_sizes is not None else scatter(input, target_gpus, dim)
         return tuple(part.clone() for part in parts)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 __all__ = ["broadcast", "broadcast_coalesced", "gather", "reduce_add", "reduce_add_coalesced", "scatter"]
 
@@ -11,7 +14,7 @@ def _refused(name: str) -> NoReturn:
     raise AssertionError(f"{name} expects all inputs to be on GPUs, and undertow has one device only")
 
 
-def broadcast(tensor: Any, devices: Any = None, *, out: Any = None) -> NoReturn:
+def broadcast(tensor: Tensor, devices: Any = None, *, out: Any = None) -> NoReturn:
     """Would copy a tensor to several GPUs."""
     _refused("broadcast")
 
@@ -32,7 +35,7 @@ def reduce_add_coalesced(inputs: Any, destination: Any = None, buffer_size: int 
 
 
 def scatter(
-    tensor: Any, devices: Any = None, chunk_sizes: Any = None, dim: int = 0, streams: Any = None, *, out: Any = None
+    tensor: Tensor, devices: Any = None, chunk_sizes: Any = None, dim: int = 0, streams: Any = None, *, out: Any = None
 ) -> NoReturn:
     """Would spread the parts of a tensor over several GPUs."""
     _refused("scatter")

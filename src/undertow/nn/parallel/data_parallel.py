@@ -12,7 +12,7 @@ __all__ = ["DataParallel", "data_parallel"]
 class DataParallel(Module):
     """Splits a batch over GPUs. Without a GPU, as PyTorch does, it calls the module it wraps."""
 
-    def __init__(self, module: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0) -> None:
+    def __init__(self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0) -> None:
         super().__init__()
         self.module = module
         self.device_ids: list[Any] = []
@@ -22,7 +22,7 @@ class DataParallel(Module):
 
 
 def data_parallel(
-    module: Any, inputs: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0, module_kwargs: Any = None
+    module: Module, inputs: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0, module_kwargs: Any = None
 ) -> Any:
     """Calls a module on inputs, split over GPUs if there are any."""
     given = inputs if isinstance(inputs, tuple) else () if inputs is None else (inputs,)

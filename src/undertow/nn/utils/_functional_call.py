@@ -14,7 +14,7 @@ _ABSENT = object()
 
 
 def functional_call(
-    module: Any,
+    module: Module,
     parameter_and_buffer_dicts: Mapping[str, Any] | Sequence[Mapping[str, Any]],
     args: Any = None,
     kwargs: dict[str, Any] | None = None,
@@ -51,7 +51,7 @@ def _merged(given: Any) -> Mapping[str, Any]:
 
 @contextmanager
 def _reparametrize_module(
-    module: Any, parameters_and_buffers: Mapping[str, Any], tie_weights: bool = False, strict: bool = False
+    module: Module, parameters_and_buffers: Mapping[str, Any], tie_weights: bool = False, strict: bool = False
 ) -> Iterator[None]:
     """Inside, the module holds the given tensors."""
     if not isinstance(module, Module):
@@ -80,7 +80,7 @@ def _reparametrize_module(
                 holder[key] = value
 
 
-def _place_of(module: Any, name: str) -> tuple[dict[str, Any], str]:
+def _place_of(module: Module, name: str) -> tuple[dict[str, Any], str]:
     """The dict that holds a parameter or buffer, and its key there; a new name becomes a plain attribute."""
     path, _, key = name.rpartition(".")
     owner = module.get_submodule(path)
@@ -90,7 +90,7 @@ def _place_of(module: Any, name: str) -> tuple[dict[str, Any], str]:
     return owner.__dict__, key
 
 
-def _untie_named_tensors_map(module: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+def _untie_named_tensors_map(module: Module, given: Mapping[str, Any]) -> dict[str, Any]:
     """The given tensors also under the other names of what they replace."""
     names: dict[int, list[str]] = {}
     held = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
@@ -109,7 +109,7 @@ def _untie_named_tensors_map(module: Any, given: Mapping[str, Any]) -> dict[str,
     return result
 
 
-def _check_names(module: Any, given: Mapping[str, Any]) -> None:
+def _check_names(module: Module, given: Mapping[str, Any]) -> None:
     held = {name for name, _ in module.named_parameters(remove_duplicate=False)}
     held |= {name for name, _ in module.named_buffers(remove_duplicate=False)}
     unexpected, missing = sorted(set(given) - held), sorted(held - set(given))

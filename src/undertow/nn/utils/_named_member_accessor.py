@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.tensor.core import TensorCore
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
+    from undertow.nn.modules.module import Module
 
 _MISSING = object()
 
@@ -19,14 +23,14 @@ def _check(name: str, kind: str, value: Any) -> None:
         raise TypeError(f"{value} is not an instance of torch.Tensor")
 
 
-def set_tensor(module: Any, name: str, tensor: Any) -> None:
+def set_tensor(module: Module, name: str, tensor: Tensor) -> None:
     """Puts a tensor where a module keeps the one of this name, whatever that was."""
     _check(name, "tensor", tensor)
     held = next((place for place in (module._parameters, module._buffers) if name in place), module.__dict__)
     held[name] = tensor
 
 
-def swap_tensor(module: Any, name: str, tensor: Any, allow_missing: bool = False) -> Any:
+def swap_tensor(module: Module, name: str, tensor: Tensor, allow_missing: bool = False) -> Any:
     """The same; gives back what was there."""
     _check(name, "tensor", tensor)
     held = next((place for place in (module._parameters, module._buffers) if name in place), None)
@@ -42,7 +46,7 @@ def swap_tensor(module: Any, name: str, tensor: Any, allow_missing: bool = False
     return before
 
 
-def swap_submodule(module: Any, name: str, submodule: Any) -> Any:
+def swap_submodule(module: Module, name: str, submodule: Any) -> Any:
     """Puts a submodule in another's place, which it gives back."""
     _check(name, "submodule", submodule)
     if name not in module._modules:
@@ -54,7 +58,7 @@ def swap_submodule(module: Any, name: str, submodule: Any) -> Any:
 class NamedMemberAccessor:
     """The members of a module by their dotted names; submodules are looked up once."""
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Module) -> None:
         self.module = module
         self._found: dict[str, Any] = {"": module}
 

@@ -29,7 +29,7 @@ class _Copies(Function):
     """A parameter once for every example; their gradients are kept on it and go no further."""
 
     @staticmethod
-    def forward(ctx: Any, parameter: Any, weight: ExpandedWeight) -> Any:
+    def forward(ctx: Any, parameter: Tensor, weight: ExpandedWeight) -> Any:
         ctx.weight = weight
         return parameter.detach().expand(weight.batch_size, *parameter.shape).clone()
 
@@ -61,7 +61,7 @@ class ExpandedWeight(Tensor):
         return _mapped(func, *args, **kwargs or {})
 
 
-def _mapped(func: Callable[..., Any], input: Any, *args: Any, **kwargs: Any) -> Any:
+def _mapped(func: Callable[..., Any], input: Tensor, *args: Any, **kwargs: Any) -> Any:
     """A function of every example and of its copies of the weights."""
     if isinstance(input, ExpandedWeight):
         raise RuntimeError("Expanded Weights do not support a weight as the input of a function")
@@ -81,7 +81,7 @@ def _mapped(func: Callable[..., Any], input: Any, *args: Any, **kwargs: Any) -> 
 
 
 def call_for_per_sample_grads(
-    module: Any, *, batch_size: int | None = None, loss_reduction: str = "sum", batch_first: bool = True
+    module: Module, *, batch_size: int | None = None, loss_reduction: str = "sum", batch_first: bool = True
 ) -> Callable[..., Any]:
     """The module's call; `backward` then leaves `grad_sample` on its parameters, one gradient for every example.
 
@@ -111,7 +111,7 @@ def call_for_per_sample_grads(
     return call
 
 
-def _expanded(parameter: Any, batch_size: int, loss_reduction: str) -> ExpandedWeight:
+def _expanded(parameter: Tensor, batch_size: int, loss_reduction: str) -> ExpandedWeight:
     weight = Tensor._make_subclass(ExpandedWeight, parameter.detach())
     weight.orig_weight, weight.batch_size, weight.loss_reduction = parameter, batch_size, loss_reduction
     return weight

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.tensor.core import TensorCore
 from undertow.ops.join import cat
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
@@ -16,7 +19,7 @@ def parameters_to_vector(parameters: Iterable[Any]) -> Any:
     return cat([param.view(-1) for param in parameters])
 
 
-def _check_param_device(param: Any, old_param_device: int | None) -> int:
+def _check_param_device(param: Tensor, old_param_device: int | None) -> int:
     """The device of a parameter as a number, -1 for the CPU; it must be that of the ones before."""
     device = param.get_device()
     if old_param_device is not None and device != old_param_device:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.tensor.creation import ones_like, zeros_like
 from undertow.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]
 
@@ -56,7 +59,7 @@ def _copy_in_eval(layer: Any, bn: Any) -> Any:
 
 
 def _folded(
-    weight: Any, bias: Any, mean: Any, variance: Any, eps: float, scale: Any, shift: Any, shape: list[int]
+    weight: Tensor, bias: Tensor, mean: Any, variance: Any, eps: float, scale: Any, shift: Any, shape: list[int]
 ) -> tuple[Parameter, Parameter]:
     bias = zeros_like(mean) if bias is None else bias
     scale = ones_like(mean) if scale is None else scale

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from undertow.nn.modules.conv import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
 
-M = TypeVar("M")
+if TYPE_CHECKING:
+    from undertow.nn.modules.module import Module
+
+M = TypeVar("M", bound="Module")
 
 __all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"]
 
 
-def _convert(module: Any, memory_format: Any, kinds: Any) -> Any:
+def _convert(module: Module, memory_format: Any, kinds: Any) -> Any:
     if isinstance(module, kinds):
         module.weight.data = module.weight.detach().clone().contiguous(memory_format=memory_format)
     for child in module.children():

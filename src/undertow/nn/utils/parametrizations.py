@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,13 +21,16 @@ from undertow.ops.join import cat
 from undertow.ops.norms import linalg_vector_norm as vector_norm
 from undertow.random import randn
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
+
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 
 # --- weight norm
 
 
-def norm_except_dim(v: Any, dim: int) -> Any:
+def norm_except_dim(v: Tensor, dim: int) -> Any:
     """The norm of each slice of a tensor along a dimension, in a shape that multiplies with it; -1: of all."""
     if dim == -1:
         return vector_norm(v)
@@ -36,7 +39,7 @@ def norm_except_dim(v: Any, dim: int) -> Any:
     return vector_norm(v, dim=others, keepdim=True) if others else v.abs()
 
 
-def weight_from(g: Any, v: Any, dim: int) -> Any:
+def weight_from(g: Any, v: Tensor, dim: int) -> Any:
     """The tensor of direction v whose slices have norm g."""
     return v * (g / norm_except_dim(v, dim))
 
@@ -51,11 +54,11 @@ class _WeightNorm(Module):
     def forward(self, weight_g: Any, weight_v: Any) -> Any:
         return weight_from(weight_g, weight_v, self.dim)
 
-    def right_inverse(self, weight: Any) -> Any:
+    def right_inverse(self, weight: Tensor) -> Any:
         return norm_except_dim(weight, self.dim), weight
 
 
-def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
+def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Any:
     """Splits a tensor into the norms of its slices along a dimension (original0) and its direction (original1)."""
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
@@ -100,7 +103,7 @@ class _SpectralNorm(Module):
                 self.register_buffer(name, F.normalize(drawn, dim=0, eps=eps).detach())
             self._power_method(matrix, 15)
 
-    def _reshape_weight_to_matrix(self, weight: Any) -> Any:
+    def _reshape_weight_to_matrix(self, weight: Tensor) -> Any:
         return weight.movedim(self.dim, 0).flatten(1)
 
     def _power_method(self, matrix: Any, n_power_iterations: int) -> None:
@@ -109,7 +112,7 @@ class _SpectralNorm(Module):
                 self._u.copy_(F.normalize(matrix.mv(self._v), dim=0, eps=self.eps))
                 self._v.copy_(F.normalize(matrix.mH.mv(self._u), dim=0, eps=self.eps))
 
-    def forward(self, weight: Any) -> Any:
+    def forward(self, weight: Tensor) -> Any:
         if weight.ndim == 1:
             return F.normalize(weight, dim=0, eps=self.eps)
         matrix = self._reshape_weight_to_matrix(weight)
@@ -124,7 +127,7 @@ class _SpectralNorm(Module):
 
 
 def spectral_norm(
-    module: Any, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Any:
     """Keeps the largest singular value of a tensor, seen as a matrix, at 1."""
     made = _SpectralNorm(_tensor_of(module, name), n_power_iterations, output_dim(module) if dim is None else dim, eps)
@@ -255,7 +258,7 @@ class _Orthogonal(Module):
 
 
 def orthogonal(
-    module: Any, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
+    module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
 ) -> Any:
     """Keeps a matrix orthogonal, by the matrix exponential, Cayley's map or Householder reflections."""
     weight = _tensor_of(module, name)

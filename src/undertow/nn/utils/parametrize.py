@@ -10,13 +10,16 @@ import copyreg
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.modes import no_grad
 from undertow._src.tensor.core import TensorCore
 from undertow.nn.modules.container import ModuleDict, ModuleList
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 __all__ = [
     "ParametrizationList", "cached", "is_parametrized", "register_parametrization", "remove_parametrizations",
@@ -40,7 +43,7 @@ def cached() -> Iterator[None]:
             _cache = {}
 
 
-def _register_parameter_or_buffer(module: Module, name: str, tensor: Any) -> None:
+def _register_parameter_or_buffer(module: Module, name: str, tensor: Tensor) -> None:
     if isinstance(tensor, Parameter):
         module.register_parameter(name, tensor)
     else:
@@ -183,7 +186,7 @@ def _check_kept(before: dict[str, Any], after: Any, name_before: str, name_after
 # --- a class of its own for a parametrized module
 
 
-def _inject_new_class(module: Any) -> None:
+def _inject_new_class(module: Module) -> None:
     """Properties live on classes, so the module gets a class of its own."""
     cls = type(module)
 
@@ -210,7 +213,7 @@ def _inject_new_class(module: Any) -> None:
     module.__class__ = type(f"Parametrized{cls.__name__}", (cls,), body)
 
 
-def _inject_property(module: Any, tensor_name: str) -> None:
+def _inject_property(module: Module, tensor_name: str) -> None:
     """Makes `module.tensor_name` compute the tensor, and assigning to it go through `right_inverse`."""
     if hasattr(module, tensor_name):
         raise AssertionError(f"module already has an attribute named '{tensor_name}'")
@@ -230,7 +233,7 @@ def _inject_property(module: Any, tensor_name: str) -> None:
 
 
 def register_parametrization(
-    module: Any, tensor_name: str, parametrization: Any, *, unsafe: bool = False
+    module: Module, tensor_name: str, parametrization: Any, *, unsafe: bool = False
 ) -> Any:
     """Computes `module.tensor_name` by a parametrization from now on; several are applied one after the other.
 
@@ -260,7 +263,7 @@ def register_parametrization(
     return module
 
 
-def _check_addition(module: Any, tensor_name: str, parametrization: Any) -> None:
+def _check_addition(module: Module, tensor_name: str, parametrization: Any) -> None:
     """That a further parametrization keeps shape and dtype, both ways."""
     before = getattr(module, tensor_name)
     after = parametrization(before)
@@ -284,7 +287,7 @@ def _check_addition(module: Any, tensor_name: str, parametrization: Any) -> None
             )
 
 
-def is_parametrized(module: Any, tensor_name: str | None = None) -> bool:
+def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     """Whether a module has parametrizations, at all or of one tensor."""
     parametrizations = getattr(module, "parametrizations", None)
     if parametrizations is None or not isinstance(parametrizations, ModuleDict):
@@ -292,7 +295,7 @@ def is_parametrized(module: Any, tensor_name: str | None = None) -> bool:
     return len(parametrizations) > 0 if tensor_name is None else tensor_name in parametrizations
 
 
-def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: bool = True) -> Any:
+def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Any:
     """Makes the tensor a plain one again: with its present value, or else with the original's."""
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
@@ -320,7 +323,7 @@ def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: b
     return module
 
 
-def type_before_parametrizations(module: Any) -> Any:
+def type_before_parametrizations(module: Module) -> Any:
     """A module's class, or the one it had before it was parametrized."""
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 

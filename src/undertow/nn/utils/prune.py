@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.tensor.creation import ones_like, zeros_like
 from undertow.ops.join import cat
 from undertow.ops.norms import norm
 from undertow.random import rand, rand_like
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
+    from undertow.nn.modules.module import Module
 
 # --- methods
 
@@ -24,7 +28,7 @@ class BasePruningMethod(ABC):
     _tensor_name: str
     PRUNING_TYPE: str
 
-    def __call__(self, module: Any, inputs: Any) -> None:
+    def __call__(self, module: Module, inputs: Any) -> None:
         """The pre-hook."""
         setattr(module, self._tensor_name, self.apply_mask(module))
 
@@ -32,7 +36,7 @@ class BasePruningMethod(ABC):
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
         """The mask for a tensor of importances, given the mask so far."""
 
-    def apply_mask(self, module: Any) -> Any:
+    def apply_mask(self, module: Module) -> Any:
         """The masked parameter."""
         if self._tensor_name is None:
             raise AssertionError(f"Module {module} has to be pruned")
@@ -41,7 +45,7 @@ class BasePruningMethod(ABC):
         return mask.to(dtype=original.dtype) * original
 
     @classmethod
-    def apply(cls, module: Any, name: str, *args: Any, importance_scores: Any = None, **kwargs: Any) -> Any:
+    def apply(cls, module: Module, name: str, *args: Any, importance_scores: Any = None, **kwargs: Any) -> Any:
         """Prunes a parameter of a module; one that is pruned already is pruned further."""
         earlier = _take_off(module, name)
         method: Any = cls(*args, **kwargs)
@@ -89,7 +93,7 @@ class BasePruningMethod(ABC):
         so_far = ones_like(t) if default_mask is None else default_mask
         return t * self.compute_mask(importance_scores, default_mask=so_far)
 
-    def remove(self, module: Any) -> None:
+    def remove(self, module: Module) -> None:
         """Makes the pruned values the parameter's own."""
         name = self._tensor_name
         if name is None:
@@ -104,7 +108,7 @@ class BasePruningMethod(ABC):
         setattr(module, name, original)
 
 
-def _take_off(module: Any, name: str) -> Any:
+def _take_off(module: Module, name: str) -> Any:
     """Removes the pruning hook of a parameter and returns it, if there is one."""
     found = [
         identity
@@ -273,7 +277,7 @@ class CustomFromMask(BasePruningMethod):
 
     PRUNING_TYPE = "global"
 
-    def __init__(self, mask: Any) -> None:
+    def __init__(self, mask: Tensor) -> None:
         self.mask = mask
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
@@ -287,37 +291,37 @@ class CustomFromMask(BasePruningMethod):
 # --- functions
 
 
-def identity(module: Any, name: str) -> Any:
+def identity(module: Module, name: str) -> Any:
     """Makes the mask of a parameter without pruning anything."""
     Identity.apply(module, name)
     return module
 
 
-def random_unstructured(module: Any, name: str, amount: Any) -> Any:
+def random_unstructured(module: Module, name: str, amount: Any) -> Any:
     """Prunes entries at random: a fraction or a number of them."""
     RandomUnstructured.apply(module, name, amount)
     return module
 
 
-def l1_unstructured(module: Any, name: str, amount: Any, importance_scores: Any = None) -> Any:
+def l1_unstructured(module: Module, name: str, amount: Any, importance_scores: Any = None) -> Any:
     """Prunes the entries of smallest size, or of smallest importance."""
     L1Unstructured.apply(module, name, amount=amount, importance_scores=importance_scores)
     return module
 
 
-def random_structured(module: Any, name: str, amount: Any, dim: int) -> Any:
+def random_structured(module: Module, name: str, amount: Any, dim: int) -> Any:
     """Prunes whole channels along a dimension at random."""
     RandomStructured.apply(module, name, amount, dim)
     return module
 
 
-def ln_structured(module: Any, name: str, amount: Any, n: Any, dim: int, importance_scores: Any = None) -> Any:
+def ln_structured(module: Module, name: str, amount: Any, n: Any, dim: int, importance_scores: Any = None) -> Any:
     """Prunes the channels along a dimension that have the smallest Ln norm."""
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
 
-def custom_from_mask(module: Any, name: str, mask: Any) -> Any:
+def custom_from_mask(module: Module, name: str, mask: Tensor) -> Any:
     """Prunes where a mask is zero."""
     CustomFromMask.apply(module, name, mask)
     return module
@@ -353,7 +357,7 @@ def global_unstructured(parameters: Any, pruning_method: Any, importance_scores:
         start += held.numel()
 
 
-def remove(module: Any, name: str) -> Any:
+def remove(module: Module, name: str) -> Any:
     """Makes the pruned values a parameter's own and takes the hook off."""
     method = _take_off(module, name)
     if method is None:
@@ -362,7 +366,7 @@ def remove(module: Any, name: str) -> Any:
     return module
 
 
-def is_pruned(module: Any) -> bool:
+def is_pruned(module: Module) -> bool:
     """Whether any parameter here or below is pruned."""
     return any(
         isinstance(hook, BasePruningMethod) for part in module.modules() for hook in part._forward_pre_hooks.values()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from undertow._src.types.dtypes import DTYPE_OF, float16, float32, float64, int8
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import wrap_dim
 from undertow.ops.sort import argsort
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 _taken_rows = twin(rules.index, "PackPaddedSequenceBackward0")
 
@@ -134,7 +137,7 @@ def _where_rows_are(batch_sizes: tuple[int, ...]) -> tuple[Any, Any]:
 
 
 def pack_padded_sequence(
-    input: Any, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
+    input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
     """Packs a padded batch, time first unless batch_first; lengths in decreasing order unless enforce_sorted is off."""
     if not isinstance(lengths, TensorCore):

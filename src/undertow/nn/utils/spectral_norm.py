@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.modes import no_grad
 from undertow.nn import functional as F
 from undertow.nn.modules.module import Module
 from undertow.nn.utils._weight_hooks import WeightHook
 from undertow.nn.utils.parametrizations import output_dim
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 __all__ = [
     "SpectralNorm", "SpectralNormLoadStateDictPreHook", "SpectralNormStateDictHook", "remove_spectral_norm",
@@ -37,13 +40,13 @@ class SpectralNorm(WeightHook):
         self.n_power_iterations = n_power_iterations
         self.eps = eps
 
-    def reshape_weight_to_matrix(self, weight: Any) -> Any:
+    def reshape_weight_to_matrix(self, weight: Tensor) -> Any:
         """The weight as a matrix, with the output dimension first."""
         if self.dim != 0:
             weight = weight.movedim(self.dim, 0)
         return weight.reshape(weight.size(0), -1)
 
-    def compute_weight(self, module: Any, do_power_iteration: bool) -> Any:
+    def compute_weight(self, module: Module, do_power_iteration: bool) -> Any:
         """The weight divided by its largest singular value; in training the estimate of it is improved first."""
         weight = getattr(module, self.name + "_orig")
         u = getattr(module, self.name + "_u")
@@ -67,7 +70,7 @@ class SpectralNorm(WeightHook):
         return v.mul_(target_sigma / u.dot(matrix @ v))
 
     @staticmethod
-    def apply(module: Any, name: str, n_power_iterations: int, dim: int, eps: float) -> SpectralNorm:
+    def apply(module: Module, name: str, n_power_iterations: int, dim: int, eps: float) -> SpectralNorm:
         """Replaces the weight by weight_orig and registers the hooks."""
         SpectralNorm._refuse_a_second(module, name)
         made = SpectralNorm(name, n_power_iterations, dim, eps)
@@ -125,7 +128,7 @@ class SpectralNormStateDictHook:
     def __init__(self, fn: SpectralNorm) -> None:
         self.fn = fn
 
-    def __call__(self, module: Any, state_dict: Any, prefix: str, local_metadata: Any) -> None:
+    def __call__(self, module: Module, state_dict: Any, prefix: str, local_metadata: Any) -> None:
         noted = local_metadata.setdefault("spectral_norm", {})
         key = self.fn.name + ".version"
         if key in noted:
@@ -134,7 +137,7 @@ class SpectralNormStateDictHook:
 
 
 def spectral_norm(
-    module: Any, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Any:
     """Keeps the largest singular value of a weight at 1. `parametrizations.spectral_norm` is the newer one."""
     SpectralNorm.apply(module, name, n_power_iterations, output_dim(module) if dim is None else dim, eps)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.sites import warn
 from undertow.nn.utils import _functional_call
 from undertow.nn.utils._functional_call import _reparametrize_module as _reparametrize_module
 from undertow.nn.utils._functional_call import _untie_named_tensors_map as _untie_named_tensors_map
 
+if TYPE_CHECKING:
+    from undertow.nn.modules.module import Module
+
 __all__ = ["functional_call"]
 
 
 def functional_call(
-    module: Any,
+    module: Module,
     parameters_and_buffers: Mapping[str, Any],
     args: Any = None,
     kwargs: dict[str, Any] | None = None,

@@ -23,12 +23,12 @@ class WeightNorm(WeightHook):
         self.name = name
         self.dim = -1 if dim is None else dim
 
-    def compute_weight(self, module: Any) -> Any:
+    def compute_weight(self, module: Module) -> Any:
         """The weight as the parameters now say."""
         return weight_from(getattr(module, self.name + "_g"), getattr(module, self.name + "_v"), self.dim)
 
     @staticmethod
-    def apply(module: Any, name: str, dim: int | None) -> WeightNorm:
+    def apply(module: Module, name: str, dim: int | None) -> WeightNorm:
         """Replaces the weight by its length and direction and registers the hook."""
         WeightNorm._refuse_a_second(module, name)
         made, weight = WeightNorm(name, dim), getattr(module, name)
@@ -44,7 +44,7 @@ class WeightNorm(WeightHook):
         return self.compute_weight(module)
 
 
-def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
+def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Any:
     """Splits a weight into length (weight_g) and direction (weight_v). `parametrizations.weight_norm` is the newer one."""
     warn(
         "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`.",

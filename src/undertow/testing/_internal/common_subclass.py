@@ -36,7 +36,7 @@ class NonWrapperTensor(Tensor):
             result.extra_state = {"last_func_called": getattr(func, "__name__", None)}
         return result
 
-    def new_empty(self, shape: Any) -> Any:
+    def new_empty(self, shape: Any) -> Any:  # type: ignore[override]
         """A new one of a shape."""
         return type(self)(empty(shape))
 
