@@ -18,7 +18,6 @@ import undertow
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.base.lazy import LateMethod, late_function
 from undertow._src.base.lazy_table import METHODS
-from undertow._src.tensor.methods import late as _late_methods
 
 # Some of what programs do without until they use it, and modules of Python's that only such files need.
 SELDOM = """

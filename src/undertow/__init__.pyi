@@ -5,16 +5,16 @@ from typing_extensions import TypeIs
 from builtins import bool as _bool, complex as _complex, float as _float, int as _int
 from undertow._src.types.aliases import Device, FileLike, Number, _size
 from undertow._src.base.errors import AcceleratorError as AcceleratorError, OutOfMemoryError as OutOfMemoryError
-from undertow.tensor_types import BFloat16Tensor as BFloat16Tensor, BoolTensor as BoolTensor, ByteTensor as ByteTensor, CharTensor as CharTensor, DoubleTensor as DoubleTensor, FloatTensor as FloatTensor, HalfTensor as HalfTensor, IntTensor as IntTensor, LongTensor as LongTensor, ShortTensor as ShortTensor
+from undertow._src.tensor.tensor_types import BFloat16Tensor as BFloat16Tensor, BoolTensor as BoolTensor, ByteTensor as ByteTensor, CharTensor as CharTensor, DoubleTensor as DoubleTensor, FloatTensor as FloatTensor, HalfTensor as HalfTensor, IntTensor as IntTensor, LongTensor as LongTensor, ShortTensor as ShortTensor
 from undertow.jit import CompilationUnit as CompilationUnit, ScriptFunction as ScriptFunction, ScriptModule as ScriptModule
-from undertow.asking import DisableTorchFunction as DisableTorchFunction, DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
+from undertow._src.overrides.torch_function import DisableTorchFunction as DisableTorchFunction, DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from undertow._src.compat.placeholders import Event as Event, Stream as Stream, Tag as Tag, per_channel_affine as per_channel_affine, per_channel_affine_float_qparams as per_channel_affine_float_qparams, per_channel_symmetric as per_channel_symmetric, per_tensor_affine as per_tensor_affine, per_tensor_symmetric as per_tensor_symmetric, qscheme as qscheme
 from undertow.futures import Future as Future
 from undertow.random import Generator as Generator, default_generator as default_generator, initial_seed as initial_seed, seed as seed
 from undertow.amp import GradScaler as GradScaler, autocast as autocast
 from undertow.serialization.file_reader import PyTorchFileReader as PyTorchFileReader, PyTorchFileWriter as PyTorchFileWriter
 from undertow._src.types.sizes import Size as Size
-from undertow.typed_storage import Storage as Storage, TypedStorage as TypedStorage
+from undertow._src.tensor.typed_storage import Storage as Storage, TypedStorage as TypedStorage
 from undertow._src.types.symbols import SymBool as SymBool, SymFloat as SymFloat, SymInt as SymInt
 from undertow._tensor import Tensor as Tensor
 from undertow.storage import UntypedStorage as UntypedStorage
@@ -28,7 +28,7 @@ from undertow._src.types.devices import device as device, get_default_device as 
 from undertow._src.base.modes import enable_grad as enable_grad, inference_mode as inference_mode, is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled, is_anomaly_enabled as is_anomaly_enabled, is_grad_enabled as is_grad_enabled, is_inference_mode_enabled as is_inference_mode_enabled, no_grad as no_grad, set_grad_enabled as set_grad_enabled
 from undertow.pretend import pretend_torch as pretend_torch
 from undertow.autograd.anomaly_mode import set_anomaly_enabled as set_anomaly_enabled
-from undertow.printing import set_printoptions as set_printoptions
+from undertow._src.tensor.printing import set_printoptions as set_printoptions
 _R = TypeVar("_R")
 _F = TypeVar("_F", bound=Callable[..., Any])
 class BFloat16Storage(object): ...

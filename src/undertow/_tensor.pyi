@@ -13,8 +13,8 @@ from undertow import return_types
 from undertow.autograd.node import Node
 from undertow._src.types.aliases import Device, Number, _size
 from undertow._src.base.hooks import RemovableHandle
-from undertow._core import TensorCore as TensorCore, wrap as wrap
-from undertow.asking import convert as _convert
+from undertow._src.tensor.core import TensorCore as TensorCore, wrap as wrap
+from undertow._src.overrides.torch_function import convert as _convert
 from undertow._utils import _rebuild_from_type as _rebuild_from_type
 from undertow.serialization.rebuild import rebuild_from_type as _rebuild_from_type_v2
 from undertow.overrides import get_default_nowrap_functions as get_default_nowrap_functions
