@@ -1,7 +1,7 @@
 """The functions that distributions are written with, under PyTorch's names."""
 
 # ruff: noqa: F401
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -46,6 +46,11 @@ Value = Tensor | float  # what parameters are given as
 def alias(path: str) -> Any:
     """Return a property that reads another attribute, such as "loc" or "base_dist.scale"."""
     return property(attrgetter(path))
+
+
+def formula(compute: Callable[[Any], Any]) -> Any:
+    """Return a property that computes something of the parameters, such as the mean."""
+    return property(compute)
 
 
 def insist(holds: bool, complaint: str) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
-from undertow.distributions.distribution import validated
+from undertow.distributions._family import constraints, torch, validated
 from undertow.distributions.transformed_distribution import TransformedDistribution
 
 
@@ -17,10 +15,7 @@ class Half(TransformedDistribution):
     support = constraints.nonnegative
     has_rsample = True
     scale = torch.alias("base_dist.scale")
-
-    @property
-    def mode(self) -> torch.Tensor:
-        return torch.zeros_like(self.scale)
+    mode = torch.formula(lambda self: torch.zeros_like(self.scale))
 
     def _folded(self, value: torch.Tensor) -> torch.Tensor:
         return torch.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.distributions import _functions as torch
-from undertow.distributions.distribution import Distribution
-from undertow.distributions.utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
+from undertow.distributions._family import (
+    Distribution,
+    broadcast_all,
+    lazy_property,
+    logits_to_probs,
+    probs_to_logits,
+    torch,
+)
 
 
 def given(probs: Any, logits: Any) -> tuple[str, Any]:

@@ -5,12 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
+from undertow.distributions._family import ExponentialFamily, broadcast_all, constraints, torch, validated
 from undertow.distributions._odds import ByOdds
-from undertow.distributions.distribution import validated
-from undertow.distributions.exp_family import ExponentialFamily
-from undertow.distributions.utils import broadcast_all
 
 __all__ = ["Bernoulli"]
 
@@ -30,14 +26,8 @@ class Bernoulli(ByOdds, ExponentialFamily):
         super().__init__(self._broadcast_odds(probs, logits), validate_args=validate_args)
 
     mean = torch.alias("probs")
-
-    @property
-    def mode(self) -> torch.Tensor:
-        return (self.probs >= 0.5).to(self.probs).masked_fill(self.probs == 0.5, math.nan)
-
-    @property
-    def variance(self) -> torch.Tensor:
-        return self.probs * (1 - self.probs)
+    mode = torch.formula(lambda self: (self.probs >= 0.5).to(self.probs).masked_fill(self.probs == 0.5, math.nan))
+    variance = torch.formula(lambda self: self.probs * (1 - self.probs))
 
     def sample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
         with torch.no_grad():
@@ -54,9 +44,7 @@ class Bernoulli(ByOdds, ExponentialFamily):
     def enumerate_support(self, expand: bool = True) -> torch.Tensor:
         return self._enumerated(torch.arange(2).to(self._param), expand)
 
-    @property
-    def _natural_params(self) -> tuple[Any, ...]:
-        return (self.probs.logit(),)
+    _natural_params = torch.formula(lambda self: (self.probs.logit(),))
 
     def _log_normalizer(self, x: Any) -> Any:
         return x.exp().log1p()

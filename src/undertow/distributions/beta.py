@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
+from undertow.distributions._family import ExponentialFamily, broadcast_all, constraints, torch, validated
 from undertow.distributions.dirichlet import Dirichlet
-from undertow.distributions.distribution import validated
-from undertow.distributions.exp_family import ExponentialFamily
-from undertow.distributions.utils import broadcast_all
 
 __all__ = ["Beta"]
 
@@ -29,25 +25,11 @@ class Beta(ExponentialFamily):
         self._dirichlet = Dirichlet(both, validate_args=validate_args)
         super().__init__(both.shape[:-1], validate_args=validate_args)
 
-    @property
-    def concentration1(self) -> torch.Tensor:
-        return self._dirichlet.concentration[..., 0]
-
-    @property
-    def concentration0(self) -> torch.Tensor:
-        return self._dirichlet.concentration[..., 1]
-
-    @property
-    def mean(self) -> torch.Tensor:
-        return self.concentration1 / (self.concentration1 + self.concentration0)
-
-    @property
-    def mode(self) -> torch.Tensor:
-        return self._dirichlet.mode[..., 0]
-
-    @property
-    def variance(self) -> torch.Tensor:
-        return self._dirichlet.variance[..., 0]
+    concentration1 = torch.formula(lambda self: self._dirichlet.concentration[..., 0])
+    concentration0 = torch.formula(lambda self: self._dirichlet.concentration[..., 1])
+    mean = torch.formula(lambda self: self.concentration1 / (self.concentration1 + self.concentration0))
+    mode = torch.formula(lambda self: self._dirichlet.mode[..., 0])
+    variance = torch.formula(lambda self: self._dirichlet.variance[..., 0])
 
     def rsample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
         return self._dirichlet.rsample(sample_shape).select(-1, 0)
@@ -59,9 +41,7 @@ class Beta(ExponentialFamily):
     def entropy(self) -> torch.Tensor:
         return self._dirichlet.entropy()
 
-    @property
-    def _natural_params(self) -> tuple[Any, ...]:
-        return self.concentration1, self.concentration0
+    _natural_params = torch.formula(lambda self: (self.concentration1, self.concentration0))
 
     def _log_normalizer(self, x: Any, y: Any) -> Any:
         return x.lgamma() + y.lgamma() - (x + y).lgamma()

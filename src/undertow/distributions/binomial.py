@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
+from undertow.distributions._family import constraints, torch, validated
 from undertow.distributions._odds import ByOdds
-from undertow.distributions.distribution import validated
 
 __all__ = ["Binomial"]
 
@@ -35,17 +33,9 @@ class Binomial(ByOdds):
     def support(self) -> Any:
         return constraints.integer_interval(0, self.total_count)
 
-    @property
-    def mean(self) -> torch.Tensor:
-        return self.total_count * self.probs
-
-    @property
-    def mode(self) -> torch.Tensor:
-        return ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count)
-
-    @property
-    def variance(self) -> torch.Tensor:
-        return self.total_count * self.probs * (1 - self.probs)
+    mean = torch.formula(lambda self: self.total_count * self.probs)
+    mode = torch.formula(lambda self: ((self.total_count + 1) * self.probs).floor().clamp(max=self.total_count))
+    variance = torch.formula(lambda self: self.total_count * self.probs * (1 - self.probs))
 
     def sample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
         shape = self._extended_shape(sample_shape)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
+from undertow.distributions._family import Distribution, constraints, torch, validated
 from undertow.distributions._odds import ByOdds, given
-from undertow.distributions.distribution import Distribution, validated
 
 __all__ = ["Categorical"]
 
@@ -41,15 +39,11 @@ class Categorical(ByOdds):
     def support(self) -> Any:
         return constraints.integer_interval(0, self._num_events - 1)
 
-    @property
-    def mean(self) -> torch.Tensor:
-        return self.probs.new_full(self._extended_shape(), math.nan)
+    mean = torch.formula(lambda self: self.probs.new_full(self._extended_shape(), math.nan))
 
     variance = mean
 
-    @property
-    def mode(self) -> torch.Tensor:
-        return self.probs.argmax(dim=-1)
+    mode = torch.formula(lambda self: self.probs.argmax(dim=-1))
 
     def sample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
         sample_shape = torch.Size(sample_shape)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
-from undertow.distributions.distribution import Distribution, validated
+from undertow.distributions._family import Distribution, constraints, torch, validated
 
 __all__ = ["Cauchy"]
 
@@ -23,14 +21,8 @@ class Cauchy(Distribution):
         super().__init__(self._broadcast(loc, scale), validate_args=validate_args)
 
     mode = torch.alias("loc")
-
-    @property
-    def mean(self) -> torch.Tensor:
-        return self.loc.new_full(self._extended_shape(), math.nan)
-
-    @property
-    def variance(self) -> torch.Tensor:
-        return self.loc.new_full(self._extended_shape(), math.inf)
+    mean = torch.formula(lambda self: self.loc.new_full(self._extended_shape(), math.nan))
+    variance = torch.formula(lambda self: self.loc.new_full(self._extended_shape(), math.inf))
 
     def rsample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
         return self.loc + self.loc.new_empty(self._extended_shape(sample_shape)).cauchy_() * self.scale

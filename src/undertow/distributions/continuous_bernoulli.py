@@ -6,12 +6,17 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
+from undertow.distributions._family import (
+    ExponentialFamily,
+    broadcast_all,
+    clamp_probs,
+    constraints,
+    lazy_property,
+    logits_to_probs,
+    torch,
+    validated,
+)
 from undertow.distributions._odds import ByOdds
-from undertow.distributions.distribution import validated
-from undertow.distributions.exp_family import ExponentialFamily
-from undertow.distributions.utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs
 
 __all__ = ["ContinuousBernoulli"]
 
@@ -109,9 +114,7 @@ class ContinuousBernoulli(ByOdds, ExponentialFamily):
     def entropy(self) -> torch.Tensor:
         return self.mean * _log_failure_odds(self.probs) - self._cont_bern_log_norm() - (-self.probs).log1p()
 
-    @property
-    def _natural_params(self) -> tuple[Any, ...]:
-        return (self.logits,)
+    _natural_params = torch.formula(lambda self: (self.logits,))
 
     def _log_normalizer(self, x: Any) -> Any:
         """Return the logarithm of the normalizing factor for log-odds."""

@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow.autograd.function import Function, once_differentiable
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
-from undertow.distributions.distribution import validated
-from undertow.distributions.exp_family import ExponentialFamily
+from undertow.distributions._family import ExponentialFamily, constraints, torch, validated
 
 __all__ = ["Dirichlet"]
 
@@ -50,13 +47,8 @@ class Dirichlet(ExponentialFamily):
         self.concentration = concentration
         super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)
 
-    @property
-    def _total(self) -> torch.Tensor:
-        return self.concentration.sum(-1, True)
-
-    @property
-    def mean(self) -> torch.Tensor:
-        return self.concentration / self._total
+    _total = torch.formula(lambda self: self.concentration.sum(-1, True))
+    mean = torch.formula(lambda self: self.concentration / self._total)
 
     @property
     def mode(self) -> torch.Tensor:
@@ -82,9 +74,7 @@ class Dirichlet(ExponentialFamily):
         mean_log = a.digamma() - total.digamma()  # the expected logarithm of each share
         return self._log_normalizer(a) - ((a - 1.0) * mean_log).sum(-1)
 
-    @property
-    def _natural_params(self) -> tuple[Any, ...]:
-        return (self.concentration,)
+    _natural_params = torch.formula(lambda self: (self.concentration,))
 
     def _log_normalizer(self, x: Any) -> Any:
         return x.lgamma().sum(-1) - x.sum(-1).lgamma()

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
-from undertow.distributions.distribution import validated
-from undertow.distributions.exp_family import ExponentialFamily
+from undertow.distributions._family import ExponentialFamily, constraints, torch, validated
 
 __all__ = ["Exponential"]
 
@@ -24,19 +21,12 @@ class Exponential(ExponentialFamily):
     def __init__(self, rate: torch.Value, validate_args: bool | None = None) -> None:
         super().__init__(self._broadcast(rate), validate_args=validate_args)
 
-    @property
-    def mean(self) -> torch.Tensor:
-        return self.rate.reciprocal()
+    mean = torch.formula(lambda self: self.rate.reciprocal())
 
     stddev = mean
 
-    @property
-    def mode(self) -> torch.Tensor:
-        return torch.zeros_like(self.rate)
-
-    @property
-    def variance(self) -> torch.Tensor:
-        return self.rate.pow(-2)
+    mode = torch.formula(lambda self: torch.zeros_like(self.rate))
+    variance = torch.formula(lambda self: self.rate.pow(-2))
 
     def rsample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
         return self.rate.new_empty(self._extended_shape(sample_shape)).exponential_() / self.rate
@@ -55,9 +45,7 @@ class Exponential(ExponentialFamily):
     def entropy(self) -> torch.Tensor:
         return 1.0 - self.rate.log()
 
-    @property
-    def _natural_params(self) -> tuple[Any, ...]:
-        return (-self.rate,)
+    _natural_params = torch.formula(lambda self: (-self.rate,))
 
     def _log_normalizer(self, x: Any) -> Any:
         return -(-x).log()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
-from undertow.distributions.distribution import Distribution, validated
+from undertow.distributions._family import Distribution, constraints, torch, validated
 from undertow.distributions.gamma import Gamma
 
 __all__ = ["FisherSnedecor"]

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
+from undertow.distributions._family import ExponentialFamily, constraints, torch, validated
 from undertow.distributions._functions import standard_gamma as _standard_gamma
-from undertow.distributions.distribution import validated
-from undertow.distributions.exp_family import ExponentialFamily
 
 __all__ = ["Gamma"]
 
@@ -25,17 +22,9 @@ class Gamma(ExponentialFamily):
     def __init__(self, concentration: torch.Value, rate: torch.Value, validate_args: bool | None = None) -> None:
         super().__init__(self._broadcast(concentration, rate), validate_args=validate_args)
 
-    @property
-    def mean(self) -> torch.Tensor:
-        return self.concentration / self.rate
-
-    @property
-    def mode(self) -> torch.Tensor:
-        return ((self.concentration - 1) / self.rate).clamp(min=0)
-
-    @property
-    def variance(self) -> torch.Tensor:
-        return self.concentration / self.rate.pow(2)
+    mean = torch.formula(lambda self: self.concentration / self.rate)
+    mode = torch.formula(lambda self: ((self.concentration - 1) / self.rate).clamp(min=0))
+    variance = torch.formula(lambda self: self.concentration / self.rate.pow(2))
 
     def rsample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
         shape = self._extended_shape(sample_shape)
@@ -57,9 +46,7 @@ class Gamma(ExponentialFamily):
         a = self.concentration
         return a - self.rate.log() + a.lgamma() + (1.0 - a) * a.digamma()
 
-    @property
-    def _natural_params(self) -> tuple[Any, ...]:
-        return self.concentration - 1, -self.rate
+    _natural_params = torch.formula(lambda self: (self.concentration - 1, -self.rate))
 
     def _log_normalizer(self, x: Any, y: Any) -> Any:
         return (x + 1).lgamma() + (x + 1) * (-y.reciprocal()).log()

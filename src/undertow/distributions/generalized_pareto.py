@@ -6,9 +6,7 @@ from collections.abc import Callable
 from math import inf, nan
 from typing import Any
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
-from undertow.distributions.distribution import Distribution, validated
+from undertow.distributions._family import Distribution, constraints, torch, validated
 
 __all__ = ["GeneralizedPareto"]
 

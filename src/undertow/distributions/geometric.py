@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
+from undertow.distributions._family import (
+    Distribution,
+    broadcast_all,
+    constraints,
+    lazy_property,
+    logits_to_probs,
+    probs_to_logits,
+    torch,
+    validated,
+)
 from undertow.distributions._odds import given
-from undertow.distributions.distribution import Distribution, validated
-from undertow.distributions.utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
 
 __all__ = ["Geometric"]
 
@@ -41,17 +47,9 @@ class Geometric(Distribution):
         """The probability of success."""
         return logits_to_probs(self.logits, is_binary=True)
 
-    @property
-    def mean(self) -> torch.Tensor:
-        return 1.0 / self.probs - 1.0
-
-    @property
-    def mode(self) -> torch.Tensor:
-        return torch.zeros_like(self.probs)
-
-    @property
-    def variance(self) -> torch.Tensor:
-        return (1.0 / self.probs - 1.0) / self.probs
+    mean = torch.formula(lambda self: 1.0 / self.probs - 1.0)
+    mode = torch.formula(lambda self: torch.zeros_like(self.probs))
+    variance = torch.formula(lambda self: (1.0 / self.probs - 1.0) / self.probs)
 
     def sample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
         with torch.no_grad():

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
-from undertow.distributions.distribution import validated
+from undertow.distributions._family import constraints, euler_constant, torch, validated
 from undertow.distributions.transformed_distribution import TransformedDistribution
 from undertow.distributions.transforms import AffineTransform, ExpTransform
 from undertow.distributions.uniform import Uniform
-from undertow.distributions.utils import euler_constant
 
 __all__ = ["Gumbel"]
 
@@ -31,18 +28,9 @@ class Gumbel(TransformedDistribution):
         super().__init__(base, transforms, validate_args=validate_args)
 
     mode = torch.alias("loc")
-
-    @property
-    def mean(self) -> torch.Tensor:
-        return self.loc + self.scale * euler_constant
-
-    @property
-    def stddev(self) -> torch.Tensor:
-        return (math.pi / math.sqrt(6)) * self.scale
-
-    @property
-    def variance(self) -> torch.Tensor:
-        return self.stddev.pow(2)
+    mean = torch.formula(lambda self: self.loc + self.scale * euler_constant)
+    stddev = torch.formula(lambda self: (math.pi / math.sqrt(6)) * self.scale)
+    variance = torch.formula(lambda self: self.stddev.pow(2))
 
     @validated
     def log_prob(self, value: torch.Tensor) -> torch.Tensor:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 
-from undertow.distributions import _functions as torch
+from undertow.distributions._family import torch, validated
 from undertow.distributions._half import Half
 from undertow.distributions.cauchy import Cauchy
-from undertow.distributions.distribution import validated
 from undertow.distributions.transforms import AbsTransform
 
 __all__ = ["HalfCauchy"]
@@ -22,10 +21,7 @@ class HalfCauchy(Half):
         super().__init__(Cauchy(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)
 
     variance = torch.alias("base_dist.variance")
-
-    @property
-    def mean(self) -> torch.Tensor:
-        return self.scale.new_full(self._extended_shape(), math.inf)
+    mean = torch.formula(lambda self: self.scale.new_full(self._extended_shape(), math.inf))
 
     @validated
     def log_prob(self, value: torch.Tensor) -> torch.Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from undertow.distributions import _functions as torch
+from undertow.distributions._family import torch
 from undertow.distributions._half import Half
 from undertow.distributions.normal import Normal
 from undertow.distributions.transforms import AbsTransform
@@ -20,10 +20,5 @@ class HalfNormal(Half):
     def __init__(self, scale: torch.Value, validate_args: bool | None = None) -> None:
         super().__init__(Normal(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)
 
-    @property
-    def mean(self) -> torch.Tensor:
-        return self.scale * math.sqrt(2 / math.pi)
-
-    @property
-    def variance(self) -> torch.Tensor:
-        return self.scale.pow(2) * (1 - 2 / math.pi)
+    mean = torch.formula(lambda self: self.scale * math.sqrt(2 / math.pi))
+    variance = torch.formula(lambda self: self.scale.pow(2) * (1 - 2 / math.pi))

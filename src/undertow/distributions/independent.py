@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
-from undertow.distributions.distribution import Distribution
+from undertow.distributions._family import Distribution, constraints, torch
 from undertow.distributions.utils import _sum_rightmost
 
 __all__ = ["Independent"]

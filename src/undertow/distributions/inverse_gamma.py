@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
+from undertow.distributions._family import constraints, torch
 from undertow.distributions.gamma import Gamma
 from undertow.distributions.transformed_distribution import TransformedDistribution
 from undertow.distributions.transforms import PowerTransform
@@ -32,9 +31,7 @@ class InverseGamma(TransformedDistribution):
         mean = self.rate / (self.concentration - 1)
         return torch.where(self.concentration > 1, mean, math.inf)
 
-    @property
-    def mode(self) -> torch.Tensor:
-        return self.rate / (self.concentration + 1)
+    mode = torch.formula(lambda self: self.rate / (self.concentration + 1))
 
     @property
     def variance(self) -> torch.Tensor:

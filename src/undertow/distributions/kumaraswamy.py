@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
+from undertow.distributions._family import constraints, euler_constant, torch
 from undertow.distributions.transformed_distribution import TransformedDistribution
 from undertow.distributions.transforms import AffineTransform, PowerTransform
 from undertow.distributions.uniform import Uniform
-from undertow.distributions.utils import euler_constant
 
 __all__ = ["Kumaraswamy"]
 
@@ -37,9 +35,7 @@ class Kumaraswamy(TransformedDistribution):
         outer, inner = PowerTransform(a.reciprocal()), PowerTransform(b.reciprocal())
         super().__init__(base, [inner, AffineTransform(1.0, -1.0), outer], validate_args=validate_args)
 
-    @property
-    def mean(self) -> torch.Tensor:
-        return _moments(self.concentration1, self.concentration0, 1)
+    mean = torch.formula(lambda self: _moments(self.concentration1, self.concentration0, 1))
 
     @property
     def mode(self) -> torch.Tensor:
@@ -47,9 +43,7 @@ class Kumaraswamy(TransformedDistribution):
         mode = (a.reciprocal() * (-b).log1p() - (-a * b).log1p()).exp()
         return mode.masked_fill((b < 1) | (a < 1), math.nan)
 
-    @property
-    def variance(self) -> torch.Tensor:
-        return _moments(self.concentration1, self.concentration0, 2) - self.mean.pow(2)
+    variance = torch.formula(lambda self: _moments(self.concentration1, self.concentration0, 2) - self.mean.pow(2))
 
     def entropy(self) -> torch.Tensor:
         a, b = self.concentration1, self.concentration0

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
-from undertow.distributions.distribution import Distribution, validated
+from undertow.distributions._family import Distribution, constraints, torch, validated
 
 __all__ = ["Laplace"]
 
@@ -21,14 +19,8 @@ class Laplace(Distribution):
         super().__init__(self._broadcast(loc, scale), validate_args=validate_args)
 
     mean = mode = torch.alias("loc")
-
-    @property
-    def variance(self) -> torch.Tensor:
-        return 2 * self.scale.pow(2)
-
-    @property
-    def stddev(self) -> torch.Tensor:
-        return 2**0.5 * self.scale
+    variance = torch.formula(lambda self: 2 * self.scale.pow(2))
+    stddev = torch.formula(lambda self: 2**0.5 * self.scale)
 
     def rsample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
         u = self.loc.new_empty(self._extended_shape(sample_shape))

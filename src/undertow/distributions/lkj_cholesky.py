@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
+from undertow.distributions._family import Distribution, constraints, torch, validated
 from undertow.distributions.beta import Beta
-from undertow.distributions.distribution import Distribution, validated
 
 __all__ = ["LKJCholesky"]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
+from undertow.distributions._family import constraints, torch
 from undertow.distributions.normal import Normal
 from undertow.distributions.transformed_distribution import TransformedDistribution
 from undertow.distributions.transforms import ExpTransform
@@ -24,13 +23,8 @@ class LogNormal(TransformedDistribution):
     def __init__(self, loc: torch.Value, scale: torch.Value, validate_args: bool | None = None) -> None:
         super().__init__(Normal(loc, scale, validate_args=validate_args), ExpTransform(), validate_args=validate_args)
 
-    @property
-    def mean(self) -> torch.Tensor:
-        return (self.loc + self.scale.pow(2) / 2).exp()
-
-    @property
-    def mode(self) -> torch.Tensor:
-        return (self.loc - self.scale.square()).exp()
+    mean = torch.formula(lambda self: (self.loc + self.scale.pow(2) / 2).exp())
+    mode = torch.formula(lambda self: (self.loc - self.scale.square()).exp())
 
     @property
     def variance(self) -> torch.Tensor:

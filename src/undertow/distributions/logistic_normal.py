@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
+from undertow.distributions._family import constraints, torch
 from undertow.distributions.normal import Normal
 from undertow.distributions.transformed_distribution import TransformedDistribution
 from undertow.distributions.transforms import StickBreakingTransform

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
+from undertow.distributions._family import constraints, lazy_property, torch
 from undertow.distributions.multivariate_normal import Gaussian, _batch_mahalanobis, _batch_mv, _batch_trace_XXT
-from undertow.distributions.utils import lazy_property
 
 __all__ = ["LowRankMultivariateNormal"]
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
+from undertow.distributions._family import Distribution, constraints, torch
 from undertow.distributions.categorical import Categorical
-from undertow.distributions.distribution import Distribution
 
 __all__ = ["MixtureSameFamily"]
 
@@ -58,9 +56,7 @@ class MixtureSameFamily(Distribution):
         weights = self._pad_mixture_dimensions(self.mixture_distribution.probs)
         return (weights * values).sum(dim=-1 - self._event_ndims)
 
-    @property
-    def mean(self) -> torch.Tensor:
-        return self._average(self.component_distribution.mean)
+    mean = torch.formula(lambda self: self._average(self.component_distribution.mean))
 
     @property
     def variance(self) -> torch.Tensor:

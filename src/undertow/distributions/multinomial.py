@@ -5,12 +5,9 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
+from undertow.distributions._family import broadcast_all, constraints, torch, validated
 from undertow.distributions.binomial import Binomial
 from undertow.distributions.categorical import OfCategorical
-from undertow.distributions.distribution import validated
-from undertow.distributions.utils import broadcast_all
 
 __all__ = ["Multinomial"]
 
@@ -35,13 +32,8 @@ class Multinomial(OfCategorical):
     def support(self) -> Any:
         return constraints.multinomial(self.total_count)
 
-    @property
-    def mean(self) -> torch.Tensor:
-        return self.probs * self.total_count
-
-    @property
-    def variance(self) -> torch.Tensor:
-        return self.total_count * self.probs * (1 - self.probs)
+    mean = torch.formula(lambda self: self.probs * self.total_count)
+    variance = torch.formula(lambda self: self.total_count * self.probs * (1 - self.probs))
 
     def sample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
         draws = self._categorical.sample((self.total_count, *torch.Size(sample_shape))).movedim(0, -1)

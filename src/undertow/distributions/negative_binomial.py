@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
+from undertow.distributions._family import constraints, lazy_property, torch, validated
 from undertow.distributions._odds import ByOdds
-from undertow.distributions.distribution import validated
 from undertow.distributions.gamma import Gamma
-from undertow.distributions.utils import lazy_property
 
 __all__ = ["NegativeBinomial"]
 
@@ -29,17 +26,9 @@ class NegativeBinomial(ByOdds):
     ) -> None:
         super().__init__(self._broadcast_odds(probs, logits, total_count), validate_args=validate_args)
 
-    @property
-    def mean(self) -> torch.Tensor:
-        return self.total_count * self.logits.exp()
-
-    @property
-    def mode(self) -> torch.Tensor:
-        return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0.0)
-
-    @property
-    def variance(self) -> torch.Tensor:
-        return self.mean / (-self.logits).sigmoid()
+    mean = torch.formula(lambda self: self.total_count * self.logits.exp())
+    mode = torch.formula(lambda self: ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0.0))
+    variance = torch.formula(lambda self: self.mean / (-self.logits).sigmoid())
 
     @lazy_property
     def _gamma(self) -> Gamma:

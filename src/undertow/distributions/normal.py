@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
-from undertow.distributions.distribution import validated
-from undertow.distributions.exp_family import ExponentialFamily
+from undertow.distributions._family import ExponentialFamily, constraints, torch, validated
 
 __all__ = ["Normal"]
 
@@ -31,10 +28,7 @@ class Normal(ExponentialFamily):
 
     mean = mode = torch.alias("loc")
     stddev = torch.alias("scale")
-
-    @property
-    def variance(self) -> torch.Tensor:
-        return self.stddev.pow(2)
+    variance = torch.formula(lambda self: self.stddev.pow(2))
 
     def sample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
         shape = self._extended_shape(sample_shape)
@@ -58,9 +52,7 @@ class Normal(ExponentialFamily):
     def entropy(self) -> torch.Tensor:
         return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
 
-    @property
-    def _natural_params(self) -> tuple[Any, ...]:
-        return self.loc / self.scale.pow(2), -0.5 * self.scale.pow(2).reciprocal()
+    _natural_params = torch.formula(lambda self: (self.loc / self.scale.pow(2), -0.5 * self.scale.pow(2).reciprocal()))
 
     def _log_normalizer(self, x: Any, y: Any) -> Any:
         return -0.25 * x.pow(2) / y + 0.5 * (-math.pi / y).log()

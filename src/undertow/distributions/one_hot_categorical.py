@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
+from undertow.distributions._family import constraints, torch, validated
 from undertow.distributions.categorical import OfCategorical
-from undertow.distributions.distribution import validated
 
 __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
@@ -28,13 +26,8 @@ class OneHotCategorical(OfCategorical):
     def _encoded(self, index: torch.Tensor) -> torch.Tensor:
         return torch.one_hot(index, self._event_shape[0]).to(self.probs)
 
-    @property
-    def mode(self) -> torch.Tensor:
-        return self._encoded(self._categorical.mode)
-
-    @property
-    def variance(self) -> torch.Tensor:
-        return self.probs * (1 - self.probs)
+    mode = torch.formula(lambda self: self._encoded(self._categorical.mode))
+    variance = torch.formula(lambda self: self.probs * (1 - self.probs))
 
     def sample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
         return self._encoded(self._categorical.sample(sample_shape))

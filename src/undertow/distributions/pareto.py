@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
+from undertow.distributions._family import constraints, torch
 from undertow.distributions.exponential import Exponential
 from undertow.distributions.transformed_distribution import TransformedDistribution
 from undertow.distributions.transforms import AffineTransform, ExpTransform

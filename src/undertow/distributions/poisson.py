@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
-from undertow.distributions.distribution import validated
-from undertow.distributions.exp_family import ExponentialFamily
-from undertow.distributions.utils import broadcast_all
+from undertow.distributions._family import ExponentialFamily, broadcast_all, constraints, torch, validated
 
 __all__ = ["Poisson"]
 
@@ -24,10 +20,7 @@ class Poisson(ExponentialFamily):
         super().__init__(self._broadcast(rate), validate_args=validate_args)
 
     mean = variance = torch.alias("rate")
-
-    @property
-    def mode(self) -> torch.Tensor:
-        return self.rate.floor()
+    mode = torch.formula(lambda self: self.rate.floor())
 
     def sample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
         with torch.no_grad():
@@ -38,9 +31,7 @@ class Poisson(ExponentialFamily):
         rate, value = broadcast_all(self.rate, value)
         return value.xlogy(rate) - rate - (value + 1).lgamma()
 
-    @property
-    def _natural_params(self) -> tuple[Any, ...]:
-        return (self.rate.log(),)
+    _natural_params = torch.formula(lambda self: (self.rate.log(),))
 
     def _log_normalizer(self, x: Any) -> Any:
         return x.exp()

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
+from undertow.distributions._family import broadcast_all, constraints, probs_to_logits, torch, validated
 from undertow.distributions._odds import ByOdds
-from undertow.distributions.distribution import validated
 from undertow.distributions.transformed_distribution import TransformedDistribution
 from undertow.distributions.transforms import SigmoidTransform
-from undertow.distributions.utils import broadcast_all, probs_to_logits
 
 __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
+from undertow.distributions._family import broadcast_all, clamp_probs, constraints, torch, validated
 from undertow.distributions.categorical import OfCategorical
-from undertow.distributions.distribution import validated
 from undertow.distributions.transformed_distribution import TransformedDistribution
 from undertow.distributions.transforms import ExpTransform
-from undertow.distributions.utils import broadcast_all, clamp_probs
 
 __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
+from undertow.distributions._family import Distribution, constraints, torch, validated
 from undertow.distributions.chi2 import Chi2
-from undertow.distributions.distribution import Distribution, validated
 
 __all__ = ["StudentT"]
 
@@ -28,10 +26,7 @@ class StudentT(Distribution):
         super().__init__(batch_shape, validate_args=validate_args)
 
     mode = torch.alias("loc")
-
-    @property
-    def mean(self) -> torch.Tensor:
-        return self.loc.masked_fill(self.df <= 1, math.nan)
+    mean = torch.formula(lambda self: self.loc.masked_fill(self.df <= 1, math.nan))
 
     @property
     def variance(self) -> torch.Tensor:

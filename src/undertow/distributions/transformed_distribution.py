@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
+from undertow.distributions._family import Distribution, constraints, torch, validated
 from undertow.distributions._transform_base import log_jacobian
-from undertow.distributions.distribution import Distribution, validated
 from undertow.distributions.independent import Independent
 from undertow.distributions.transforms import ComposeTransform, Transform
 

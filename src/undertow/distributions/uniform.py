@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
-from undertow.distributions.distribution import Distribution, validated
+from undertow.distributions._family import Distribution, constraints, torch, validated
 
 __all__ = ["Uniform"]
 
@@ -30,25 +28,11 @@ class Uniform(Distribution):
     def support(self) -> Any:
         return constraints.interval(self.low, self.high)
 
-    @property
-    def _length(self) -> torch.Tensor:
-        return self.high - self.low
-
-    @property
-    def mean(self) -> torch.Tensor:
-        return (self.high + self.low) / 2
-
-    @property
-    def mode(self) -> torch.Tensor:
-        return math.nan * self.high
-
-    @property
-    def stddev(self) -> torch.Tensor:
-        return self._length / 12**0.5
-
-    @property
-    def variance(self) -> torch.Tensor:
-        return self._length.pow(2) / 12
+    _length = torch.formula(lambda self: self.high - self.low)
+    mean = torch.formula(lambda self: (self.high + self.low) / 2)
+    mode = torch.formula(lambda self: math.nan * self.high)
+    stddev = torch.formula(lambda self: self._length / 12**0.5)
+    variance = torch.formula(lambda self: self._length.pow(2) / 12)
 
     def rsample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
         return self.low + torch.rand_as(self.low, self._extended_shape(sample_shape)) * self._length

@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
-from undertow.distributions.distribution import Distribution, validated
-from undertow.distributions.utils import lazy_property
+from undertow.distributions._family import Distribution, constraints, lazy_property, torch, validated
 
 __all__ = ["VonMises"]
 

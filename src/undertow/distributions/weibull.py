@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
+from undertow.distributions._family import constraints, euler_constant, torch
 from undertow.distributions.exponential import Exponential
 from undertow.distributions.transformed_distribution import TransformedDistribution
 from undertow.distributions.transforms import AffineTransform, PowerTransform
-from undertow.distributions.utils import euler_constant
 
 __all__ = ["Weibull"]
 
@@ -29,9 +27,7 @@ class Weibull(TransformedDistribution):
         """Return the logarithm of the expected n-th power of a value of scale 1."""
         return (1 + n * self.concentration_reciprocal).lgamma()
 
-    @property
-    def mean(self) -> torch.Tensor:
-        return self.scale * self._log_moment(1).exp()
+    mean = torch.formula(lambda self: self.scale * self._log_moment(1).exp())
 
     @property
     def mode(self) -> torch.Tensor:

@@ -5,13 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from undertow.distributions import _functions as torch
-from undertow.distributions import constraints
+from undertow.distributions._family import ExponentialFamily, constraints, is_number, torch, validated
 from undertow.distributions.chi2 import Chi2
-from undertow.distributions.distribution import validated
-from undertow.distributions.exp_family import ExponentialFamily
 from undertow.distributions.multivariate_normal import _FACTORS, ByCovariance, only_matrix
-from undertow.distributions.utils import is_number
 
 __all__ = ["Wishart"]
 
@@ -62,9 +58,7 @@ class Wishart(ByCovariance, ExponentialFamily):
     def _per_matrix(self, number: torch.Tensor) -> torch.Tensor:
         return number.view((*self._batch_shape, 1, 1))
 
-    @property
-    def mean(self) -> torch.Tensor:
-        return self._per_matrix(self.df) * self.covariance_matrix
+    mean = torch.formula(lambda self: self._per_matrix(self.df) * self.covariance_matrix)
 
     @property
     def mode(self) -> torch.Tensor:
