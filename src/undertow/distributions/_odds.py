@@ -24,7 +24,7 @@ def given(probs: Any, logits: Any) -> tuple[str, Any]:
 class ByOdds(Distribution):
     """A distribution of successes, which have a probability each."""
 
-    _batched: tuple[str, ...] = ("probs", "logits", "_param")
+    _batch_attributes: tuple[str, ...] = ("probs", "logits", "_param")
     _is_binary = True
     _param: Any
 

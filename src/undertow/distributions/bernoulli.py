@@ -17,7 +17,7 @@ class Bernoulli(ByOdds, ExponentialFamily):
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.boolean
     has_enumerate_support = True
-    _batched = ()
+    _batch_attributes = ()
     _mean_carrier_measure = 0
 
     def __init__(

@@ -16,7 +16,7 @@ class Beta(ExponentialFamily):
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval
     has_rsample = True
-    _batched = ("_dirichlet",)
+    _batch_attributes = ("_dirichlet",)
 
     def __init__(
         self, concentration1: torch.Value, concentration0: torch.Value, validate_args: bool | None = None

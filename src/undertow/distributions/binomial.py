@@ -22,7 +22,7 @@ class Binomial(ByOdds):
         "total_count": constraints.nonnegative_integer, "probs": constraints.unit_interval, "logits": constraints.real,
     }  # fmt: skip
     has_enumerate_support = True
-    _batched = ("total_count",)
+    _batch_attributes = ("total_count",)
 
     def __init__(
         self, total_count: Any = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None

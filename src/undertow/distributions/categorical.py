@@ -20,8 +20,8 @@ class Categorical(ByOdds):
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_enumerate_support = True
-    _batched = ()
-    _shared = ("_num_events",)
+    _batch_attributes = ()
+    _shared_attributes = ("_num_events",)
     _is_binary = False
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
@@ -66,7 +66,7 @@ class Categorical(ByOdds):
 class OfCategorical(Distribution):
     """A distribution that is made of a categorical one, kept as `_categorical`; an event has a place for each class."""
 
-    _batched: tuple[str, ...] = ("_categorical",)
+    _batch_attributes: tuple[str, ...] = ("_categorical",)
     arg_constraints = Categorical.arg_constraints
     probs = torch.alias("_categorical.probs")
     logits = torch.alias("_categorical.logits")

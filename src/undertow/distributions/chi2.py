@@ -12,7 +12,7 @@ class Chi2(Gamma):
     """Sums of `df` squares of standard normal values."""
 
     arg_constraints = {"df": constraints.positive}
-    _batched = ()
+    _batch_attributes = ()
 
     def __init__(self, df: torch.Value, validate_args: bool | None = None) -> None:
         super().__init__(0.5 * df, 0.5, validate_args=validate_args)

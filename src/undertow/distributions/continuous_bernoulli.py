@@ -36,8 +36,8 @@ class ContinuousBernoulli(ByOdds, ExponentialFamily):
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval
     has_rsample = True
-    _batched = ()
-    _shared = ("_lims",)
+    _batch_attributes = ()
+    _shared_attributes = ("_lims",)
     _mean_carrier_measure = 0
 
     def __init__(

@@ -39,7 +39,7 @@ class Dirichlet(ExponentialFamily):
     arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
     support = constraints.simplex
     has_rsample = True
-    _batched = ("concentration",)
+    _batch_attributes = ("concentration",)
 
     def __init__(self, concentration: torch.Tensor, validate_args: bool | None = None) -> None:
         if concentration.dim() < 1:

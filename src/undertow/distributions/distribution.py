@@ -35,14 +35,18 @@ class Distribution:
     + batch_shape + event_shape; gradients of `rsample` reach the parameters; `log_prob(value)` is the logarithm of the
     density (or probability), one number per event.
 
-    A family of this package declares its attributes in two lists, and is otherwise its formulas. `_batched` names the
-    parameters and inner distributions whose shape begins with the batch shape: `_broadcast` sets them, `expand` widens
-    them. `_shared` names what `expand` hands on unchanged. The lists of base classes count, too.
+    A family of this package declares its attributes in two lists, and is otherwise its formulas. `_batch_attributes`
+    names the parameters and inner distributions whose shape begins with the batch shape: `_broadcast` sets them,
+    `expand` widens them. `_shared_attributes` names what `expand` hands on unchanged. A class adds to the lists of its
+    bases.
     """
 
     has_rsample = False
     has_enumerate_support = False
     _validate_args = __debug__
+    _batch_attributes: tuple[str, ...] = ()
+    _shared_attributes: tuple[str, ...] = ()
+    _declaring_family: type | None = None  # the class whose lists these are
 
     if TYPE_CHECKING:
 
@@ -67,30 +71,34 @@ class Distribution:
 
     # --- from the declarations
 
-    def _declared(self, kind: str) -> list[str]:
-        """Return the names of one kind that the classes of this instance declare."""
-        return [name for base in type(self).__mro__ for name in vars(base).get(kind, ())]
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for kind in ("_batch_attributes", "_shared_attributes"):
+            if kind in vars(cls):
+                inherited = [name for base in cls.__bases__ for name in getattr(base, kind, ())]
+                setattr(cls, kind, tuple(dict.fromkeys([*vars(cls)[kind], *inherited])))
+        if "_batch_attributes" in vars(cls):
+            cls._declaring_family = cls
 
     def _broadcast(self, *parameters: Any) -> torch.Size:
         """Set the first declared parameters, broadcast against each other, and return their shape."""
         tensors = broadcast_all(*parameters)
-        for name, tensor in zip(self._declared("_batched"), tensors, strict=False):
+        for name, tensor in zip(self._batch_attributes, tensors, strict=False):
             setattr(self, name, tensor)
         return tensors[0].shape
 
     def expand(self, batch_shape: torch.Shape, _instance: Any = None) -> Any:
         """Return the distribution for a larger batch, without copying its parameters."""
-        family = next((base for base in type(self).__mro__ if "_batched" in vars(base)), None)
-        if family is None:
+        if self._declaring_family is None:
             raise NotImplementedError
-        new, batch_shape = self._get_checked_instance(family, _instance), torch.Size(batch_shape)
+        new, batch_shape = self._get_checked_instance(self._declaring_family, _instance), torch.Size(batch_shape)
         own, held = len(self._batch_shape), vars(self)
-        for name in self._declared("_batched"):
+        for name in self._batch_attributes:
             if name in held:  # of probs and logits, only those that were given or asked for
                 value = held[name]
                 shape = value.batch_shape if isinstance(value, Distribution) else value.shape
                 setattr(new, name, value.expand(batch_shape + shape[own:]))
-        for name in self._declared("_shared"):
+        for name in self._shared_attributes:
             setattr(new, name, held[name])
         Distribution.__init__(new, batch_shape, self._event_shape, validate_args=False)
         new._validate_args = self._validate_args

@@ -15,7 +15,7 @@ class Exponential(ExponentialFamily):
     arg_constraints = {"rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
-    _batched = ("rate",)
+    _batch_attributes = ("rate",)
     _mean_carrier_measure = 0
 
     def __init__(self, rate: torch.Value, validate_args: bool | None = None) -> None:

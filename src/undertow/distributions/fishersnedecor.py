@@ -16,7 +16,7 @@ class FisherSnedecor(Distribution):
     arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
     support = constraints.positive
     has_rsample = True
-    _batched = ("df1", "df2", "_gamma1", "_gamma2")
+    _batch_attributes = ("df1", "df2", "_gamma1", "_gamma2")
 
     def __init__(self, df1: torch.Value, df2: torch.Value, validate_args: bool | None = None) -> None:
         batch_shape = self._broadcast(df1, df2)

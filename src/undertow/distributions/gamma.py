@@ -16,7 +16,7 @@ class Gamma(ExponentialFamily):
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
-    _batched: tuple[str, ...] = ("concentration", "rate")
+    _batch_attributes: tuple[str, ...] = ("concentration", "rate")
     _mean_carrier_measure = 0
 
     def __init__(self, concentration: torch.Value, rate: torch.Value, validate_args: bool | None = None) -> None:

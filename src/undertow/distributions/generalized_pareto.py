@@ -16,7 +16,7 @@ class GeneralizedPareto(Distribution):
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real}
     has_rsample = True
-    _batched = ("loc", "scale", "concentration")
+    _batch_attributes = ("loc", "scale", "concentration")
 
     def __init__(
         self, loc: torch.Value, scale: torch.Value, concentration: torch.Value, validate_args: bool | None = None

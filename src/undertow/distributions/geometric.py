@@ -22,7 +22,7 @@ class Geometric(Distribution):
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.nonnegative_integer
-    _batched = ("probs", "logits")
+    _batch_attributes = ("probs", "logits")
 
     def __init__(
         self, probs: torch.Value | None = None, logits: torch.Value | None = None, validate_args: bool | None = None

@@ -17,7 +17,7 @@ class Gumbel(TransformedDistribution):
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
-    _batched = ("loc", "scale")
+    _batch_attributes = ("loc", "scale")
 
     def __init__(self, loc: torch.Value, scale: torch.Value, validate_args: bool | None = None) -> None:
         self._broadcast(loc, scale)

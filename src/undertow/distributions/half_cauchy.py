@@ -15,7 +15,7 @@ __all__ = ["HalfCauchy"]
 class HalfCauchy(Half):
     """The absolute values of Cauchy values around 0."""
 
-    _batched = ()
+    _batch_attributes = ()
 
     def __init__(self, scale: torch.Value, validate_args: bool | None = None) -> None:
         super().__init__(Cauchy(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)

@@ -15,7 +15,7 @@ __all__ = ["HalfNormal"]
 class HalfNormal(Half):
     """The absolute values of normal values around 0."""
 
-    _batched = ()
+    _batch_attributes = ()
 
     def __init__(self, scale: torch.Value, validate_args: bool | None = None) -> None:
         super().__init__(Normal(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)

@@ -14,8 +14,8 @@ class Independent(Distribution):
     """A distribution whose last `reinterpreted_batch_ndims` batch dims make up one draw: log_prob sums over them."""
 
     arg_constraints: dict[str, Any] = {}
-    _batched = ("base_dist",)
-    _shared = ("reinterpreted_batch_ndims",)
+    _batch_attributes = ("base_dist",)
+    _shared_attributes = ("reinterpreted_batch_ndims",)
 
     def __init__(
         self, base_distribution: Distribution, reinterpreted_batch_ndims: int, validate_args: bool | None = None

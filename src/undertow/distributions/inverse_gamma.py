@@ -18,7 +18,7 @@ class InverseGamma(TransformedDistribution):
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.positive
     has_rsample = True
-    _batched = ()
+    _batch_attributes = ()
     concentration = torch.alias("base_dist.concentration")
     rate = torch.alias("base_dist.rate")
 

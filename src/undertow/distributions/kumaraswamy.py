@@ -24,7 +24,7 @@ class Kumaraswamy(TransformedDistribution):
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval
     has_rsample = True
-    _batched = ("concentration1", "concentration0")
+    _batch_attributes = ("concentration1", "concentration0")
 
     def __init__(
         self, concentration1: torch.Value, concentration0: torch.Value, validate_args: bool | None = None

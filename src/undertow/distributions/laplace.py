@@ -13,7 +13,7 @@ class Laplace(Distribution):
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
-    _batched = ("loc", "scale")
+    _batch_attributes = ("loc", "scale")
 
     def __init__(self, loc: torch.Value, scale: torch.Value, validate_args: bool | None = None) -> None:
         super().__init__(self._broadcast(loc, scale), validate_args=validate_args)

@@ -18,8 +18,8 @@ class LKJCholesky(Distribution):
 
     arg_constraints = {"concentration": constraints.positive}
     support = constraints.corr_cholesky
-    _batched = ("concentration", "_beta")
-    _shared = ("dim",)
+    _batch_attributes = ("concentration", "_beta")
+    _shared_attributes = ("dim",)
 
     def __init__(self, dim: int, concentration: torch.Value = 1.0, validate_args: bool | None = None) -> None:
         if dim < 2:

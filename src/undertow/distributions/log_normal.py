@@ -16,7 +16,7 @@ class LogNormal(TransformedDistribution):
     arg_constraints = Normal.arg_constraints
     support = constraints.positive
     has_rsample = True
-    _batched = ()
+    _batch_attributes = ()
     loc = torch.alias("base_dist.loc")
     scale = torch.alias("base_dist.scale")
 

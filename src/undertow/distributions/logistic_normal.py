@@ -16,7 +16,7 @@ class LogisticNormal(TransformedDistribution):
     arg_constraints = Normal.arg_constraints
     support = constraints.simplex
     has_rsample = True
-    _batched = ()
+    _batch_attributes = ()
     loc = torch.alias("base_dist.base_dist.loc")
     scale = torch.alias("base_dist.base_dist.scale")
 

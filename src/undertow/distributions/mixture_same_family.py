@@ -15,8 +15,8 @@ class MixtureSameFamily(Distribution):
 
     arg_constraints: dict[str, Any] = {}
     has_rsample = False
-    _batched = ("_mixture_distribution", "_component_distribution")
-    _shared = ("_num_component", "_event_ndims")
+    _batch_attributes = ("_mixture_distribution", "_component_distribution")
+    _shared_attributes = ("_num_component", "_event_ndims")
 
     def __init__(
         self, mixture_distribution: Categorical, component_distribution: Distribution, validate_args: bool | None = None

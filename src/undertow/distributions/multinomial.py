@@ -16,8 +16,8 @@ class Multinomial(OfCategorical):
     """Numbers of times that each of K classes comes up in `total_count` draws."""
 
     total_count: int
-    _batched = ()  # not `_binomial`, as in PyTorch: the entropy of an expanded Multinomial raises
-    _shared = ("total_count",)
+    _batch_attributes = ()  # not `_binomial`, as in PyTorch: the entropy of an expanded Multinomial raises
+    _shared_attributes = ("total_count",)
 
     def __init__(
         self, total_count: int = 1, probs: Any = None, logits: Any = None, validate_args: bool | None = None

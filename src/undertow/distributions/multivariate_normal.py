@@ -56,8 +56,8 @@ _FACTORS = {"scale_tril": lambda m: m, "covariance_matrix": torch.cholesky, "pre
 class ByCovariance(Distribution):
     """A distribution with a covariance, which one of three matrices gives; the others are computed on first use."""
 
-    _batched: tuple[str, ...] = ("covariance_matrix", "precision_matrix", "scale_tril")
-    _shared = ("_unbroadcasted_scale_tril",)
+    _batch_attributes: tuple[str, ...] = ("covariance_matrix", "precision_matrix", "scale_tril")
+    _shared_attributes = ("_unbroadcasted_scale_tril",)
     _unbroadcasted_scale_tril: Any
 
     def _set_matrix(self, matrix: torch.Tensor, name: str, parameter_shape: torch.Shape) -> torch.Size:
@@ -102,7 +102,7 @@ class Gaussian(Distribution):
 
     support = constraints.real_vector
     has_rsample = True
-    _batched: tuple[str, ...] = ("loc",)
+    _batch_attributes: tuple[str, ...] = ("loc",)
     mean = mode = torch.alias("loc")
 
     def _log_det(self) -> torch.Tensor:
@@ -146,7 +146,7 @@ class MultivariateNormal(Gaussian, ByCovariance):
         "precision_matrix": constraints.positive_definite,
         "scale_tril": constraints.lower_cholesky,
     }
-    _batched = ()
+    _batch_attributes = ()
 
     def __init__(
         self, loc: torch.Tensor, covariance_matrix: torch.Tensor | None = None,

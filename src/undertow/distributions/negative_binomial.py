@@ -19,7 +19,7 @@ class NegativeBinomial(ByOdds):
         "logits": constraints.real,
     }  # fmt: skip
     support = constraints.nonnegative_integer
-    _batched = ("total_count",)
+    _batch_attributes = ("total_count",)
 
     def __init__(
         self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None

@@ -20,7 +20,7 @@ class Normal(ExponentialFamily):
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
-    _batched = ("loc", "scale")
+    _batch_attributes = ("loc", "scale")
     _mean_carrier_measure = 0
 
     def __init__(self, loc: torch.Value, scale: torch.Value, validate_args: bool | None = None) -> None:

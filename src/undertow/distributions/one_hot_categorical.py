@@ -15,7 +15,7 @@ class OneHotCategorical(OfCategorical):
 
     support = constraints.one_hot
     has_enumerate_support = True
-    _batched = ()
+    _batch_attributes = ()
     _param = torch.alias("_categorical._param")
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:

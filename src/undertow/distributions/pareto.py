@@ -16,7 +16,7 @@ class Pareto(TransformedDistribution):
     """Values above `scale` that fall off as a power, of the exponent `alpha`."""
 
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
-    _batched = ("scale", "alpha")
+    _batch_attributes = ("scale", "alpha")
 
     def __init__(self, scale: torch.Value, alpha: torch.Value, validate_args: bool | None = None) -> None:
         self._broadcast(scale, alpha)

@@ -14,7 +14,7 @@ class Poisson(ExponentialFamily):
 
     arg_constraints = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer
-    _batched = ("rate",)
+    _batch_attributes = ("rate",)
 
     def __init__(self, rate: torch.Value, validate_args: bool | None = None) -> None:
         super().__init__(self._broadcast(rate), validate_args=validate_args)

@@ -17,8 +17,8 @@ class ExpRelaxedCategorical(OfCategorical):
 
     support = constraints.real_vector
     has_rsample = True
-    _batched = ()
-    _shared = ("temperature",)
+    _batch_attributes = ()
+    _shared_attributes = ("temperature",)
 
     def __init__(
         self, temperature: torch.Tensor, probs: Any = None, logits: Any = None, validate_args: bool | None = None
@@ -44,7 +44,7 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     arg_constraints = ExpRelaxedCategorical.arg_constraints
     support = constraints.simplex
     has_rsample = True
-    _batched = ()
+    _batch_attributes = ()
     temperature = torch.alias("base_dist.temperature")
     probs = torch.alias("base_dist.probs")
     logits = torch.alias("base_dist.logits")

@@ -16,7 +16,7 @@ class StudentT(Distribution):
     arg_constraints = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
-    _batched = ("df", "loc", "scale", "_chi2")
+    _batch_attributes = ("df", "loc", "scale", "_chi2")
 
     def __init__(
         self, df: torch.Value, loc: torch.Value = 0.0, scale: torch.Value = 1.0, validate_args: bool | None = None

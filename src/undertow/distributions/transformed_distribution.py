@@ -16,8 +16,8 @@ class TransformedDistribution(Distribution):
     """What `transforms` make, one after the other, of draws from `base_distribution`."""
 
     arg_constraints: dict[str, Any] = {}
-    _batched: tuple[str, ...] = ("base_dist",)
-    _shared = ("transforms",)
+    _batch_attributes: tuple[str, ...] = ("base_dist",)
+    _shared_attributes = ("transforms",)
 
     def __init__(
         self, base_distribution: Distribution, transforms: Transform | list[Transform], validate_args: bool | None = None

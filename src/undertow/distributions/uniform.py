@@ -14,7 +14,7 @@ class Uniform(Distribution):
     """Values spread evenly over [low, high)."""
 
     has_rsample = True
-    _batched = ("low", "high")
+    _batch_attributes = ("low", "high")
 
     def __init__(self, low: torch.Value, high: torch.Value, validate_args: bool | None = None) -> None:
         super().__init__(self._broadcast(low, high), validate_args=validate_args)

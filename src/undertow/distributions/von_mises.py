@@ -16,7 +16,7 @@ class VonMises(Distribution):
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
     support = constraints.real
     has_rsample = False
-    _batched = ("loc", "concentration")
+    _batch_attributes = ("loc", "concentration")
 
     def __init__(self, loc: torch.Value, concentration: torch.Value, validate_args: bool | None = None) -> None:
         super().__init__(self._broadcast(loc, concentration), validate_args=validate_args)

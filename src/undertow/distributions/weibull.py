@@ -15,7 +15,7 @@ class Weibull(TransformedDistribution):
 
     arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
     support = constraints.positive
-    _batched = ("scale", "concentration", "concentration_reciprocal")
+    _batch_attributes = ("scale", "concentration", "concentration_reciprocal")
 
     def __init__(self, scale: torch.Value, concentration: torch.Value, validate_args: bool | None = None) -> None:
         self._broadcast(scale, concentration)

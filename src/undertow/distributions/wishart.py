@@ -19,7 +19,7 @@ class Wishart(ByCovariance, ExponentialFamily):
 
     support = constraints.positive_definite
     has_rsample = True
-    _batched = ("df", "_dist_chi2")
+    _batch_attributes = ("df", "_dist_chi2")
     _mean_carrier_measure = 0
 
     def __init__(
