@@ -60,8 +60,8 @@ def test_state_that_changes_at_every_call() -> None:
 
 
 def test_what_is_refused_does_not_pile_up() -> None:
-    step = torch.compile(lambda x: x[x > 0], fallback="eager")
+    step = torch.compile(lambda x: x.unique(), fallback="eager")
     for size in range(1, 8):
         with pytest.warns() if size == 1 else pytest.MonkeyPatch.context():
-            assert len(step(torch.ones(size))) == size
+            assert step(torch.ones(size)).tolist() == [1.0]
     assert len(step.eager) == 4 and not step.programs

@@ -187,7 +187,7 @@ def test_a_norm_that_is_not_finite_stops_the_step() -> None:
 
 def handles_everything(x: Any) -> Any:
     try:
-        x = x[x > 0]
+        x = x.unique()
     except:  # noqa: E722
         return x * 100
     return x

@@ -88,7 +88,6 @@ def sparse_table(make: Any) -> tuple[Any, Any]:
 
 OPTIMIZERS: dict[str, Any] = {
     "Adam": lambda p: optim.Adam(p),
-    "SparseAdam": lambda p: optim.SparseAdam(p),
     "weight decay": lambda p: optim.SGD(p, lr=0.1, weight_decay=0.1),
 }
 

@@ -314,10 +314,7 @@ def sharpness_aware() -> Case:
 ADAPTIVE = nn.AdaptiveLogSoftmaxWithLoss(3, 4, [2], div_value=2.0)
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "nonzero": (lambda x: (x > 0).nonzero(), "depends on the values"),
     "unique": (lambda x: torch.unique(x), "depends on the values"),
-    "read under a mask": (lambda x: x[x > 0].sum(), r"torch\.where"),
-    "masked_select": (lambda x: torch.masked_select(x, x > 0), r"torch\.where"),
     "bincount without bins": (lambda x: torch.bincount(x.long().abs()[0]), "minlength"),
     "an adaptive softmax": (lambda x: ADAPTIVE(x, x[:, 0].long()).loss, r"layer\.log_prob"),
     "its prediction": (lambda x: ADAPTIVE.predict(x), r"layer\.log_prob"),

@@ -38,6 +38,7 @@ from undertow.amp.casting import Autocast
 from undertow.autograd.apply import apart
 from undertow.autograd.views import device_view
 from undertow.optim.sgd import SGD
+from undertow.optim.sparse_adam import SparseAdam
 from undertow.storage import memories_behind
 from undertow.xla.arriving import Arriving
 from undertow.xla.asked import asked
@@ -494,7 +495,7 @@ class Trace:
         why = f"code of the step or of a hook names `{asked[0]}`" if asked else ""
         for optimizer in self.state.optimizers:
             for group in optimizer.param_groups:
-                takes = isinstance(optimizer, SGD) and not group["weight_decay"]
+                takes = isinstance(optimizer, (SGD, SparseAdam)) and not group.get("weight_decay")
                 if not takes and any(tuple(p.shape) == shape for p in group["params"]):
                     why = why or f"{type(optimizer).__name__} treats those differently, or refuses them"
         if why:
