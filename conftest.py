@@ -53,6 +53,17 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return (WITHOUT_TORCH and collection_path.suffix == ".py" and needs_torch(collection_path)) or None
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out `undertow why` on the engine torch where PyTorch is not installed."""
+    if WITHOUT_TORCH:
+        items[:] = [item for item in items if _parameters(item).get("engine") != "torch"]
+
+
+def _parameters(item: pytest.Item) -> dict[str, object]:
+    """Return what a test is parametrized with, by name."""
+    return item.callspec.params if hasattr(item, "callspec") else {}
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """What is collected lives as long as the process: the garbage collector need never look at it again.

@@ -275,8 +275,12 @@ class Reached:
         self._add(kind, kind.__name__)
 
     def _own(self, owner: Any, attributes: dict[str, Any]) -> None:
-        """Notes in which dict an object keeps its attributes: another one may take its place."""
-        if type(owner).__getattribute__ in _PLAIN_LOOKUP and not isinstance(owner, threading.local):
+        """Note in which dict an object keeps its attributes, because another one may take its place.
+
+        Objects that do not show theirs (a TypeVar, from Python 3.12 on) have no way to change it.
+        """
+        is_plain = type(owner).__getattribute__ in _PLAIN_LOOKUP and hasattr(owner, "__dict__")
+        if is_plain and not isinstance(owner, threading.local):
             self.owners.append((owner, attributes))
 
     def _look_at_class(self, root: type, name: str) -> None:

@@ -75,6 +75,7 @@ class Recording:
             self._before[1].disable()
         Watch.recorder = self
         self._switch(True)
+        sys._getframe().f_trace_opcodes = True  # Python 3.12 delivers them only if a frame asked before
         sys.settrace(self._enter)
 
     def __exit__(self, kind: Any, error: BaseException | None, *rest: Any) -> None:
@@ -134,11 +135,12 @@ class Recording:
             self._meet(code, frame)
         if trust.is_installed(code.co_filename) and event == "call" and not frame.f_lasti > 0:
             self._note_arguments(code, frame)
+        frame.f_trace = self._tracing[id(code)]  # first: Python 3.13 passes over `f_trace_opcodes` without it
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         if self._profiles:
-            return self._tracing[id(code)]
+            return frame.f_trace
         self._switch(True)
-        return self._called_back(self._tracing[id(code)])
+        return self._called_back(frame.f_trace)
 
     def _until_left(self, frame: FrameType, then: Callable[[], None]) -> Any:
         """What Python calls when a frame is left."""
