@@ -45,12 +45,18 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     # Two workers share two cores; a spinning thread pool in each would slow both.
     real_torch.set_num_threads(1)
-    real_torch.backends.opt_einsum.enabled = False  # JAX brings that package along; undertow is compared with plain PyTorch
+    real_torch.backends.opt_einsum.enabled = (
+        False  # JAX brings that package along; undertow is compared with plain PyTorch
+    )
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Leave out what compares with PyTorch where PyTorch is not installed (`make test-pythons`)."""
-    return (WITHOUT_TORCH and collection_path.suffix == ".py" and needs_torch(collection_path)) or None
+    if not WITHOUT_TORCH:
+        return None
+    return (
+        collection_path.name == "oracle" or (collection_path.suffix == ".py" and needs_torch(collection_path)) or None
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
