@@ -277,3 +277,19 @@ def test_infinite_and_missing_numbers_pass_in_silence():
             log(name, w.isnan())
 
     agree(program)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("name", ["SGD", "Adamax", "RAdam", "Rprop", "ASGD"])
+def test_half_precision_is_rounded_where_pytorch_rounds(name, dtype):
+    """Each op of a step rounds, so that the order of the ops shows."""
+
+    def program(torch, log):
+        param = torch.nn.Parameter(torch.randn(64).to(getattr(torch, dtype)))
+        optimizer = getattr(torch.optim, name)([param], lr=0.01)
+        for _ in range(8):
+            param.grad = torch.randn(64).to(param.dtype)
+            optimizer.step()
+            log(param)
+
+    agree(program, rtol=0, atol=0)

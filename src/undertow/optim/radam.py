@@ -55,11 +55,10 @@ class RAdam(PerParameter):
     def _rule(self, x: Steps, group: Group, age: Any) -> Rule:
         maximize, decay, decoupled = group["maximize"], group["weight_decay"], group["decoupled_weight_decay"]
         lr, (beta1, beta2) = x.scalar(group["lr"]), group["betas"]
-        divided, plain = _shares(beta2, age)
-        known = not isinstance(age, TensorCore)  # then one of the two can be left out
-        skip_divided, skip_plain = known and divided == 0, known and plain == 0
-        rate = -lr / (1 - beta1**age)
-        divided, plain = x.number(rate * divided), x.number(rate * plain)
+        enough, rectified = _rectification(beta2, age)
+        known = not isinstance(enough, TensorCore)  # then one of the two steps can be left out
+        correction, rate, minus_one, one = x.number(1 - beta1**age), x.number(lr), x.number(-1.0), x.number(1.0)
+        adapted, rectified = x.number((1 - beta2**age) ** 0.5), x.number(rectified)
         new1, keep2, new2, eps = x.number(1 - beta1), x.number(beta2), x.number(1 - beta2), x.number(group["eps"])
         shrink, pull = x.number(1 - lr * decay), x.number(decay)
 
@@ -73,11 +72,12 @@ class RAdam(PerParameter):
                     grad = x.add(grad, param, pull)
             mean = x.lerp_(mean, grad, new1)
             square = x.addcmul_(x.mul_(square, keep2), grad, grad, new2)
-            if not skip_divided:
-                param = x.addcdiv_(param, mean, x.add_(x.sqrt(square), eps), divided)
-            if not skip_plain:
-                param = x.add_(param, mean, plain)
-            return param, mean, square
+            step = x.mul(x.div(mean, correction), rate)
+            if not known or enough:
+                inverse = x.mul(x.div(one, x.add_(x.sqrt(square), eps)), adapted)
+                divided = x.mul(x.mul(step, inverse), rectified)
+                step = divided if known else x.where(enough, divided, step)
+            return x.add_(param, step, minus_one), mean, square
 
         return rule
 
@@ -87,19 +87,15 @@ def _samples(beta2: float, age: Any) -> Any:
     return 2 / (1 - beta2) - 1 - 2 * age * beta2**age / (1 - beta2**age)
 
 
-def _shares(beta2: float, age: Any) -> tuple[Any, Any]:
-    """(what to multiply the divided step with, and the plain step): one of them is zero."""
+def _rectification(beta2: float, age: Any) -> tuple[Any, Any]:
+    """Whether the mean square is of enough gradients to divide by it, and what the divided step is multiplied with."""
     most, now = 2 / (1 - beta2) - 1, _samples(beta2, age)
     if most <= 5:
-        return 0.0, 1.0
-    if isinstance(age, TensorCore):
-        enough = (now > 5).to(now.dtype)
-        now = now.clamp(min=5)
-    else:
-        enough = float(now > 5)
-        now = max(now, 5)
-    rectified = ((now - 4) * (now - 2) * most / ((most - 4) * (most - 2) * now)) ** 0.5
-    return rectified * (1 - beta2**age) ** 0.5 * enough, 1 - enough
+        return False, 1.0
+    enough = now > 5
+    now = now.clamp(min=5) if isinstance(age, TensorCore) else max(now, 5)
+    return enough, ((now - 4) * (now - 2) * most / ((most - 4) * (most - 2) * now)) ** 0.5
+
 
 
 radam, _single_tensor_radam = functions_of(

@@ -68,7 +68,8 @@ class Rprop(PerParameter):
                 grad = x.neg(grad)
             agreement = x.mul(grad, before)
             turned = agreement < 0
-            factor = x.where(turned, shrink, x.where(agreement > 0, grow, one))
+            rest = x.add(x.neg(x.abs(x.sign(agreement))), one)  # 1 at zero, in the dtype of the parameter
+            factor = x.where(turned, shrink, x.where(agreement > 0, grow, rest))
             size = x.clamp_(x.mul_(size, factor), least, most)
             grad = x.where(turned, zero, grad)  # after a turn the next step does not count as another one
             param = x.addcmul_(param, x.sign(grad), size, minus_one)
