@@ -36,7 +36,7 @@ hypothesis.settings.load_profile("repeatable")
 collect_ignore = [
     "tests/packages", "tests/seeds", "tests/why/cases", "src/undertow/_src/arrays/jax/namespace.py",
     "src/undertow/_src/compat/stand_in", "src/undertow/utils/tensorboard", "src/undertow/classes.py",
-    "src/undertow/ops/__init__.py",
+    "src/undertow/ops.py",
 ]  # fmt: skip
 
 

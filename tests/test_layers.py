@@ -21,13 +21,13 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 # A name stands for that module and, for a package, for everything in it that is not named itself.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("_src.base", "_homes", "lazy", "errors", "hooks", "modes", "tree", "sites", "ownership", "torch_named"),
+    ("_src.base",),
     (
-        "_src.types", "symbols", "dtypes", "devices", "layouts", "sizes",
+        "_src.types",
         "return_types", "torch_version", "_environment", "_compile", "_sources", "_logging", "utils._dtype_abbrs",
     ),
-    ("_src.arrays", "xp"),
-    ("_src.rules", "rules"),
+    ("_src.arrays",),
+    ("_src.rules",),
     (
         "_src.tensor.core", "_src.tensor.storage_kinds", "_src.tensor.typed_storage", "_src.tensor.lazy_conj",
         "storage",
@@ -35,7 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("_src.random",),
     ("_src.overrides.torch_function", "overrides"),
     (
-        "_src.engine", "ops.arguments", "autograd.shown_names", "autograd.metadata", "autograd.saved",
+        "_src.engine", "autograd.shown_names", "autograd.metadata", "autograd.saved",
         "autograd.failed_ops",
         "autograd.specialise", "autograd.node", "autograd.rule_node", "autograd.views",
         "autograd.apply", "autograd.operands", "autograd.outputs", "autograd.record", "autograd.writes",
@@ -44,12 +44,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "autograd.graph", "autograd.methods", "autograd.nested_io", "autograd.own_references",
     ),
     (
-        "_src.ops", "_src.arrays.tensor", "ops", "control_flow", "special_rare", "foreach",
-        "xp.tensor", "xp.tensor_elementwise", "xp.tensor_fft", "xp.tensor_index", "xp.tensor_linalg", "xp.tensor_nn",
-        "xp.tensor_reduce", "xp.tensor_scan", "xp.tensor_shape",
+        "_src.ops", "_src.arrays.tensor",
     ),
     (
-        "_src.tensor", "low_rank",
+        "_src.tensor",
         "_tensor_str", "linalg", "special", "fft", "random", "_lowrank", "_lobpcg", "_linalg_utils", "quasirandom",
         "signal",
     ),
@@ -64,7 +62,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "_src.overrides", "_src.compat",
         "autograd.beginnings", "autograd.borrowed_steps",
         "_C", "_VF", "_guards", "_subclasses", "classes", "_classes", "_utils_internal",
-        "_ops", "library", "_library",
+        "_ops", "ops", "library", "_library",
         "futures", "types", "version", "cuda", "mps", "mtia", "xpu", "accelerator",
         "backends", "__config__", "__future__", "functional", "compiler", "autograd.profiler",
         "autograd.profiler_kinds", "autograd.profiler_legacy", "autograd.profiler_table", "autograd.profiler_util",
@@ -86,7 +84,6 @@ REQUIRED = {"numpy", "ml_dtypes"}
 OPTIONAL = {"PIL", "scipy", "jax", "jaxlib", "torch", "tqdm", "safetensors", "rich", "tabulate"}
 # Packages that exist only for an optional dependency may import it at their top.
 MADE_FOR = {
-    "undertow._src.arrays.jax.namespace": "jax",
     "undertow._src.arrays.jax": "jax",
     "undertow._src.compile": "jax",
     "undertow.xla": "jax",

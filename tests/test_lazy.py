@@ -21,12 +21,12 @@ from undertow._src.base.lazy_table import METHODS
 
 # Some of what programs do without until they use it, and modules of Python's that only such files need.
 SELDOM = """
-    autograd.functional foreach cuda linalg random _src.random utils return_types ops.activation ops.arithmetic
-    ops.arrange ops.compare ops.conv ops.elementwise ops.factor ops.indexing ops.join ops.loss ops.matmul ops.pool
-    ops.reduce ops.sort _src.rules.conv _src.rules.elementwise _src.rules.factor
-    _src.rules.loss _src.rules.special _src.rules.trigonometry
-    _src.arrays.tensor _src.arrays.numpy.conv _src.arrays.numpy.fft _src.arrays.numpy.gamma _src.arrays.numpy.linalg
-    _src.arrays.numpy.nn _src.arrays.numpy.sort
+    autograd.functional cuda linalg random utils return_types _src.random _src.arrays.numpy.conv _src.arrays.numpy.fft
+    _src.arrays.numpy.gamma _src.arrays.numpy.linalg _src.arrays.numpy.nn _src.arrays.numpy.sort _src.arrays.tensor
+    _src.ops.activation _src.ops.arithmetic _src.ops.arrange _src.ops.compare _src.ops.conv _src.ops.elementwise
+    _src.ops.factor _src.ops.foreach _src.ops.indexing _src.ops.join _src.ops.loss _src.ops.matmul _src.ops.pool
+    _src.ops.reduce _src.ops.sort _src.rules.conv _src.rules.elementwise _src.rules.factor _src.rules.loss
+    _src.rules.special _src.rules.trigonometry
 """.split()
 SELDOM_OF_PYTHON = {"array", "ipaddress", "mmap", "numpy.typing", "pathlib", "urllib.parse"}
 CORE = 79  # files with code: the package file of a room in `_src` holds a docstring only

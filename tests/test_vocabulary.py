@@ -22,7 +22,7 @@ def test_every_word_is_there(xp: ModuleType) -> None:
 
 def test_every_word_is_asked_for() -> None:
     package = Path(undertow.__file__).parent
-    folders = package / "_src/rules", package / "ops"
+    folders = package / "_src/rules", package / "_src/ops"
     asking = "".join(path.read_text() for folder in folders for path in folder.glob("*.py"))
     asked = set(re.findall(r"\bxp\.(\w+)|namespace_of\(.*?\)\.(\w+)", asking))
     assert set(VOCABULARY) - {word for pair in asked for word in pair} == set()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.ops import removed
+from undertow._src.ops.decompositions import linalg_eigh, linalg_qr
+from undertow._src.ops.matmul import matmul as product
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import float16, float32, float64
-from undertow.ops import removed
-from undertow.ops.decompositions import linalg_eigh, linalg_qr
-from undertow.ops.matmul import matmul as product
 
 matrix_rank, solve, lstsq, eig, _symeig = (
     removed.matrix_rank, removed.solve, removed.lstsq, removed.eig, removed.symeig,

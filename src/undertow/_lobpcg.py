@@ -1,5 +1,5 @@
 """`torch._lobpcg`: some eigenvectors, by PyTorch's module name."""
 
-from undertow.low_rank import lobpcg as lobpcg
+from undertow._lowrank import lobpcg as lobpcg
 
 __all__ = ["lobpcg"]

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from undertow._src.base.sites import warn
+from undertow._src.ops.complex import view_as_real
+from undertow._src.ops.join import cat
 from undertow._src.tensor.core import TensorCore
 from undertow._src.tensor.creation import empty_strided
 from undertow._src.tensor.from_data import from_numpy
 from undertow._src.types.devices import device as Device
 from undertow._src.types.dtypes import dtype as Dtype
-from undertow.ops.complex import view_as_real
-from undertow.ops.join import cat
 from undertow.serialization.rebuild import rebuild_from_type as _rebuild_from_type_v2
 from undertow.serialization.rebuild import rebuild_parameter as _rebuild_parameter  # noqa: F401
 from undertow.serialization.rebuild import (

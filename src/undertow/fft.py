@@ -6,29 +6,29 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.engine.arguments import as_int
+from undertow._src.ops.fft import fft_fft as fft
+from undertow._src.ops.fft import fft_fft2 as fft2
+from undertow._src.ops.fft import fft_fftn as fftn
+from undertow._src.ops.fft import fft_fftshift as fftshift
+from undertow._src.ops.fft import fft_hfft as hfft
+from undertow._src.ops.fft import fft_hfft2 as hfft2
+from undertow._src.ops.fft import fft_hfftn as hfftn
+from undertow._src.ops.fft import fft_ifft as ifft
+from undertow._src.ops.fft import fft_ifft2 as ifft2
+from undertow._src.ops.fft import fft_ifftn as ifftn
+from undertow._src.ops.fft import fft_ifftshift as ifftshift
+from undertow._src.ops.fft import fft_ihfft as ihfft
+from undertow._src.ops.fft import fft_ihfft2 as ihfft2
+from undertow._src.ops.fft import fft_ihfftn as ihfftn
+from undertow._src.ops.fft import fft_irfft as irfft
+from undertow._src.ops.fft import fft_irfft2 as irfft2
+from undertow._src.ops.fft import fft_irfftn as irfftn
+from undertow._src.ops.fft import fft_rfft as rfft
+from undertow._src.ops.fft import fft_rfft2 as rfft2
+from undertow._src.ops.fft import fft_rfftn as rfftn
 from undertow._src.tensor.factory_arguments import check_options, made, parse_kind
 from undertow.autograd.outputs import into
-from undertow.ops.arguments import as_int
-from undertow.ops.fft import fft_fft as fft
-from undertow.ops.fft import fft_fft2 as fft2
-from undertow.ops.fft import fft_fftn as fftn
-from undertow.ops.fft import fft_fftshift as fftshift
-from undertow.ops.fft import fft_hfft as hfft
-from undertow.ops.fft import fft_hfft2 as hfft2
-from undertow.ops.fft import fft_hfftn as hfftn
-from undertow.ops.fft import fft_ifft as ifft
-from undertow.ops.fft import fft_ifft2 as ifft2
-from undertow.ops.fft import fft_ifftn as ifftn
-from undertow.ops.fft import fft_ifftshift as ifftshift
-from undertow.ops.fft import fft_ihfft as ihfft
-from undertow.ops.fft import fft_ihfft2 as ihfft2
-from undertow.ops.fft import fft_ihfftn as ihfftn
-from undertow.ops.fft import fft_irfft as irfft
-from undertow.ops.fft import fft_irfft2 as irfft2
-from undertow.ops.fft import fft_irfftn as irfftn
-from undertow.ops.fft import fft_rfft as rfft
-from undertow.ops.fft import fft_rfft2 as rfft2
-from undertow.ops.fft import fft_rfftn as rfftn
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2", "ifftn", "ifftshift",

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import lying
+from undertow._src.engine.arguments import as_int, as_ints, broadcast_two, check_tensor, invalid_combination, is_int
+from undertow._src.ops.public import overloaded, public
 from undertow._src.random import Stream
 from undertow._src.random.generators import Generator as Generator
 from undertow._src.random.generators import default_generator as default_generator
@@ -32,8 +34,6 @@ from undertow._src.tensor.factory_arguments import (
 from undertow._src.types.devices import device
 from undertow._src.types.dtypes import DTYPE_OF, SCALAR_DTYPE
 from undertow.autograd.apply import apply
-from undertow.ops.arguments import as_int, as_ints, broadcast_two, check_tensor, invalid_combination, is_int
-from undertow.ops.public import overloaded, public
 
 Draw = Callable[[Stream, int, np.dtype[Any]], Any]  # from a stream, that many values of a dtype
 

@@ -5,57 +5,57 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._src.base.lazy import lazy_names
+from undertow._src.engine.arguments import invalid_combination
+from undertow._src.ops.activation import functional_log_softmax as _log_softmax
+from undertow._src.ops.activation import softmax as softmax
+from undertow._src.ops.clamp import xlogy as xlogy
+from undertow._src.ops.elementwise import (
+    digamma as digamma,
+)
+from undertow._src.ops.elementwise import (
+    erf as erf,
+)
+from undertow._src.ops.elementwise import (
+    erfc as erfc,
+)
+from undertow._src.ops.elementwise import (
+    erfinv as erfinv,
+)
+from undertow._src.ops.elementwise import (
+    exp2 as exp2,
+)
+from undertow._src.ops.elementwise import (
+    expm1 as expm1,
+)
+from undertow._src.ops.elementwise import (
+    i0 as i0,
+)
+from undertow._src.ops.elementwise import (
+    log1p as log1p,
+)
+from undertow._src.ops.elementwise import (
+    logit as logit,
+)
+from undertow._src.ops.elementwise import (
+    mvlgamma as mvlgamma,
+)
+from undertow._src.ops.elementwise import of_two_tensors
+from undertow._src.ops.elementwise import (
+    polygamma as polygamma,
+)
+from undertow._src.ops.elementwise import (
+    round as round,
+)
+from undertow._src.ops.elementwise import (
+    sinc as sinc,
+)
+from undertow._src.ops.numbers import is_number
+from undertow._src.ops.public import finish, overloaded
+from undertow._src.ops.reduce import logsumexp as logsumexp
 from undertow._src.rules import special as rules
 from undertow._src.rules.rule import Rule
 from undertow._src.tensor.core import TensorCore
 from undertow.autograd.apply import unary
-from undertow.ops.activation import functional_log_softmax as _log_softmax
-from undertow.ops.activation import softmax as softmax
-from undertow.ops.arguments import invalid_combination
-from undertow.ops.clamp import xlogy as xlogy
-from undertow.ops.elementwise import (
-    digamma as digamma,
-)
-from undertow.ops.elementwise import (
-    erf as erf,
-)
-from undertow.ops.elementwise import (
-    erfc as erfc,
-)
-from undertow.ops.elementwise import (
-    erfinv as erfinv,
-)
-from undertow.ops.elementwise import (
-    exp2 as exp2,
-)
-from undertow.ops.elementwise import (
-    expm1 as expm1,
-)
-from undertow.ops.elementwise import (
-    i0 as i0,
-)
-from undertow.ops.elementwise import (
-    log1p as log1p,
-)
-from undertow.ops.elementwise import (
-    logit as logit,
-)
-from undertow.ops.elementwise import (
-    mvlgamma as mvlgamma,
-)
-from undertow.ops.elementwise import of_two_tensors
-from undertow.ops.elementwise import (
-    polygamma as polygamma,
-)
-from undertow.ops.elementwise import (
-    round as round,
-)
-from undertow.ops.elementwise import (
-    sinc as sinc,
-)
-from undertow.ops.numbers import is_number
-from undertow.ops.public import finish, overloaded
-from undertow.ops.reduce import logsumexp as logsumexp
 
 multigammaln = mvlgamma
 expit = unary(rules.sigmoid, "expit", "1 / (1 + e⁻ˣ).")
@@ -108,7 +108,7 @@ _RARE = (
     "laguerre_polynomial_l legendre_polynomial_p shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u "
     "shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w"
 ).split()
-__getattr__, __dir__ = lazy_names(__name__, dict.fromkeys(_RARE, "undertow.special_rare"))
+__getattr__, __dir__ = lazy_names(__name__, dict.fromkeys(_RARE, "undertow._src.ops.special_rare"))
 
 for _function in (expit, gammainc, gammaincc, gammaln, psi, erfcx, ndtr, ndtri, log_ndtr, i0e, i1, i1e, entr):
     _function.__module__ = __name__  # where pickle looks for it

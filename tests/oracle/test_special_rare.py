@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.oracle.harness import agree, agree_error
-from undertow.special_rare import NAMES
+from undertow._src.ops.special_rare import NAMES
 
 OF_ONE = [name for name in NAMES if "polynomial" not in name]
 POLYNOMIALS = [name for name in NAMES if "polynomial" in name]

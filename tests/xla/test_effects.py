@@ -19,7 +19,7 @@ import undertow as torch
 from tests.xla import hook_collection as zoo
 from tests.xla.random_programs import Outcome
 from undertow._src.base.lazy import LateMethod
-from undertow.ops.sort import SortMethods
+from undertow._src.ops.sort import SortMethods
 from undertow.xla.effects import Effects, Exactly, analyse, analyse_module, kind_of, state, trust
 from undertow.xla.effects.objects import in_class
 from undertow.xla.effects.source import definition
@@ -420,5 +420,5 @@ def test_a_method_that_nobody_has_used_yet_is_looked_up_where_it_is() -> None:
     class Late:
         pass
 
-    Late.sort = LateMethod(Late, "undertow.ops.sort:SortMethods", "sort", lambda found, name: found)  # type: ignore[attr-defined]
+    Late.sort = LateMethod(Late, "undertow._src.ops.sort:SortMethods", "sort", lambda found, name: found)  # type: ignore[attr-defined]
     assert in_class(Late, "sort") is vars(SortMethods)["sort"]

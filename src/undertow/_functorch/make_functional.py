@@ -6,11 +6,11 @@ import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
+from undertow._src.ops.join import stack
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter
 from undertow.nn.utils._functional_call import _reparametrize_module
 from undertow.nn.utils._named_member_accessor import NamedMemberAccessor
-from undertow.ops.join import stack
 
 Tensors = tuple[Any, ...]
 Names = tuple[str, ...]

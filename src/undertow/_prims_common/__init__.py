@@ -15,6 +15,7 @@ from undertow._prims_common.kinds import _integer_dtypes as _integer_dtypes
 from undertow._prims_common.kinds import _low_precision_dtypes as _low_precision_dtypes
 from undertow._prims_common.kinds import _ordered_types as _ordered_types
 from undertow._prims_common.kinds import _real_to_complex_dtype_map as _real_to_complex_dtype_map
+from undertow._src.ops.compare import where
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types import dtypes
 from undertow._src.types.devices import device as Device
@@ -23,7 +24,6 @@ from undertow._src.types.sizes import Size
 from undertow._src.types.symbols import SymBool, SymFloat, SymInt
 from undertow._subclasses.fake_tensor import MetadataMismatchError
 from undertow._tensor import Tensor
-from undertow.ops.compare import where
 
 TensorLike = Tensor
 TensorLikeType = Tensor

@@ -20,6 +20,7 @@ from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.device.placement import placed
 from undertow._src.base.modes import local, special
+from undertow._src.engine.arguments import broadcast_two
 from undertow._src.rules.rule import op
 from undertow._src.tensor.core import InferenceStorage, TensorCore, ndarray, wrap
 from undertow.autograd import firing
@@ -27,7 +28,6 @@ from undertow.autograd.apply import apply
 from undertow.autograd.node import AccumulateGrad
 from undertow.autograd.outputs import bump, refuse_overlap
 from undertow.autograd.writes import check_writable
-from undertow.ops.arguments import broadcast_two
 from undertow.storage import is_dense
 
 copy_gradient = op("copy", lambda xp, self: xp.copy(self), node="CopyBackwards", self=lambda g: g)

@@ -20,6 +20,7 @@ from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.numpy.order import ordered
 from undertow._src.arrays.quiet import quietly, silently
 from undertow._src.base.modes import local, special
+from undertow._src.engine.arguments import invalid_combination, must_be
 from undertow._src.overrides import torch_function
 from undertow._src.rules.rule import Rule, Spec
 from undertow._src.tensor import core
@@ -34,7 +35,6 @@ from undertow.autograd.rule_node import FIT, node_class
 from undertow.autograd.saved import SavedInput, SavedOutput
 from undertow.autograd.specialise import specialised_apply
 from undertow.autograd.views import link_view, refresh_view, refuse_overlap_of
-from undertow.ops.arguments import invalid_combination, must_be
 
 FAST_DTYPES = frozenset({np.dtype("f4"), np.dtype("f8")})
 INT64, BOOL = np.dtype(np.int64), np.dtype(np.bool_)

@@ -29,13 +29,13 @@ from undertow._src.arrays.quiet import quietly
 from undertow._src.base import hooks
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import user_site
+from undertow._src.engine.arguments import broadcast_two
 from undertow._src.tensor.core import NOT_ARRAYS, TensorCore, ndarray, tensor_class, wrap
 from undertow.autograd import anomaly_mode as anomaly
 from undertow.autograd import firing
 from undertow.autograd.accumulate import accumulate, added, brought_to
 from undertow.autograd.node import AccumulateGrad, Edge, Node, bind_node_caller
 from undertow.autograd.saved import Freed
-from undertow.ops.arguments import broadcast_two
 
 _passes = itertools.count()
 

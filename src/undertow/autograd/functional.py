@@ -11,11 +11,11 @@ from typing import Any
 
 from undertow._src.base.lazy import lazy_names
 from undertow._src.base.modes import enable_grad
+from undertow._src.ops.join import stack
 from undertow._src.tensor import creation
 from undertow._src.tensor.core import TensorCore
 from undertow.autograd.differentiate import grad
 from undertow.autograd.levels import Pushed, PushLevel, input_edge
-from undertow.ops.join import stack
 
 Tensors = tuple[Any, ...]
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.quiet import quietly
+from undertow._src.ops.complex import imag, real
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.tensor.lazy_conj import sync
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd import forward_ad
 from undertow.autograd.differentiate import grad
-from undertow.ops.complex import imag, real
 
 Array = np.ndarray[Any, Any]
 

@@ -9,6 +9,7 @@ from undertow._src.arrays.device.memory import Watch
 from undertow._src.base import hooks
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import warn
+from undertow._src.engine.arguments import must_be
 from undertow._src.overrides import torch_function
 from undertow._src.tensor.core import GradDtype, InferenceStorage, TensorCore, tensor_class, wrap
 from undertow._src.types import dtypes
@@ -17,7 +18,6 @@ from undertow.autograd import differentiate
 from undertow.autograd.metadata import note_output
 from undertow.autograd.node import Node, keep_gradient, tensor_hooks_of
 from undertow.autograd.views import asks_through_base, refresh_view
-from undertow.ops.arguments import must_be
 
 
 def is_hidden(tensor: Any) -> bool:

@@ -12,6 +12,7 @@ from undertow._src.arrays.device.memory import Target, Watch
 from undertow._src.arrays.namespaces import namespace_of
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.numpy.order import empty_copy_of, ordered
+from undertow._src.engine.arguments import broadcast_two
 from undertow._src.rules.refusals import refusal
 from undertow._src.rules.rule import Rule
 from undertow._src.tensor.core import TensorCore, ndarray
@@ -26,7 +27,6 @@ from undertow._src.types.dtypes import (
     promote,
 )
 from undertow.autograd.rule_node import CONJUGATE, FIT, UPCAST
-from undertow.ops.arguments import broadcast_two
 
 PYTHON_NUMBERS = frozenset({float, int, bool, complex})
 

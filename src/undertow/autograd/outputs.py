@@ -14,13 +14,13 @@ from undertow._src.arrays.quiet import quietly
 from undertow._src.base.lazy import late_function
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import user_stack, warn
+from undertow._src.engine.arguments import type_name
 from undertow._src.tensor import lazy_conj
 from undertow._src.tensor.core import InferenceStorage, TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.node import Node, edge_of
-from undertow.ops.arguments import type_name
 
-_WORDS = "undertow.ops.out_words"
+_WORDS = "undertow._src.ops.out_errors"
 manner_of = late_function(__name__, _WORDS, "manner_of")
 refuse_dtype = late_function(__name__, _WORDS, "refuse_dtype")
 refuse_shared = late_function(__name__, _WORDS, "refuse_shared")

@@ -8,6 +8,25 @@ from typing import Any
 from undertow._src.arrays.device.array import values_known
 from undertow._src.base.modes import enable_grad, no_grad
 from undertow._src.base.sites import warn
+from undertow._src.ops.activation import logsigmoid, softmax, softplus
+from undertow._src.ops.arrange import tril_indices
+from undertow._src.ops.broadcasting import broadcast_shapes, broadcast_tensors
+from undertow._src.ops.clamp import xlogy
+from undertow._src.ops.compare import isclose, where
+from undertow._src.ops.decompositions import linalg_eigvalsh as eigvalsh
+from undertow._src.ops.draws import _dirichlet_grad
+from undertow._src.ops.draws import _sample_dirichlet as sample_dirichlet
+from undertow._src.ops.draws import _standard_gamma as standard_gamma
+from undertow._src.ops.factor import linalg_slogdet as slogdet
+from undertow._src.ops.join import cat, stack
+from undertow._src.ops.loss import binary_cross_entropy_with_logits
+from undertow._src.ops.masks import one_hot
+from undertow._src.ops.matmul import matmul
+from undertow._src.ops.pad import pad
+from undertow._src.ops.triangular import cholesky_inverse, cholesky_solve
+from undertow._src.ops.triangular import linalg_cholesky as cholesky
+from undertow._src.ops.triangular import linalg_cholesky_ex as cholesky_ex
+from undertow._src.ops.triangular import linalg_solve_triangular as solve_triangular
 from undertow._src.tensor.core import TensorCore
 from undertow._src.tensor.creation import empty, eye, full, full_like, ones, ones_like, zeros, zeros_like
 from undertow._src.tensor.from_data import as_tensor, tensor
@@ -17,25 +36,6 @@ from undertow._src.types.dtypes import bool as bool_dtype
 from undertow._src.types.dtypes import finfo, float64, get_default_dtype
 from undertow._src.types.sizes import Size
 from undertow._tensor import Tensor
-from undertow.ops.activation import logsigmoid, softmax, softplus
-from undertow.ops.arrange import tril_indices
-from undertow.ops.clamp import xlogy
-from undertow.ops.compare import isclose, where
-from undertow.ops.decompositions import linalg_eigvalsh as eigvalsh
-from undertow.ops.draws import _dirichlet_grad
-from undertow.ops.draws import _sample_dirichlet as sample_dirichlet
-from undertow.ops.draws import _standard_gamma as standard_gamma
-from undertow.ops.factor import linalg_slogdet as slogdet
-from undertow.ops.join import cat, stack
-from undertow.ops.loss import binary_cross_entropy_with_logits
-from undertow.ops.masks import one_hot
-from undertow.ops.matmul import matmul
-from undertow.ops.pad import pad
-from undertow.ops.stretch import broadcast_shapes, broadcast_tensors
-from undertow.ops.triangular import cholesky_inverse, cholesky_solve
-from undertow.ops.triangular import linalg_cholesky as cholesky
-from undertow.ops.triangular import linalg_cholesky_ex as cholesky_ex
-from undertow.ops.triangular import linalg_solve_triangular as solve_triangular
 from undertow.random import normal, rand, randn
 from undertow.special import gammainc, i0e, i1e
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from undertow._src.ops.join import stack
 from undertow._src.tensor import creation
 from undertow._src.tensor.core import TensorCore
 from undertow.func._derivatives import Function, chosen_of, linearized, vjp_of, with_chosen
 from undertow.func._vmapping import check_randomness
-from undertow.ops.join import stack
 from undertow.utils import _pytree as pytree
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.ops.broadcasting import broadcast_shapes
+from undertow._src.ops.reduce import amax, amin
 from undertow._src.tensor.core import TensorCore
 from undertow.func._batched import cannot_write, rule
 from undertow.func._vmapping import MappedLevel
-from undertow.ops.reduce import amax, amin
-from undertow.ops.stretch import broadcast_shapes
 
 # Elementwise functions of any number of tensors, which broadcast; numbers and options pass through.
 POINTWISE = """

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.ops.matmul import matmul
 from undertow._src.tensor.core import TensorCore
 from undertow.func._batched import rule
 from undertow.func._rules_elementwise import aligned
 from undertow.func._vmapping import MappedLevel
-from undertow.ops.matmul import matmul
 
 # --- gradients
 

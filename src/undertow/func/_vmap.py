@@ -6,11 +6,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from undertow._src.ops.join import cat
 from undertow._src.tensor.core import TensorCore
 from undertow.func import _rules_elementwise, _rules_layers, _rules_shape  # noqa: F401  (they register themselves)
 from undertow.func._rules_random import random
 from undertow.func._vmapping import LevelMode, MappedLevel, check_randomness, open_levels, transforming
-from undertow.ops.join import cat
 from undertow.utils import _pytree as pytree
 
 

@@ -10,15 +10,15 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from undertow._src.ops.activation import log_softmax as _log_softmax
+from undertow._src.ops.activation import softmax as _softmax
+from undertow._src.ops.compare import where
+from undertow._src.ops.elementwise import logaddexp as _logaddexp
+from undertow._src.ops.norms import linalg_vector_norm
 from undertow._src.tensor.creation import ones_like
 from undertow._src.tensor.from_data import tensor
 from undertow._src.types import dtypes as d
 from undertow._src.types.layouts import strided
-from undertow.ops.activation import log_softmax as _log_softmax
-from undertow.ops.activation import softmax as _softmax
-from undertow.ops.compare import where
-from undertow.ops.elementwise import logaddexp as _logaddexp
-from undertow.ops.norms import linalg_vector_norm
 
 DimOrDims = int | tuple[int, ...] | list[int] | None
 

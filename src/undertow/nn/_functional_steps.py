@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.modes import no_grad
+from undertow._src.ops import activation, embedding, pool, pool_average, pool_fractional
 from undertow._src.tensor.core import TensorCore
-from undertow.ops import activation, embedding, pool, pool_average, pool_fractional
 
 if TYPE_CHECKING:
     from undertow._tensor import Tensor

@@ -6,11 +6,11 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.sites import warn
+from undertow._src.ops.activation import usual_dim
+from undertow._src.ops.matmul import linear
+from undertow._src.ops.multi_head import _check_shapes as _mha_shape_check  # noqa: F401
+from undertow._src.ops.slicing import chunk, split
 from undertow._src.tensor.core import TensorCore
-from undertow.ops.activation import usual_dim
-from undertow.ops.matmul import linear
-from undertow.ops.multi_head import _check_shapes as _mha_shape_check  # noqa: F401
-from undertow.ops.parts import chunk, split
 
 if TYPE_CHECKING:
     from undertow._tensor import Tensor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from undertow.ops.loss import old_reduction, reduction_of
+from undertow._src.ops.loss import old_reduction, reduction_of
 
 
 def get_enum(reduction: str) -> int:

@@ -3,7 +3,7 @@
 # ruff: noqa: F401, I001
 
 from undertow._src.base.lazy import lazy_names
-from undertow.ops.activation import (
+from undertow._src.ops.activation import (
     celu as celu,
     celu_ as celu_,
     elu as elu,
@@ -38,10 +38,10 @@ from undertow.ops.activation import (
     threshold as threshold,
     threshold_ as threshold_,
 )
-from undertow.ops.attention import (
+from undertow._src.ops.attention import (
     scaled_dot_product_attention as scaled_dot_product_attention,
 )
-from undertow.ops.conv import (
+from undertow._src.ops.conv import (
     conv1d as conv1d,
     conv2d as conv2d,
     conv3d as conv3d,
@@ -51,13 +51,13 @@ from undertow.ops.conv import (
     fold as fold,
     unfold as unfold,
 )
-from undertow.ops.distance import (
+from undertow._src.ops.distance import (
     bilinear as bilinear,
     cosine_similarity as cosine_similarity,
     pairwise_distance as pairwise_distance,
     pdist as pdist,
 )
-from undertow.ops.dropout import (
+from undertow._src.ops.dropout import (
     alpha_dropout as alpha_dropout,
     dropout as dropout,
     dropout1d as dropout1d,
@@ -68,11 +68,11 @@ from undertow.ops.dropout import (
     rrelu as rrelu,
     rrelu_ as rrelu_,
 )
-from undertow.ops.embedding import (
+from undertow._src.ops.embedding import (
     embedding as embedding,
     embedding_bag as embedding_bag,
 )
-from undertow.ops.loss import (
+from undertow._src.ops.loss import (
     binary_cross_entropy as binary_cross_entropy,
     binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
     cosine_embedding_loss as cosine_embedding_loss,
@@ -90,24 +90,24 @@ from undertow.ops.loss import (
     triplet_margin_loss as triplet_margin_loss,
     triplet_margin_with_distance_loss as triplet_margin_with_distance_loss,
 )
-from undertow.ops.loss_class import (
+from undertow._src.ops.loss_class import (
     cross_entropy as cross_entropy,
     ctc_loss as ctc_loss,
     multi_margin_loss as multi_margin_loss,
     multilabel_margin_loss as multilabel_margin_loss,
     nll_loss as nll_loss,
 )
-from undertow.ops.loss_linear import linear_cross_entropy as linear_cross_entropy
-from undertow.ops.masks import (
+from undertow._src.ops.loss_linear import linear_cross_entropy as linear_cross_entropy
+from undertow._src.ops.masks import (
     one_hot as one_hot,
 )
-from undertow.ops.matmul import (
+from undertow._src.ops.matmul import (
     linear as linear,
 )
-from undertow.ops.multi_head import (
+from undertow._src.ops.multi_head import (
     multi_head_attention_forward as multi_head_attention_forward,
 )
-from undertow.ops.norm import (
+from undertow._src.ops.norm import (
     batch_norm as batch_norm,
     group_norm as group_norm,
     instance_norm as instance_norm,
@@ -116,10 +116,10 @@ from undertow.ops.norm import (
     normalize as normalize,
     rms_norm as rms_norm,
 )
-from undertow.ops.pad import (
+from undertow._src.ops.pad import (
     pad as pad,
 )
-from undertow.ops.pool import (
+from undertow._src.ops.pool import (
     max_pool1d as max_pool1d,
     max_pool1d_with_indices as max_pool1d_with_indices,
     max_pool2d as max_pool2d,
@@ -130,7 +130,7 @@ from undertow.ops.pool import (
     max_unpool2d as max_unpool2d,
     max_unpool3d as max_unpool3d,
 )
-from undertow.ops.pool_average import (
+from undertow._src.ops.pool_average import (
     adaptive_avg_pool1d as adaptive_avg_pool1d,
     adaptive_avg_pool2d as adaptive_avg_pool2d,
     adaptive_avg_pool3d as adaptive_avg_pool3d,
@@ -147,13 +147,13 @@ from undertow.ops.pool_average import (
     lp_pool2d as lp_pool2d,
     lp_pool3d as lp_pool3d,
 )
-from undertow.ops.pool_fractional import (
+from undertow._src.ops.pool_fractional import (
     fractional_max_pool2d as fractional_max_pool2d,
     fractional_max_pool2d_with_indices as fractional_max_pool2d_with_indices,
     fractional_max_pool3d as fractional_max_pool3d,
     fractional_max_pool3d_with_indices as fractional_max_pool3d_with_indices,
 )
-from undertow.ops.resize import (
+from undertow._src.ops.resize import (
     channel_shuffle as channel_shuffle,
     interpolate as interpolate,
     native_channel_shuffle as native_channel_shuffle,
@@ -163,12 +163,12 @@ from undertow.ops.resize import (
     upsample_bilinear as upsample_bilinear,
     upsample_nearest as upsample_nearest,
 )
-from undertow.ops.sampling import (
+from undertow._src.ops.sampling import (
     affine_grid as affine_grid,
     grid_sample as grid_sample,
 )
 
-_LAZY = {"conv_tbc": "undertow.ops.native", "grad": "undertow.nn:grad"}
+_LAZY = {"conv_tbc": "undertow._src.ops.native", "grad": "undertow.nn:grad"}
 _LAZY |= dict.fromkeys(("_pair", "_single", "_triple"), "undertow.nn.modules.utils")
 _LAZY |= dict.fromkeys(
     "_canonical_mask _get_softmax_dim _in_projection _in_projection_packed _mha_shape_check _none_or_dtype "

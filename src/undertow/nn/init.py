@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from undertow._src.arrays.device.memory import NeedsValue, Watch
 from undertow._src.base.modes import no_grad, special
 from undertow._src.base.sites import user_site, warn
+from undertow._src.ops.compare import where
+from undertow._src.ops.decompositions import linalg_qr as qr
 from undertow._src.overrides import torch_function
 from undertow._src.tensor.creation import empty_like
 from undertow._src.tensor.creation import eye as _eye
-from undertow.ops.compare import where
-from undertow.ops.decompositions import linalg_qr as qr
 from undertow.random import randperm
 
 if TYPE_CHECKING:

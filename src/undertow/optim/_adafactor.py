@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.modes import no_grad
+from undertow._src.ops.compare import where
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import finfo
-from undertow.ops.compare import where
 from undertow.optim import _checks as check
 from undertow.optim._per_parameter import Group, PerParameter
 from undertow.optim._state import State, count_from, next_count, zeros_for

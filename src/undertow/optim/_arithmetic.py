@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from undertow._src.base.modes import is_grad_enabled, local, special
+from undertow._src.ops.compare import where
+from undertow._src.ops.complex import view_as_real
 from undertow._src.tensor.core import TensorCore, ndarray
-from undertow.ops.compare import where
-from undertow.ops.complex import view_as_real
 
 Array = Any
 Rule = Callable[..., tuple[Array, ...]]

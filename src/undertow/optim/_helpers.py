@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow._src.base.modes import set_grad_enabled
+from undertow._src.ops.complex import view_as_real
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import dtype as Dtype
 from undertow._src.types.dtypes import float32, float64, get_default_dtype
-from undertow.ops.complex import view_as_real
 
 __all__ = [
     "_capturable_doc", "_default_to_fused_or_foreach", "_device_dtype_check_for_fused", "_differentiable_doc",

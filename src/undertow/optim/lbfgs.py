@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from undertow._src.arrays.device.memory import NeedsValue, Watch
 from undertow._src.base.modes import enable_grad, no_grad
 from undertow._src.base.sites import user_site
+from undertow._src.ops.complex import view_as_real
+from undertow._src.ops.join import cat
 from undertow._src.tensor.core import TensorCore
-from undertow.ops.complex import view_as_real
-from undertow.ops.join import cat
 from undertow.optim import _checks as check
 from undertow.optim._line_search import Limits, Point, cubic_minimum, strong_wolfe
 from undertow.optim.optimizer import Optimizer, ParamsT

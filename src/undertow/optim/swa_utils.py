@@ -9,10 +9,10 @@ from typing import Any
 
 from undertow._src.arrays.device.array import values_known
 from undertow._src.base.modes import no_grad
+from undertow._src.ops.compare import where
 from undertow._src.tensor.from_data import tensor
 from undertow.nn.modules.batchnorm import _BatchNorm
 from undertow.nn.modules.module import Module
-from undertow.ops.compare import where
 from undertow.optim._lr_base import LRScheduler, warn_outside_step
 from undertow.optim._lr_options import one_per_group
 from undertow.optim.optimizer import Optimizer

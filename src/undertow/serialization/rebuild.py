@@ -14,13 +14,13 @@ import numpy as np
 
 from undertow._src.arrays.device.placement import placed
 from undertow._src.base.hooks import warn_if_has_hooks
+from undertow._src.ops.complex import is_conj, is_neg
 from undertow._src.tensor.core import Storage, TensorCore, tensor_class, wrap
 from undertow._src.tensor.lazy_conj import origin, reflect, reflections
 from undertow._src.types import dtypes
 from undertow._src.types.layouts import layout as Layout
 from undertow._src.types.layouts import sparse_coo
 from undertow.nn.parameter import Parameter
-from undertow.ops.complex import is_conj, is_neg
 from undertow.serialization.locations import BoundStorage
 from undertow.serialization.storages import UNTYPED, TypedStorage, stored
 from undertow.sparse.coo import SparseTensor, sparse_coo_tensor

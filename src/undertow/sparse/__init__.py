@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from undertow._src.base.torch_named import pickled_class
+from undertow._src.ops.public import public
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types import dtypes
-from undertow.ops.public import public
 from undertow.sparse import derivatives as derivatives
 from undertow.sparse import functions
 from undertow.sparse.coo import SparseTensor, known_places, make, sparse_coo_tensor

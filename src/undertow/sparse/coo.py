@@ -16,6 +16,7 @@ import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Watch
+from undertow._src.ops.index import index_add
 from undertow._src.rules.convert import alias
 from undertow._src.rules.rule import twin
 from undertow._src.tensor.core import NOT_ARRAYS, TensorCore, wrap
@@ -28,7 +29,6 @@ from undertow._src.types.layouts import sparse_coo
 from undertow._src.types.sizes import Size
 from undertow._tensor import Tensor
 from undertow.autograd.apply import apply
-from undertow.ops.index import index_add
 
 _made_of_values = twin(alias, "SparseCooTensorWithDimsAndTensorsBackward0")
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.ops.join import cat as join
 from undertow._src.tensor.core import wrap
 from undertow._src.tensor.creation import zeros
-from undertow.ops.join import cat as join
 from undertow.sparse.coo import SparseTensor, function, known_places, make
 
 

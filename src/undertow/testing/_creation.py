@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from undertow._src.ops.complex import view_as_complex
 from undertow._src.tensor.creation import empty
 from undertow._src.types import dtypes
 from undertow._src.types.dtypes import finfo, iinfo
-from undertow.ops.complex import view_as_complex
 from undertow.random import randint
 
 _INTEGRAL_TYPES = [

@@ -13,11 +13,11 @@ import numpy as np
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.base import tree
+from undertow._src.ops.compare import where
 from undertow._src.overrides import torch_function
 from undertow._src.tensor.core import wrap
 from undertow._src.types.sizes import Size
 from undertow._tensor import Tensor
-from undertow.ops.compare import where
 from undertow.xla.asked import asked
 from undertow.xla.decisions import Line
 from undertow.xla.plan import Again

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.ops.reduce import all as all_of
 from undertow._src.overrides import torch_function
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types import dtypes
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.ops.reduce import all as all_of
 
 Message = Callable[[], Any] | None
 

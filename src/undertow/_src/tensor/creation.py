@@ -11,6 +11,8 @@ import numpy as np
 from undertow._src.arrays.device.array import lying
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.numpy.shape import copy as copy_array
+from undertow._src.engine.arguments import as_element, as_int, as_ints, check_tensor, must_be
+from undertow._src.ops.public import overloaded, public
 from undertow._src.tensor.core import TensorCore
 from undertow._src.tensor.factory_arguments import (
     check_options,
@@ -28,8 +30,6 @@ from undertow._src.tensor.factory_arguments import (
 from undertow._src.types.dtypes import DTYPE_OF, SCALAR_DTYPE
 from undertow._src.types.dtypes import dtype as Dtype
 from undertow._src.types.layouts import memory_format, preserve_format, sparse_coo
-from undertow.ops.arguments import as_element, as_int, as_ints, check_tensor, must_be
-from undertow.ops.public import overloaded, public
 from undertow.storage import Array, unset
 from undertow.storage import empty_strided as empty_strided_array
 

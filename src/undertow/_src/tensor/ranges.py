@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from undertow._src.base.sites import warn
+from undertow._src.engine.arguments import as_element, as_int, invalid_combination
+from undertow._src.ops.public import overloaded, public
 from undertow._src.tensor.factory_arguments import (
     check_options,
     has_no_values,
@@ -23,8 +25,6 @@ from undertow._src.tensor.factory_arguments import (
     without_values,
 )
 from undertow._src.types.dtypes import DTYPE_OF, SCALAR_DTYPE, bfloat16, dtype, get_default_dtype
-from undertow.ops.arguments import as_element, as_int, invalid_combination
-from undertow.ops.public import overloaded, public
 from undertow.storage import Array
 
 _SPLITTER = 2.0**27 + 1

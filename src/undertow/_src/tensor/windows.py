@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.numpy.gamma import i0
+from undertow._src.engine.arguments import as_int, invalid_combination, is_int, must_be
+from undertow._src.ops.numbers import is_number
+from undertow._src.ops.public import overloaded
 from undertow._src.tensor.factory_arguments import check_options, made, parse_kind
-from undertow.ops.arguments import as_int, invalid_combination, is_int, must_be
-from undertow.ops.numbers import is_number
-from undertow.ops.public import overloaded
 from undertow.storage import Array
 
 

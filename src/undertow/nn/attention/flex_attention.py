@@ -16,14 +16,14 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from undertow._src.ops.compare import where
+from undertow._src.ops.matmul import matmul
+from undertow._src.ops.reduce import logsumexp
+from undertow._src.ops.sort import argsort
 from undertow._src.tensor.core import TensorCore
 from undertow._src.tensor.creation import full
 from undertow._src.tensor.ranges import arange
 from undertow._src.types import dtypes
-from undertow.ops.compare import where
-from undertow.ops.matmul import matmul
-from undertow.ops.reduce import logsumexp
-from undertow.ops.sort import argsort
 
 if TYPE_CHECKING:
     from undertow._tensor import Tensor

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from undertow._src.ops.join import stack
 from undertow._src.tensor.creation import empty
 from undertow.nn import functional as F
 from undertow.nn import init
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter
-from undertow.ops.join import stack
 
 if TYPE_CHECKING:
     from undertow._src.types.aliases import Device

@@ -7,13 +7,7 @@ import numbers
 from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.sites import warn
-from undertow._src.overrides import torch_function
-from undertow._src.tensor.creation import empty, zeros
-from undertow.nn import init
-from undertow.nn.modules.module import Module
-from undertow.nn.parameter import Parameter
-from undertow.nn.utils.rnn import PackedSequence, sizes_of
-from undertow.ops.recurrent import (
+from undertow._src.ops.recurrent import (
     gru,
     gru_cell,
     gru_layer,
@@ -29,6 +23,12 @@ from undertow.ops.recurrent import (
     tanh_layer,
     transposed_output,
 )  # fmt: skip
+from undertow._src.overrides import torch_function
+from undertow._src.tensor.creation import empty, zeros
+from undertow.nn import init
+from undertow.nn.modules.module import Module
+from undertow.nn.parameter import Parameter
+from undertow.nn.utils.rnn import PackedSequence, sizes_of
 
 if TYPE_CHECKING:
     from undertow._src.types.aliases import Device

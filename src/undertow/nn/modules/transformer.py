@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from undertow._src.arrays.device.array import values_known
 from undertow._src.base.modes import is_grad_enabled
 from undertow._src.base.sites import warn
+from undertow._src.ops.arrange import triu
+from undertow._src.ops.multi_head import additive_masks
 from undertow._src.tensor.creation import full
 from undertow.nn import functional as F
 from undertow.nn import init
@@ -19,8 +21,6 @@ from undertow.nn.modules.dropout import Dropout
 from undertow.nn.modules.linear import Linear
 from undertow.nn.modules.module import Module
 from undertow.nn.modules.normalization import LayerNorm
-from undertow.ops.arrange import triu
-from undertow.ops.multi_head import additive_masks
 
 if TYPE_CHECKING:
     from undertow._src.types.aliases import Device

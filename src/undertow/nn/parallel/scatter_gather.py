@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from undertow._src.ops.join import cat, stack
 from undertow._src.tensor.core import TensorCore
-from undertow.ops.join import cat, stack
 
 __all__ = ["gather", "scatter", "scatter_kwargs"]
 

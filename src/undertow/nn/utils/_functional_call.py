@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from undertow._src.ops.join import stack
 from undertow._src.tensor.core import TensorCore
 from undertow.nn.modules.module import Module
-from undertow.ops.join import stack
 
 _ABSENT = object()
 

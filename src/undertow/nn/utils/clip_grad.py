@@ -12,11 +12,11 @@ from undertow._src.arrays.device.array import values_known
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.base.modes import no_grad, special
 from undertow._src.base.sites import warn
+from undertow._src.ops.join import stack
+from undertow._src.ops.norms import linalg_vector_norm as vector_norm
 from undertow._src.overrides.torch_function import PLAIN
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.tensor.from_data import tensor
-from undertow.ops.join import stack
-from undertow.ops.norms import linalg_vector_norm as vector_norm
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 

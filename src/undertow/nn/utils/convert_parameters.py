@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from undertow._src.ops.join import cat
 from undertow._src.tensor.core import TensorCore
-from undertow.ops.join import cat
 
 if TYPE_CHECKING:
     from undertow._tensor import Tensor

@@ -8,17 +8,17 @@ import numpy as np
 
 from undertow._src.arrays.device.placement import Home, home_among
 from undertow._src.base.modes import no_grad
+from undertow._src.engine.arguments import wrap_dim
+from undertow._src.ops.decompositions import linalg_matrix_exp as matrix_exp
+from undertow._src.ops.factor import linalg_solve as solve
+from undertow._src.ops.join import cat
+from undertow._src.ops.norms import linalg_vector_norm as vector_norm
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.tensor.creation import eye, zeros_like
 from undertow.nn import functional as F
 from undertow.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from undertow.nn.modules.module import Module
 from undertow.nn.utils import parametrize
-from undertow.ops.arguments import wrap_dim
-from undertow.ops.decompositions import linalg_matrix_exp as matrix_exp
-from undertow.ops.factor import linalg_solve as solve
-from undertow.ops.join import cat
-from undertow.ops.norms import linalg_vector_norm as vector_norm
 from undertow.random import randn
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from undertow._src.ops.join import cat
+from undertow._src.ops.norms import norm
 from undertow._src.tensor.creation import ones_like, zeros_like
-from undertow.ops.join import cat
-from undertow.ops.norms import norm
 from undertow.random import rand, rand_like
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.ops.index import take_along_dim
+from undertow._src.ops.sort import argsort
 from undertow._src.tensor.creation import zeros
 from undertow._src.tensor.from_data import tensor as new_tensor
 from undertow._src.types.dtypes import bool as bool_dtype
 from undertow._src.types.dtypes import half
 from undertow.autograd.function import Function
-from undertow.ops.index import take_along_dim
-from undertow.ops.sort import argsort
 from undertow.testing._creation import make_tensor
 from undertow.testing._internal.common_dtype import all_types_and
 from undertow.testing._internal.opinfo.core import OpInfo, SampleInput

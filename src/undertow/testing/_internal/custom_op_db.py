@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.ops.join import cat
 from undertow._src.tensor.creation import empty, zeros_like
 from undertow._src.tensor.from_data import from_numpy, tensor
 from undertow._src.types import dtypes as d
 from undertow._tensor import Tensor
 from undertow.library import custom_op
-from undertow.ops.join import cat
 from undertow.testing._internal.common_methods_invocations.making import Maker
 from undertow.testing._internal.opinfo.core import OpInfo, SampleInput
 from undertow.types import Number

@@ -37,8 +37,8 @@ from undertow.xla.effects.values import (
 
 # Modules of undertow's whose functions always give tensors.
 _TENSOR_MODULES = ("ops.", "autograd.apply", "tensor.creation", "tensor.ranges", "tensor.from_data", "tensor.methods.",
-                   "tensor.tensor_types", "tensor.windows", "random", "linalg", "fft", "special", "nn.functional",
-                   "foreach")  # fmt: skip
+                   "tensor.tensor_types", "tensor.windows", "random", "linalg", "fft", "special",
+                   "nn.functional")  # fmt: skip
 
 
 class OwnCalls(MethodCalls):

@@ -6,37 +6,37 @@ import math
 from typing import Any
 
 from undertow.autograd.apply import apply
-from undertow.ops import clamp, elementwise
-from undertow.ops.activation import log_softmax, silu, softmax  # noqa: F401
-from undertow.ops.activation import logsigmoid as log_sigmoid  # noqa: F401
-from undertow.ops.arithmetic import add, fmod, remainder, square  # noqa: F401
-from undertow.ops.arithmetic import div as divide
-from undertow.ops.arithmetic import mul as multiply  # noqa: F401
-from undertow.ops.arithmetic import pow as power  # noqa: F401
-from undertow.ops.arithmetic import sub as subtract  # noqa: F401
-from undertow.ops.clamp import copysign, nan_to_num  # noqa: F401
-from undertow.ops.compare import bitwise_left_shift as left_shift  # noqa: F401
-from undertow.ops.compare import bitwise_right_shift as right_shift  # noqa: F401
-from undertow.ops.compare import (  # noqa: F401
+from undertow._src.ops import clamp, elementwise
+from undertow._src.ops.activation import log_softmax, silu, softmax  # noqa: F401
+from undertow._src.ops.activation import logsigmoid as log_sigmoid  # noqa: F401
+from undertow._src.ops.arithmetic import add, fmod, remainder, square  # noqa: F401
+from undertow._src.ops.arithmetic import div as divide
+from undertow._src.ops.arithmetic import mul as multiply  # noqa: F401
+from undertow._src.ops.arithmetic import pow as power  # noqa: F401
+from undertow._src.ops.arithmetic import sub as subtract  # noqa: F401
+from undertow._src.ops.clamp import copysign, nan_to_num  # noqa: F401
+from undertow._src.ops.compare import bitwise_left_shift as left_shift  # noqa: F401
+from undertow._src.ops.compare import bitwise_right_shift as right_shift  # noqa: F401
+from undertow._src.ops.compare import (  # noqa: F401
     isfinite, isinf, isnan, isneginf, isposinf, logical_and, logical_not, logical_or, logical_xor, signbit, where,
 )  # fmt: skip
-from undertow.ops.complex import angle, complex, imag, real, view_as_complex, view_as_real  # noqa: F401
-from undertow.ops.complex import conjugate as conj  # noqa: F401
-from undertow.ops.elementwise import (  # noqa: F401
+from undertow._src.ops.complex import angle, complex, imag, real, view_as_complex, view_as_real  # noqa: F401
+from undertow._src.ops.complex import conjugate as conj  # noqa: F401
+from undertow._src.ops.elementwise import (  # noqa: F401
     abs, ceil, cos, cosh, digamma, erf, erfc, erfinv, exp, exp2, expm1, floor, fmax, fmin, frexp, gcd, heaviside,
     hypot, i0, lcm, lgamma, log, log1p, log2, log10, logaddexp, logaddexp2, logit, nextafter, polygamma, sigmoid, sin,
     sinh, sqrt, tan, tanh, trunc,
 )  # fmt: skip
-from undertow.ops.elementwise import acos as arccos  # noqa: F401
-from undertow.ops.elementwise import acosh as arccosh  # noqa: F401
-from undertow.ops.elementwise import asin as arcsin  # noqa: F401
-from undertow.ops.elementwise import asinh as arcsinh  # noqa: F401
-from undertow.ops.elementwise import atan as arctan  # noqa: F401
-from undertow.ops.elementwise import atan2 as arctan2  # noqa: F401
-from undertow.ops.elementwise import atanh as arctanh  # noqa: F401
-from undertow.ops.elementwise import neg as negative  # noqa: F401
-from undertow.ops.elementwise import round as rint  # noqa: F401
-from undertow.ops.elementwise import sgn as sign  # noqa: F401
+from undertow._src.ops.elementwise import acos as arccos  # noqa: F401
+from undertow._src.ops.elementwise import acosh as arccosh  # noqa: F401
+from undertow._src.ops.elementwise import asin as arcsin  # noqa: F401
+from undertow._src.ops.elementwise import asinh as arcsinh  # noqa: F401
+from undertow._src.ops.elementwise import atan as arctan  # noqa: F401
+from undertow._src.ops.elementwise import atan2 as arctan2  # noqa: F401
+from undertow._src.ops.elementwise import atanh as arctanh  # noqa: F401
+from undertow._src.ops.elementwise import neg as negative  # noqa: F401
+from undertow._src.ops.elementwise import round as rint  # noqa: F401
+from undertow._src.ops.elementwise import sgn as sign  # noqa: F401
 from undertow._src.rules import activation, special
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from undertow._src.tensor.core import wrap
 from undertow._src.arrays import composed, composed_rnn
-from undertow.ops.draws import _dirichlet_grad as dirichlet_grad  # noqa: F401
-from undertow.ops.draws import _standard_gamma_grad as standard_gamma_grad  # noqa: F401
+from undertow._src.ops.draws import _dirichlet_grad as dirichlet_grad  # noqa: F401
+from undertow._src.ops.draws import _standard_gamma_grad as standard_gamma_grad  # noqa: F401
 from undertow._src.arrays.tensor.elementwise import (  # noqa: F401
     abs, add, angle, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, ceil, complex, conj, copysign, cos,
     cosh, digamma, divide, erf, erfc, erfcx, erfinv, exp, exp2, expm1, floor, floor_divide, fmax, fmin, fmod, frexp,

@@ -9,6 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow._src.arrays.device.placement import gpus
+from undertow._src.engine.arguments import check_tensor, invalid_combination
+from undertow._src.ops.convert import cast
+from undertow._src.ops.placement import moved
+from undertow._src.ops.public import public
 from undertow._src.tensor.core import TensorCore
 from undertow._src.tensor.methods.layout import format_of
 from undertow._src.types import dtypes
@@ -17,10 +21,6 @@ from undertow._src.types.devices import device as Device
 from undertow._src.types.dtypes import DTYPE_OF, as_dtype, dtype
 from undertow._src.types.layouts import axes_of, preserve_format
 from undertow._src.types.layouts import memory_format as MemoryFormat
-from undertow.ops.arguments import check_tensor, invalid_combination
-from undertow.ops.convert import cast
-from undertow.ops.placement import moved
-from undertow.ops.public import public
 
 _NO_ACCELERATOR = "Cannot access accelerator device when none is available."
 

@@ -10,6 +10,9 @@ import numpy as np
 from undertow._src.base import hooks
 from undertow._src.base.hooks import warn_if_has_hooks
 from undertow._src.base.modes import local, special
+from undertow._src.engine.arguments import must_be
+from undertow._src.ops.convert import alias
+from undertow._src.ops.public import public, public_method
 from undertow._src.overrides.torch_function import DisableTorchFunctionSubclass, dispatch_disabled
 from undertow._src.tensor.core import InferenceStorage, TensorCore, tensor_class, wrap
 from undertow._src.tensor.factory_arguments import check_options, has_no_values, made, parse_kind, without_values
@@ -18,9 +21,6 @@ from undertow._src.tensor.lazy_conj import origin, reflect, reflections
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.node import tensor_hooks_of
 from undertow.autograd.outputs import bump
-from undertow.ops.arguments import must_be
-from undertow.ops.convert import alias
-from undertow.ops.public import public, public_method
 from undertow.storage import Array, contiguous_strides, extent_of, flat_memory, offset_of, over_memory, root_of
 from undertow.storage import empty_strided as empty_strided_array
 

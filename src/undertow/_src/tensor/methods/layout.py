@@ -7,6 +7,8 @@ from typing import Any
 from undertow._src.arrays.device.array import DeviceArray, in_memory, lying
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.base.sites import warn
+from undertow._src.engine.arguments import as_int, check_tensor, must_be, wrap_real_dim
+from undertow._src.ops.public import public
 from undertow._src.tensor.core import InferenceStorage, TensorCore, ndarray
 from undertow._src.tensor.lazy_conj import origin
 from undertow._src.types.devices import cpu, meta
@@ -18,8 +20,6 @@ from undertow._src.types.layouts import CHANNELS_LAST, contiguous_format, memory
 from undertow._src.types.layouts import layout as Layout
 from undertow._src.types.layouts import memory_format as MemoryFormat
 from undertow._src.types.sizes import Size, size_of
-from undertow.ops.arguments import as_int, check_tensor, must_be, wrap_real_dim
-from undertow.ops.public import public
 from undertow.storage import UntypedStorage, address, is_foreign, offset_of, root_of, with_strides
 
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from undertow._src.base.modes import local
+from undertow._src.engine.arguments import as_int, check_tensor, invalid_combination, is_int, no_kernel
+from undertow._src.ops.public import overloaded, public
 from undertow._src.random.generators import Generator, stream_of
 from undertow._src.random.memory_order import in_memory_order, memory_order
 from undertow._src.rules import random as rules
@@ -15,8 +17,6 @@ from undertow._src.tensor.factory_arguments import into_out, made
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.apply import apply
 from undertow.autograd.writes import apply_in_place, check_writable
-from undertow.ops.arguments import as_int, check_tensor, invalid_combination, is_int, no_kernel
-from undertow.ops.public import overloaded, public
 from undertow.random import Draw, check_bounded, check_kernel, integer_draw, uniform_draw
 
 

@@ -7,6 +7,12 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from undertow._src.base.sites import warn
+from undertow._src.engine.arguments import check_tensor, spread_ints
+from undertow._src.ops.complex import _neg_view as _neg_view
+from undertow._src.ops.complex import conj, conj_physical
+from undertow._src.ops.public import public
+from undertow._src.ops.reduce import all as all_of
+from undertow._src.ops.reduce import any as any_of
 from undertow._src.rules import shape as rules
 from undertow._src.rules.rule import twin
 from undertow._src.tensor.core import TensorCore, wrap
@@ -14,12 +20,6 @@ from undertow._src.tensor.methods.python import replace_elements
 from undertow._src.tensor.typed_storage import class_of_old
 from undertow.autograd.apply import apply
 from undertow.autograd.views import steps_of
-from undertow.ops.arguments import check_tensor, spread_ints
-from undertow.ops.complex import _neg_view as _neg_view
-from undertow.ops.complex import conj, conj_physical
-from undertow.ops.public import public
-from undertow.ops.reduce import all as all_of
-from undertow.ops.reduce import any as any_of
 
 # --- deprecated
 

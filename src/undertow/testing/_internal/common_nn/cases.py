@@ -10,11 +10,11 @@ from typing import Any
 
 from undertow import nn
 from undertow._src.base.modes import no_grad
+from undertow._src.ops.join import cat
 from undertow._src.tensor.core import TensorCore
 from undertow._src.tensor.creation import zeros
 from undertow._src.types.dtypes import double, get_default_dtype
 from undertow.autograd import gradcheck, gradgradcheck
-from undertow.ops.join import cat
 from undertow.random import randn, randperm
 from undertow.serialization import load, save
 from undertow.testing._internal.common_utils import TestCase, freeze_rng_state, noncontiguous_like

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from undertow._src.ops.compare import where
+from undertow._src.ops.join import stack
 from undertow._src.types.dtypes import bool as boolean
 from undertow.nn import functional as F
-from undertow.ops.compare import where
-from undertow.ops.join import stack
 
 __all__ = [
     "cosineembeddingloss_reference", "cross_entropy_loss_reference", "hingeembeddingloss_reference", "huberloss_reference",

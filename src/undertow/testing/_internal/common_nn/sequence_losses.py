@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._src.base.modes import no_grad
+from undertow._src.ops.join import stack
 from undertow._src.types.dtypes import bfloat16, float32
-from undertow.ops.join import stack
 from undertow.random import randn
 
 __all__ = ["ctcloss_reference", "single_batch_reference_fn"]

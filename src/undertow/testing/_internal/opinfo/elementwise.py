@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from undertow._src.base.modes import no_grad
+from undertow._src.ops.compare import where
 from undertow._src.tensor.creation import empty
 from undertow._src.tensor.from_data import tensor
 from undertow._src.types import dtypes as d
-from undertow.ops.compare import where
 from undertow.testing._creation import make_tensor
 from undertow.testing._internal.common_dtype import _floating_types
 from undertow.testing._internal.opinfo.info import OpInfo

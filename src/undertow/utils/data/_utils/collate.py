@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.ops.join import stack
 from undertow._src.tensor.core import TensorCore
 from undertow._src.tensor.from_data import as_tensor, tensor
 from undertow._src.types.dtypes import float64
-from undertow.ops.join import stack
 
 default_collate_err_msg_format = (
     "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"

@@ -1,0 +1,1 @@
+"""Autograd: running rules on tensors, recording nodes, views and writes, and the backward pass."""

@@ -1,0 +1,1 @@
+"""The public functions, by family: each runs a rule on tensors."""

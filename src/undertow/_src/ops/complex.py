@@ -1,0 +1,215 @@
+"""Public functions that take complex numbers apart and put them together, and the methods made of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from undertow._src.engine.arguments import check_tensor
+from undertow._src.ops.public import finish, public
+from undertow._src.ops.slicing import select
+from undertow._src.rules import complex as rules
+from undertow._src.tensor.core import TensorCore, ndarray
+from undertow._src.tensor.lazy_conj import reflect, reflections
+from undertow._src.types.dtypes import DTYPE_OF
+from undertow.autograd.apply import apply
+from undertow.autograd.writes import apply_in_place
+
+
+def _is_complex(tensor: Any) -> bool:
+    return tensor._array.dtype.kind == "c"
+
+
+@public
+def real(input: Any) -> Any:
+    """The real part, in the same memory; a real tensor is its own."""
+    check_tensor(input, "real")
+    if not _is_complex(input):
+        return input
+    return select(apply(rules.view_as_real, conj(input) if is_conj(input) else input), -1, 0)
+
+
+@public
+def imag(input: Any) -> Any:
+    """The imaginary part of a complex tensor, in the same memory."""
+    check_tensor(input, "imag")
+    if not _is_complex(input):
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    if is_conj(input):
+        return select(_neg_view(apply(rules.view_as_real, conj(input))), -1, 1)
+    return select(apply(rules.view_as_real, input), -1, 1)
+
+
+@public
+def conj(input: Any) -> Any:
+    """The conjugate, as a view; a real tensor is its own."""
+    check_tensor(input, "conj")
+    return _mirrored(rules.conj_view, input, np.conjugate) if _is_complex(input) else input
+
+
+def conjugate(input: Any) -> Any:
+    """The conjugate as the mathematics of other functions takes it: no view."""
+    return apply(rules.conj, input) if _is_complex(input) else input
+
+
+@public
+def _neg_view(self: Any) -> Any:
+    """The negative, as a view."""
+    return _mirrored(rules.neg_view, self, np.negative)
+
+
+def _mirrored(rule: Any, input: Any, function: Any) -> Any:
+    """A view that shows the input's memory through a function."""
+    result = apply(rule, input)
+    if type(input._array) is ndarray:
+        result._array = reflect(input._array, function)
+    return result
+
+
+@public
+def is_conj(input: Any) -> bool:
+    """Whether a tensor shows the conjugate of what its memory holds."""
+    return _is_complex(input) and reflections(input._array).count(np.conjugate) % 2 == 1
+
+
+@public
+def is_neg(input: Any) -> bool:
+    """Whether a tensor shows the negative of what its memory holds, as the imaginary part of a conjugate does."""
+    return reflections(input._array).count(np.negative) % 2 == 1
+
+
+@public
+def conj_physical(input: Any, *, out: Any = None) -> Any:
+    """The conjugate, as a new tensor."""
+    check_tensor(input, "conj_physical")
+    if out is None and input._array.dtype.kind != "c":
+        return input
+    return finish(rules.conj_physical, (input,), out)
+
+
+@public
+def conj_physical_(self: Any) -> Any:
+    """In-place conjugate."""
+    return apply_in_place(rules.conj_physical_, self)
+
+
+@public
+def resolve_conj(input: Any) -> Any:
+    """The conjugate that `conj` put off."""
+    check_tensor(input, "resolve_conj")
+    return input.clone() if is_conj(input) else input  # a copy is no mirror
+
+
+@public
+def resolve_neg(input: Any) -> Any:
+    """The negation that was put off."""
+    check_tensor(input, "resolve_neg")
+    return input.clone() if is_neg(input) else input
+
+
+@public
+def angle(input: Any, *, out: Any = None) -> Any:
+    """The angle in the complex plane, in radians."""
+    check_tensor(input, "angle")
+    return finish(rules.angle, (input,), out)
+
+
+@public
+def view_as_real(input: Any) -> Any:
+    """Complex numbers as pairs of real ones along a new last dim, in the same memory."""
+    check_tensor(input, "view_as_real")
+    if not _is_complex(input):
+        raise RuntimeError("view_as_real is only supported for complex tensors")
+    if is_conj(input):
+        raise RuntimeError(
+            "view_as_real doesn't work on unresolved conjugated tensors.  Take it of "
+            "resolve_conj(), which has memory of its own."
+        )
+    return apply(rules.view_as_real, input)
+
+
+@public
+def view_as_complex(input: Any) -> Any:
+    """Pairs of real numbers along the last dim as complex ones, in the same memory."""
+    check_tensor(input, "view_as_complex")
+    array, kind = input._array, DTYPE_OF[input._array.dtype]
+    if array.dtype.kind != "f":
+        raise RuntimeError(
+            "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: "
+            f"{kind.scalar_name}"
+        )
+    if array.ndim == 0:
+        raise RuntimeError("Input tensor must have one or more dimensions")
+    if array.shape[-1] != 2:
+        raise RuntimeError("Tensor must have a last dimension of size 2")
+    if array.strides[-1] != array.itemsize:
+        raise RuntimeError("Tensor must have a last dimension with stride 1")
+    if any(stride % (2 * array.itemsize) for stride in array.strides[:-1]):
+        raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
+    if input.storage_offset() % 2:
+        raise RuntimeError("Tensor must have a storage_offset divisible by 2")
+    return apply(rules.view_as_complex, input)
+
+
+def _check_parts(one: Any, two: Any) -> None:
+    kinds = [DTYPE_OF[part._array.dtype] for part in (one, two)]
+    if any(part._array.dtype.kind != "f" for part in (one, two)):
+        raise RuntimeError(
+            "Expected both inputs to be Half, Float or Double tensors but got "
+            f"{kinds[0].scalar_name} and {kinds[1].scalar_name}"
+        )
+    if kinds[0] is not kinds[1]:
+        raise RuntimeError(
+            f"Expected object of scalar type {kinds[0].scalar_name} but got scalar type {kinds[1].scalar_name} for "
+            "second argument"
+        )
+
+
+@public
+def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
+    """real + i·imag."""
+    check_tensor(real, "complex", "real")
+    check_tensor(imag, "complex", "imag", 2)
+    _check_parts(real, imag)
+    return finish(rules.complex, (real, imag), out)
+
+
+@public
+def polar(abs: Any, angle: Any, *, out: Any = None) -> Any:
+    """The complex number of a size and an angle."""
+    check_tensor(abs, "polar", "abs")
+    check_tensor(angle, "polar", "angle", 2)
+    _check_parts(abs, angle)
+    return finish(rules.polar, (abs, angle), out)
+
+
+class ComplexMethods:
+    """Parts of complex numbers as properties and methods of a tensor."""
+
+    __slots__ = ()
+
+    conj, conj_physical, conj_physical_, angle = conj, conj_physical, conj_physical_, angle
+    is_conj, is_neg, resolve_conj, resolve_neg = is_conj, is_neg, resolve_conj, resolve_neg
+
+    @property
+    def real(self) -> Any:
+        """The real part, in the same memory."""
+        return real(self)
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        real(self).copy_(value if isinstance(value, TensorCore) else _like(self, value))
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part, in the same memory."""
+        return imag(self)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        imag(self).copy_(value if isinstance(value, TensorCore) else _like(self, value))
+
+
+def _like(self: Any, value: Any) -> Any:
+    return real(self).detach().mul(0).add(value)

@@ -1,0 +1,42 @@
+"""Cross entropy of a linear layer's outputs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from undertow._src.engine.arguments import check_tensor
+from undertow._src.ops.loss_class import cross_entropy
+from undertow._src.ops.matmul import linear
+from undertow._src.ops.public import public
+
+
+@public
+def linear_cross_entropy(
+    input: Any, linear_weight: Any, target: Any, *, linear_bias: Any = None, weight: Any = None, reduction: str = "mean",
+    ignore_index: int | None = None, label_smoothing: float = 0.0, options: Any = None,
+) -> Any:  # fmt: skip
+    """cross_entropy(linear(input, linear_weight, linear_bias), target), for weights (classes, *outputs, inputs).
+
+    `options` say how PyTorch splits the work up to save memory; here it is done in one piece, to the same values.
+    """
+    for place, (name, given) in enumerate((("input", input), ("linear_weight", linear_weight), ("target", target))):
+        check_tensor(given, "linear_cross_entropy", name, place + 1)
+    shape, rows = linear_weight._array.shape, input._array.ndim
+    if rows not in (1, 2):
+        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {rows}")
+    if len(shape) < 2:
+        raise RuntimeError(f"expected linear_weight with dimensionality at least 2, got {len(shape)}")
+    if input._array.shape[-1] != shape[-1]:
+        raise RuntimeError(
+            "expected equal input and linear_weight last dimensions (in_features), got "
+            f"{input._array.shape[-1]} and {shape[-1]}, respectively"
+        )
+    if len(shape) == 2:
+        outputs = linear(input, linear_weight, linear_bias)
+    else:
+        flat_bias = None if linear_bias is None else linear_bias.reshape(-1)
+        flat = linear(input, linear_weight.reshape(math.prod(shape[:-1]), shape[-1]), flat_bias)
+        outputs = flat.reshape(*flat.shape[:-1], *shape[:-1])
+    ignored = -100 if ignore_index is None else ignore_index
+    return cross_entropy(outputs, target, weight, None, ignored, None, reduction, label_smoothing)

@@ -1,0 +1,202 @@
+"""What makes a function public: the offer to `__torch_function__`, and the in-place twin of a rule."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from undertow._src.arrays.device.memory import Watch
+from undertow._src.arrays.device.placement import Home, home_among
+from undertow._src.base import tree
+from undertow._src.base.errors import out_of_memory
+from undertow._src.base.modes import local, special
+from undertow._src.engine.arguments import NUMPY_SPELLINGS, as_method_error, binding_error, invalid_combination, must_be
+from undertow._src.overrides import torch_function
+from undertow._src.rules.rule import Rule
+from undertow._src.tensor.core import TensorCore
+from undertow.autograd import apply as _apply
+from undertow.autograd.failed_ops import show_saved
+from undertow.autograd.writes import apply_in_place, check_writable, wrote_directly
+
+Function = Callable[..., Any]
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Writing functions that look at their arguments before they look whether the tensor may be written to.
+CHECKED_BY_THEMSELVES = frozenset(
+    "apply_ detach_ fill_diagonal_ float_power_ map2_ map_ resize_ resize_as_ set_".split()
+)
+TAKEN_AS_OUT = (TensorCore, tuple, list, type(None), bool, int, float, complex)
+
+# Parameters that have other names in another form of a function.
+OTHER_SPELLINGS: dict[str, dict[str, str]] = {
+    "split": {"tensor": "input", "split_size_or_sections": "split_size"},
+    "isin": {"element": "elements", "test_element": "test_elements"},
+    "result_type": {
+        "tensor": "tensor1", "scalar": "tensor2", "other": "tensor2", "scalar1": "tensor1", "scalar2": "tensor2",
+    },
+    "swapaxes_": {"axis0": "dim0", "axis1": "dim1"},
+}  # fmt: skip
+
+
+def public(function: F, several: bool = False) -> F:
+    """A hand-written public function. Classes and modes with `__torch_function__` are asked before it runs.
+
+    A call that does not fit its parameters is tried again in NumPy's spelling (`axis` for `dim`), then refused in
+    PyTorch's words; `several`: PyTorch has several signatures for it, which changes those words.
+    """
+    quiet = torch_function.QUIET
+    in_place = function.__name__.endswith("_") and not function.__name__.endswith("__")
+    in_place = in_place and function.__name__ not in CHECKED_BY_THEMSELVES
+
+    @functools.wraps(function)
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        somebody = special.active or (kwargs and not quiet.issuperset(map(type, kwargs.values())))
+        for value in args:
+            if value.__class__ not in quiet:
+                somebody = not (isinstance(value, (tuple, list)) and quiet.issuperset(map(type, value))) or somebody
+        if somebody:
+            if torch_function.wanted_anywhere(args, kwargs):
+                return torch_function.dispatch(asked, args, kwargs)
+            if special.dispatcher is not None:
+                result = special.dispatcher.direct(asked, args, kwargs)
+                if result is not NotImplemented:
+                    return result
+            autocast = local.modes.autocast
+            if autocast is not None and asked.__name__ in autocast.policies:
+                return autocast.run(asked, args, kwargs)
+            if Watch.any_made and Watch.trace is None:
+                home = home_among(tree.leaves((args, kwargs)))
+                if home is not local.modes.home:
+                    with Home(home):
+                        return asked(*args, **kwargs)
+        if kwargs and "out" in kwargs:
+            if "." in asked.__qualname__:  # only functions take it, not methods
+                binding_error(function, args, kwargs, False, asked.__qualname__)
+            if not isinstance(kwargs["out"], TAKEN_AS_OUT):
+                if several:
+                    raise invalid_combination(asked.__name__, list(args), kwargs)
+                raise must_be("Tensor", kwargs["out"], asked.__name__, "out")
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            assert error.__traceback__ is not None
+            if error.__traceback__.tb_next is not None:  # raised inside the function, not by the call
+                raise as_method_error(error, function, asked.__qualname__) from error.__cause__
+            spellings = OTHER_SPELLINGS.get(asked.__name__, NUMPY_SPELLINGS)
+            if not kwargs.keys().isdisjoint(spellings):
+                return asked(*args, **{spellings.get(name, name): value for name, value in kwargs.items()})
+            binding_error(function, args, kwargs, several, asked.__qualname__)
+        except (RuntimeError, IndexError) as error:
+            if in_place and args and isinstance(args[0], TensorCore):  # whether it may be written to is asked first
+                check_writable(args[0], local.modes.grad_enabled)
+            if local.modes.saved_hooks:
+                show_saved(error)
+            raise
+        except MemoryError as error:
+            raise out_of_memory(error) from None
+
+    return asked  # type: ignore[return-value]
+
+
+def public_method(function: F) -> F:
+    """`public` for a method that only its own tensor may take over: less to ask, for what is called often."""
+    plain = torch_function.PLAIN
+
+    @functools.wraps(function)
+    def asked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if special.active or self.__class__ not in plain:
+            if torch_function.wanted((self,)):
+                return torch_function.dispatch(asked, (self, *args), kwargs)
+            if special.dispatcher is not None:
+                result = special.dispatcher.direct(asked, (self, *args), kwargs)
+                if result is not NotImplemented:
+                    return result
+        try:
+            return function(self, *args, **kwargs)
+        except TypeError as error:
+            assert error.__traceback__ is not None
+            if error.__traceback__.tb_next is not None:  # raised inside the function, not by the call
+                raise
+            binding_error(function, (self, *args), kwargs, False, asked.__qualname__)
+        except MemoryError as error:
+            raise out_of_memory(error) from None
+
+    return asked  # type: ignore[return-value]
+
+
+def overloaded(function: F) -> F:
+    """`public` for a function that has several signatures in PyTorch."""
+    return public(function, several=True)
+
+
+def finish(rule: Rule, inputs: tuple[Any, ...], out: Any = None, **statics: Any) -> Any:
+    """The last line of a hand-written function that takes `out=`."""
+    if out is None:
+        return _apply.apply(rule, *inputs, **statics)
+    return _apply.apply_into(out, rule, inputs, statics)
+
+
+# --- in-place twins and operators of elementwise rules
+
+
+def in_place(
+    rule: Rule, name: str = "", takes: str = "number", several: bool = False, check: Function | None = None
+) -> Function:
+    """The in-place method of an elementwise rule: `exp_`, `mul_`. `takes`, `several` and `check` as for `binary`."""
+    name = name or rule.name + "_"
+    ufunc = _apply.ufunc_of(rule)
+
+    def one(input: Any) -> Any:
+        if type(input) in _apply.PLAIN and ufunc is not None and wrote_directly(ufunc, input):
+            return input
+        if torch_function.wanted((input,)):
+            return torch_function.dispatch(one, (input,), {})
+        _apply.check_operands(name, rule, (input,), "tensors")
+        if check is not None:
+            check((input,))
+        return apply_in_place(rule, input)
+
+    def two(self: Any, other: Any = _apply.MISSING) -> Any:
+        if type(self) in _apply.PLAIN and ufunc is not None and wrote_directly(ufunc, self, other):
+            return self
+        if torch_function.wanted((self, other)):
+            return torch_function.dispatch(two, (self, other), {})
+        if not isinstance(other, TensorCore):
+            _apply.check_operands(name, rule, (self, other), takes, several, method=True)
+        if check is not None:
+            check((self, other))
+        return apply_in_place(rule, self, other)
+
+    return _apply.name_function(one if len(rule.inputs) == 1 else two, name, f"In-place {rule.name}.")
+
+
+def in_place_operator(rule: Rule, name: str, check: Function | None = None) -> Function:
+    """`x *= y` for a rule; NotImplemented for an operand that it can't take."""
+    ufunc = _apply.ufunc_of(rule)
+
+    def method(self: Any, other: Any) -> Any:
+        if type(self) in _apply.PLAIN and ufunc is not None and wrote_directly(ufunc, self, other):
+            return self
+        if not torch_function.is_operand(other):
+            return NotImplemented
+        if torch_function.wanted((self, other)):
+            return torch_function.dispatch(method, (self, other), {})
+        if check is not None:
+            check((self, other))
+        return apply_in_place(rule, self, other)
+
+    return _apply.name_function(method, name, "")
+
+
+def operator(function: Function, name: str, reflected: bool = False) -> Function:
+    """An operator made of a function; NotImplemented for an operand that it can't take."""
+
+    def method(self: Any, other: Any) -> Any:
+        if not torch_function.is_operand(other):
+            return NotImplemented
+        if torch_function.wanted((self, other)):
+            return torch_function.dispatch(method, (self, other), {})
+        return function(other, self) if reflected else function(self, other)
+
+    return _apply.name_function(method, name, "")
