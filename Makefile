@@ -4,7 +4,7 @@
 # make lint    ruff and mypy alone
 # make test-pythons  the tests that need no torch, on those of Python 3.12 and 3.13 that are installed
 # make wheel   build the wheel, install it in a clean environment and run the README's example there
-# make tables  write what is generated again: tables of PyTorch's operators from the installed torch, and type stubs
+# make tables  write what is generated again: tables of PyTorch's operators and of late names, type stubs
 # make bench   undertow and torch side by side, as ratios
 # make bench-many   many functions and layers, one by one
 # make bench-compile   compiled steps: undertow.compile, torch, torch.compile and hand-written JAX side by side
@@ -80,6 +80,7 @@ wheel: .venv/ready
 
 tables: .venv/ready-dev
 	$(BIN)/python -m tools.aten_tables
+	$(BIN)/python -m tools.lazy_tables
 	PYTHONPATH=src $(BIN)/python -m tools.stubs
 
 bench: .venv/ready-dev

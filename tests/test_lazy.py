@@ -15,9 +15,7 @@ from typing import Any
 import pytest
 
 import undertow
-from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.base.lazy import LateMethod, late_function
-from undertow._src.base.lazy_table import METHODS
 
 # Some of what programs do without until they use it, and modules of Python's that only such files need.
 SELDOM = """
@@ -55,24 +53,6 @@ def test_the_names_of_a_package_stay_the_same() -> None:
     undertow.vmap(undertow.nn.functional.relu)(undertow.ones(2))
     assert (dir(undertow), dir(undertow.nn)) == before
     assert {"rules", "operators", "modes"}.isdisjoint(before[0]) and {"why", "fft", "vmap"} <= {*before[0]}
-
-
-_ABOUT_A_CLASS = {"__hash__", "__slots__", "__static_attributes__", "__firstlineno__"}  # the last two: Python 3.13
-
-
-def test_late_methods_are_those_of_their_families() -> None:
-    """A method that is added to one of these classes is named in METHODS too."""
-    for home, names in METHODS.items():
-        module, _, family = home.partition(":")
-        if family:
-            own = set(vars(getattr(importlib.import_module(module), family)))
-            assert set(names.split()) == own - set(vars(type("Empty", (), {}))) - _ABOUT_A_CLASS, family
-
-
-def test_late_words_are_where_the_namespace_looks_for_them() -> None:
-    for home, words in numpy_xp._LATE.items():
-        module = importlib.import_module(home)
-        assert [word for word in words.split() if not callable(getattr(module, word, None))] == []
 
 
 @pytest.fixture

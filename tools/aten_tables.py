@@ -1,6 +1,6 @@
-"""Write the tables of PyTorch's operators from an installed PyTorch: their overloads, and the signatures undertow reads.
+"""Write what `make tables` takes from an installed PyTorch: operators, the signatures undertow reads, public names.
 
-python -m tools.aten_tables                  # refresh both tables
+python -m tools.aten_tables                  # refresh the tables
 python -m tools.aten_tables add.Tensor ...   # and take these signatures in, too
 """
 
@@ -27,6 +27,13 @@ def _listed(name: str) -> set[str]:
     return {line.partition("(")[0] for line in text.splitlines()[1:]}
 
 
+def _names(space: object) -> list[str]:
+    """Return the names of functions and properties: public ones, operators, and those of private operators."""
+    operators = {line.partition(" ")[0] for line in next(SOURCE.rglob("aten_operators.txt")).read_text().splitlines()[1:]}
+    names = [name for name in dir(space) if name[0] != "_" or name in operators]
+    return sorted(name for name in names if not isinstance(getattr(space, name, None), type(sys)) and not name.isupper())
+
+
 def main(added: list[str]) -> None:
     overloads: dict[str, list[str]] = {}
     signatures: dict[str, str] = {}
@@ -38,6 +45,9 @@ def main(added: list[str]) -> None:
     if unknown := sorted(set(added) - signatures.keys()):
         sys.exit(f"PyTorch {torch.__version__} has no operator {', '.join(unknown)}: name overloads as in add.Tensor")
     _rewrite("aten_operators.txt", [" ".join([name, *overloads[name]]) for name in sorted(overloads)])
+    public = [f"{kind}: {' '.join(_names(found))}" for kind, found in (("torch", torch), ("Tensor", torch.Tensor))]
+    heading = f"# The functions of PyTorch {torch.__version__.partition('+')[0]} and the methods of its tensors."
+    (Path(__file__).parent / "torch_names.txt").write_text("\n".join([heading, *public]) + "\n", encoding="utf-8")
     kept = (_listed("aten_schemas.txt") & signatures.keys()) | set(added)
     _rewrite("aten_schemas.txt", [signatures[name] for name in sorted(kept)])
 

@@ -57,9 +57,9 @@ _LATE = {
     "undertow._src.arrays.numpy.rnn": "gru_scan gru_scan_grad lstm_scan lstm_scan_grad rnn_scan rnn_scan_grad",
     "undertow._src.arrays.numpy.rows": "channel_sums",
     "undertow._src.arrays.numpy.scan": "cummax cummin cumprod cumsum logcumsumexp recurrence",
-    "undertow._src.arrays.numpy.scatter": "gather index_add scatter scatter_add scatter_reduce",
-    "undertow._src.arrays.numpy.sort": "bincount histc histogram kthvalue median mode nanmedian searchsorted sort topk "
-    "unique unique_consecutive",
+    "undertow._src.arrays.numpy.scatter": "gather index_add scatter scatter_add scatter_reduce unique "
+    "unique_consecutive",
+    "undertow._src.arrays.numpy.sort": "bincount histc histogram kthvalue median mode nanmedian searchsorted sort topk",
     "undertow._src.arrays.numpy.special": "erf erfc erfcx erfinv gelu gelu_grad gelu_tanh gelu_tanh_grad log_ndtr "
     "log_sigmoid logit ndtr ndtri sigmoid silu silu_grad softplus",
     "undertow._src.arrays.numpy.windows": "fold unfold",
