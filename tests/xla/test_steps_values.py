@@ -86,6 +86,20 @@ def drawn_by_rejection() -> Case:
 
 
 @case
+def tails_that_may_be_exponential() -> Case:
+    """The formulas of a generalized Pareto distribution differ where its concentration is 0."""
+    tails = torch.tensor([0.3, 0.0, -0.6], requires_grad=True)
+
+    def step(x: Any) -> Any:
+        d = torch.distributions.GeneralizedPareto(torch.zeros(3), x[0].abs() + 1.0, tails)
+        drawn = d.rsample()
+        loss = d.log_prob(x.abs().clamp(max=1.0)).sum() + drawn.sum() + d.expand((2, 3)).cdf(drawn.detach()).sum()
+        return loss.detach(), torch.autograd.grad(loss, tails)
+
+    return Case(step, tails, args=batch)
+
+
+@case
 def generator_of_its_own() -> Case:
     own = torch.Generator().manual_seed(7)
 

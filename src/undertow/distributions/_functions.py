@@ -11,8 +11,7 @@ from undertow._src.base.sites import warn
 from undertow._src.ops.activation import logsigmoid, softmax, softplus
 from undertow._src.ops.arrange import tril_indices
 from undertow._src.ops.broadcasting import broadcast_shapes, broadcast_tensors
-from undertow._src.ops.clamp import xlogy
-from undertow._src.ops.compare import isclose, where
+from undertow._src.ops.compare import where
 from undertow._src.ops.decompositions import linalg_eigvalsh as eigvalsh
 from undertow._src.ops.draws import _dirichlet_grad
 from undertow._src.ops.draws import _sample_dirichlet as sample_dirichlet

@@ -45,7 +45,7 @@ class GeneralizedPareto(Distribution):
 
     def _by_tail(self, exponential: torch.Tensor, otherwise: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
         """Return `exponential` where the concentration is 0, elsewhere `otherwise` of it, which may divide by it."""
-        none = torch.isclose(self.concentration, torch.zeros_like(self.concentration))
+        none = self.concentration.abs() <= 1e-8
         return torch.where(none, exponential, otherwise(self.concentration.masked_fill(none, 1.0)))
 
     def _z(self, x: torch.Tensor) -> torch.Tensor:

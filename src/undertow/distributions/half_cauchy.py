@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from undertow.distributions._family import torch, validated
-from undertow.distributions._half import Half
 from undertow.distributions.cauchy import Cauchy
+from undertow.distributions.half_normal import Half
 from undertow.distributions.transforms import AbsTransform
 
 __all__ = ["HalfCauchy"]

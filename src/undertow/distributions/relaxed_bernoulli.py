@@ -38,16 +38,21 @@ class LogitRelaxedBernoulli(ByOdds):
         return self.temperature.log() + diff - 2 * diff.exp().log1p()
 
 
-class RelaxedBernoulli(TransformedDistribution):
+class Relaxed(TransformedDistribution):
+    """A transform of a relaxed distribution, with its parameters."""
+
+    temperature = torch.alias("base_dist.temperature")
+    probs = torch.alias("base_dist.probs")
+    logits = torch.alias("base_dist.logits")
+    has_rsample = True
+
+
+class RelaxedBernoulli(Relaxed):
     """Values in [0, 1] close to Bernoulli ones, the closer the lower the `temperature`; gradients pass through them."""
 
     arg_constraints = LogitRelaxedBernoulli.arg_constraints
     support = constraints.unit_interval
-    has_rsample = True
     _batch_attributes = ()
-    temperature = torch.alias("base_dist.temperature")
-    probs = torch.alias("base_dist.probs")
-    logits = torch.alias("base_dist.logits")
 
     def __init__(
         self, temperature: torch.Tensor, probs: Any = None, logits: Any = None, validate_args: bool | None = None

@@ -6,7 +6,7 @@ from typing import Any
 
 from undertow.distributions._family import broadcast_all, clamp_probs, constraints, torch, validated
 from undertow.distributions.categorical import OfCategorical
-from undertow.distributions.transformed_distribution import TransformedDistribution
+from undertow.distributions.relaxed_bernoulli import Relaxed
 from undertow.distributions.transforms import ExpTransform
 
 __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
@@ -38,16 +38,12 @@ class ExpRelaxedCategorical(OfCategorical):
         return score.log_softmax(-1).sum(-1) + log_scale
 
 
-class RelaxedOneHotCategorical(TransformedDistribution):
+class RelaxedOneHotCategorical(Relaxed):
     """Points of the simplex close to one-hot vectors, the closer the lower the `temperature` (Gumbel-softmax)."""
 
     arg_constraints = ExpRelaxedCategorical.arg_constraints
     support = constraints.simplex
-    has_rsample = True
     _batch_attributes = ()
-    temperature = torch.alias("base_dist.temperature")
-    probs = torch.alias("base_dist.probs")
-    logits = torch.alias("base_dist.logits")
 
     def __init__(
         self, temperature: torch.Tensor, probs: Any = None, logits: Any = None, validate_args: bool | None = None
