@@ -139,3 +139,85 @@ def second_order(weight: Any, x: Any) -> Any:
 def test_gradients_of_products_lie_as_they_do(layout: str) -> None:
     weight, x = LAYOUTS[layout]().requires_grad_(), torch.ones(4, 2, requires_grad=True)
     assert repr(torch.compile(second_order)(weight, x)) == repr(second_order(weight, x))
+
+
+def described(result: Any, wanted: list[Any]) -> list[Any]:
+    """How results, first gradients (plain, and recorded) and second gradients lie in memory."""
+    made = [each for each in (result if isinstance(result, tuple) else (result,)) if each.dtype.is_floating_point]
+    loss = sum((each * each).sum() for each in made)
+    plain = torch.autograd.grad(loss, wanted, retain_graph=True)
+    recorded = torch.autograd.grad(loss, wanted, create_graph=True)
+    second = torch.autograd.grad(sum((each * each).sum() for each in recorded), wanted, allow_unused=True)
+    return [[None if each is None else each.stride() for each in group] for group in (made, plain, recorded, second)]
+
+
+def columns(*shape: int) -> Any:
+    """Numbers that lie in memory with the first dim as the innermost one."""
+    made = torch.arange(1.0, 1 + torch.Size(shape).numel()).reshape(*shape[::-1]) / 7
+    return made.permute(*range(len(shape))[::-1]).detach()
+
+
+def rows(*shape: int) -> Any:
+    return columns(*shape).contiguous()
+
+
+OPERATIONS: dict[str, tuple[Any, tuple[int, ...]]] = {
+    "sum": (lambda a: a.sum(), (3, 4)),
+    "sum_of_rows": (lambda a: a.sum(1, keepdim=True), (3, 4)),
+    "mean": (lambda a: a.mean(0), (2, 3, 4)),
+    "max": (lambda a: a.amax(1), (3, 4)),
+    "cat": (lambda a: torch.cat([a, a * 2], 1), (3, 4)),
+    "stack": (lambda a: torch.stack([a, a * 2]), (3, 4)),
+    "split": (lambda a: a.split(2, 1), (3, 4)),
+    "transpose": (lambda a: a.transpose(0, 1) * 2, (3, 4)),
+    "permute": (lambda a: a.permute(2, 0, 1).exp(), (2, 3, 4)),
+    "select": (lambda a: a[1] * a[:, 1:2].sum(), (3, 4)),
+    "expand": (lambda a: a[:1].expand(5, 4).tanh(), (3, 4)),
+    "matmul": (lambda a: a @ a.t(), (3, 4)),
+    "batched": (lambda a: a @ a.transpose(1, 2), (2, 3, 4)),
+    "einsum": (lambda a: torch.einsum("bij,bkj->bik", a, a), (2, 3, 4)),
+    "softmax": (lambda a: a.softmax(0), (3, 4)),
+    "relu": (lambda a: a.t().relu(), (3, 4)),
+    "inverse": (lambda a: torch.linalg.inv(a @ a.mT + torch.eye(3)), (3, 4)),
+    "cholesky": (lambda a: torch.linalg.cholesky(a @ a.mT + torch.eye(3)), (3, 4)),
+    "qr": (lambda a: torch.linalg.qr(a.cos()), (4, 3)),
+    "det": (lambda a: torch.linalg.det(a @ a.mT + torch.eye(3)), (2, 3, 4)),
+    "flip": (lambda a: a.flip(0) * a, (3, 4)),
+    "where": (lambda a: torch.where(a > 1, a.t().t(), a * 2), (3, 4)),
+    "cast": (lambda a: a.double().float(), (3, 4)),
+    "layer_norm": (lambda a: torch.nn.functional.layer_norm(a, (4,)), (3, 4)),
+}
+
+
+@pytest.mark.parametrize("lie", [rows, columns])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_results_and_gradients_lie_as_they_do(name: str, lie: Any) -> None:
+    operation, shape = OPERATIONS[name]
+
+    def step(a: Any) -> Any:
+        return described(operation(a), [a])
+
+    given = lie(*shape).requires_grad_()
+    assert torch.compile(step)(given) == step(given)
+
+
+def test_hooks_are_shown_gradients_that_lie_as_they_do() -> None:
+    """A draw like such a gradient, and what may be a view of it."""
+
+    def step(a: Any, b: Any) -> Any:
+        torch.manual_seed(2)
+        notes: list[Any] = []
+
+        def noisy(g: Any) -> Any:
+            notes.append((g.stride(), g.is_contiguous(), g.t().is_contiguous()))
+            return g + torch.randn_like(g)
+
+        a.register_hook(noisy)
+        b.register_hook(noisy)
+        found = torch.autograd.grad(torch.cat([a.t(), b]).pow(2).sum() + a.sum(), (a, b))
+        return notes, found
+
+    def given() -> list[Any]:
+        return [torch.ones(3, 4).mul(2).requires_grad_(), torch.ones(2, 3).requires_grad_()]
+
+    assert repr(torch.compile(step)(*given())) == repr(step(*given()))

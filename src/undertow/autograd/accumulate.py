@@ -74,7 +74,7 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any, more_references: int = 0
                 if type(g) is ndarray:
                     own = unshared and (seen or g.base is None) and g.strides == array.strides
                 else:  # on a device copies cost nothing until they are written to, but aliases that hooks keep count
-                    own = unshared and seen and g.shape == array.shape
+                    own = unshared and seen and g.shape == array.shape and g.strides == array.strides
                 meta.grad = wrap(g if own else copy_like(g, array))
                 if own and seen and Watch.trace is not None:
                     Watch.trace.became_gradient(shown, meta.grad)
@@ -121,7 +121,12 @@ def brought_to(leaf: Any, g: Any) -> Any:
 
 def copy_like(g: Any, leaf_array: Any) -> Any:
     """A copy of a gradient that is laid out as the leaf is; in C order if the leaf has gaps."""
-    if type(g) is DeviceArray or hasattr(g, "without_values"):
+    if type(g) is DeviceArray:
+        copy = g.copy()
+        if type(leaf_array) is DeviceArray and not leaf_array.flags.c_contiguous and is_dense(leaf_array):
+            copy.lie_with(leaf_array.strides)
+        return copy
+    if hasattr(g, "without_values"):
         return g.copy()
     if type(leaf_array) is not ndarray or leaf_array.flags.c_contiguous or not is_dense(leaf_array):
         return np.array(g, order="C")

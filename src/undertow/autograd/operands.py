@@ -47,7 +47,8 @@ def compute(rule: Rule, inputs: Sequence[Any], statics: dict[str, Any]) -> tuple
             value.astype(target.numpy) if place < shown and value.dtype == target.opmath.numpy else value
             for place, value in enumerate(values)
         ])
-    if Watch.trace is not None and type(values[0]) is DeviceArray and (rule.promote in _ORDERED or rule.name == "to_copy"):
+    ordered_by_operands = rule.promote in _ORDERED and len(values) == 1 and not rule.rows
+    if Watch.trace is not None and type(values[0]) is DeviceArray and (ordered_by_operands or rule.name == "to_copy"):
         values[0].lie_like(arrays if rule.name != "where" else sorted(arrays, key=_is_no_mask))
     return arrays, chores, values
 

@@ -30,7 +30,6 @@ from undertow._src.base import hooks
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import Site, outside
 from undertow._src.random.generators import Generator, alive
-from undertow._src.random.memory_order import memory_order
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
@@ -254,7 +253,7 @@ class Trace:
             contents = array.copy()
             made = DeviceArray(self.known(contents) if may_be_known(contents) else jax.numpy.asarray(contents))
             self.numpy_memory.note(array, contents, made)
-            made.cell.order = None if array.flags.c_contiguous else memory_order(array)
+            made.lie_with(array.strides)
             return made
         holder = wrap(DeviceArray(array))
         holder._array = array
@@ -305,7 +304,7 @@ class Trace:
                 known = self._by_memory[memory] = DeviceArray(array)
                 self._made.pop(known.cell, None)
                 known.cell.host = array
-                known.cell.order = None if array.flags.c_contiguous else memory_order(array)
+                known.lie_with(array.strides)
                 self._enter(known.cell)
             held = known
         self.originals.append((tensor, array))

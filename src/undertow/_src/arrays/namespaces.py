@@ -17,6 +17,7 @@ import numpy as np
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.types.devices import device as Device
 from undertow._src.arrays.device.array import DeviceArray, applied
+from undertow._src.arrays.device.layout import laying_out
 from undertow._src.arrays.device.memory import jax_namespace
 
 # Where arrays of other libraries are at home.
@@ -54,7 +55,7 @@ class DeviceNamespace:
 
     def __getattr__(self, word: str) -> Any:
         now = getattr(numpy_xp, word, None)
-        function = applied(getattr(jax_namespace(), word), self.device, now if callable(now) else None)
+        function = laying_out(word, applied(getattr(jax_namespace(), word), self.device, now if callable(now) else None))
         setattr(self, word, function)
         return function
 

@@ -54,7 +54,7 @@ def _in_format(input: Any, order: Any, name: str) -> Any:
     axes = axes_of(order, input._array.ndim)
     result = apply(rules.reordered, input, axes=axes)
     if type(result._array) is DeviceArray:
-        result._array.cell.order = axes
+        result._array.lie_in_order_of(axes)
     return result
 
 

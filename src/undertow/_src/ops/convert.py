@@ -21,7 +21,7 @@ def cast(input: Any, dtype: np.dtype[Any], axes: tuple[int, ...] | None = None) 
         return quietly(apply, rules.to_copy, input, dtype=dtype)
     result = quietly(apply, rules.to_copy_in_order, input, dtype=dtype, axes=axes)
     if type(result._array) is DeviceArray:
-        result._array.cell.order = None if axes == tuple(range(len(axes))) else axes
+        result._array.lie_in_order_of(axes)
     return result
 
 

@@ -28,7 +28,7 @@ def ordered_like(result: Any, *inputs: Any) -> Any:
         for value in result if isinstance(result, tuple) else (result,):
             array = value._array
             if type(array) is DeviceArray and array.ndim in _LAST:
-                array.cell.order = _LAST[array.ndim]
+                array.lie_in_order_of(_LAST[array.ndim])
             if type(array) is np.ndarray and array.ndim in _LAST:
                 last = array.transpose(_LAST[array.ndim])
                 in_order = last.reshape(-1).reshape(last.shape)  # with the strides of that order in dims of 1, too

@@ -16,6 +16,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
 from undertow._src.arrays.numpy import namespace as numpy_xp
+from undertow._src.arrays.device.layout import lay_like
 from undertow._src.arrays.device.memory import FEW, DeviceMemory, Value, Watch, aside, jax_namespace
 
 Word = Callable[..., Any]
@@ -56,7 +57,7 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
 
     @property
     def T(self) -> DeviceArray:
-        return DeviceArray(self._taken(lambda xp, whole: whole.T), self.cell.device)
+        return self._rearranged(lambda whole: whole.T)
 
     @property
     def real(self) -> DeviceArray:
@@ -70,7 +71,16 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
         self.write(value)
 
     def reshape(self, *shape: Any) -> DeviceArray:
-        return DeviceArray(self._taken(lambda xp, whole: whole.reshape(*shape)), self.cell.device)
+        return self._rearranged(lambda whole: whole.reshape(*shape))
+
+    def transpose(self, *axes: Any) -> DeviceArray:
+        return self._rearranged(lambda whole: whole.transpose(*axes))
+
+    def _rearranged(self, take: Callable[[Any], Any]) -> DeviceArray:
+        result = DeviceArray(self._taken(lambda xp, whole: take(whole)), self.cell.device)
+        if Watch.trace is not None and Watch.trace.device is cpu:
+            result.lie_with(take(self.lying()).strides)
+        return result
 
     def __getattr__(self, name: str) -> Any:
         if name == "shape":  # see `forget_shape`
@@ -175,6 +185,8 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
             result = result.astype(dtype)
         if out is None:
             made = wrapped(result, self.cell.device)
+            if method == "__call__" and Watch.trace is not None and Watch.trace.device is cpu:
+                lay_like(made, inputs)
             return _followed(made, ufunc, inputs, options) if method == "__call__" else made
         if type(out[0]) is DeviceArray:
             out[0].write(result)

@@ -23,6 +23,7 @@ from undertow._src.types.devices import device as Device
 from undertow._src.base.modes import special
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.numpy.order import outer_to_inner
+from undertow._src.arrays.numpy.shape import contiguous_strides
 
 Value = Any  # a jax.Array, or what stands for one in a trace
 
@@ -118,7 +119,7 @@ class NeedsValue(Stops, RuntimeError):
 class Cell:
     """One memory: its present value, and how often it was written to."""
 
-    __slots__ = ("value", "writes", "host", "device", "order", "__weakref__")
+    __slots__ = ("value", "writes", "host", "device", "strides", "__weakref__")
 
     def __init__(self, value: Value, device: Device | None) -> None:
         self.value = value
@@ -126,7 +127,7 @@ class Cell:
         Watch.any_made = True
         self.device: Device | None = None  # where the tensor is said to live; None: wherever its value is
         self.host: np.ndarray[Any, Any] | None = None  # the memory itself, once somebody has looked at it
-        self.order: tuple[int, ...] | None = None  # of axes in the memory of eager code, if not as they are
+        self.strides: tuple[int, ...] | None = None  # of the memory of eager code, if it is not in order
         if device is not None:
             self.live_on(device)
 
@@ -290,11 +291,7 @@ class DeviceMemory:
         """Those of memory in order: a device lays arrays out as it likes. A program for the CPU has those of eager code."""
         if not self._is_new_in_order() and Watch.trace is not None and Watch.trace.device is cpu:
             return self.lying().strides
-        steps, step = [], self.dtype.itemsize
-        for n in reversed(self.shape):
-            steps.append(step)
-            step *= max(n, 1)
-        return tuple(reversed(steps))
+        return contiguous_strides(self.shape, self.dtype.itemsize)
 
     def lying(self) -> np.ndarray[Any, Any]:
         """An array that lies in memory as this one would on the host: draws are made in that order."""
@@ -302,10 +299,23 @@ class DeviceMemory:
             return self._take(numpy_xp, self._parent.lying())
         if self.cell.host is not None:
             return self.cell.host
-        order = self.cell.order
-        if order is None:
+        if (strides := self.cell.strides) is None:
             return np.empty(self.shape, self.dtype)
-        return np.empty([self.shape[axis] for axis in order], self.dtype).transpose(np.argsort(order))
+        size = sum([step * (n - 1) for step, n in zip(strides, self.shape) if n]) + self.dtype.itemsize
+        return np.ndarray(self.shape, self.dtype, np.empty(size, np.uint8), strides=strides)
+
+    def lie_with(self, strides: tuple[int, ...] | None) -> None:
+        """Notes with which strides a new memory would lie on the host; None, or some below 0: in order."""
+        if strides is None or min(strides, default=0) < 0 or 0 in self.shape:
+            self.cell.strides = None
+        else:
+            self.cell.strides = None if strides == contiguous_strides(self.shape, self.dtype.itemsize) else strides
+
+    def lie_in_order_of(self, axes: Iterable[int]) -> None:
+        """Notes in which order the axes of a new memory would lie on the host, the widest first."""
+        dims = list(axes)
+        lead = contiguous_strides([self.shape[dim] for dim in dims], self.dtype.itemsize)
+        self.lie_with(tuple([lead[dims.index(dim)] for dim in range(len(dims))]))
 
     def lies_in_order(self) -> bool:
         """Whether it would be contiguous on the host."""
@@ -330,15 +340,14 @@ class DeviceMemory:
         return False
 
     def _is_new_in_order(self) -> bool:
-        return self._parent is None and self.cell.order is None and self.cell.host is None
+        return self._parent is None and self.cell.strides is None and self.cell.host is None
 
     def lie_like(self, operands: Iterable[Any]) -> None:
         """Notes in which order the result of an elementwise function would lie in memory, given its operands."""
         if len(self.shape) < 2 or all(not isinstance(each, DeviceMemory) or each.lies_in_order() for each in operands):
             return
         lying = [each.lying() if isinstance(each, DeviceMemory) else each for each in operands]
-        dims = outer_to_inner(self.shape, lying)
-        self.cell.order = None if dims == sorted(dims) else tuple(dims)
+        self.lie_in_order_of(outer_to_inner(self.shape, lying))
 
 
 def device_of(value: Any) -> Device:
