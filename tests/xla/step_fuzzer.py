@@ -30,6 +30,7 @@ from tests.xla.twins import differences
 
 CALLS = 5
 WIDE = 100_000  # seeds from here on: see `wide_steps`
+WIDER = 1_000_000  # and from here on: see `wider_steps`
 
 PRELUDE = """
 import collections, functools
@@ -364,8 +365,9 @@ def writer_of(seed: int) -> Writer:
     if seed < WIDE:
         return Writer(seed)
     from tests.xla.wide_steps import Wide
+    from tests.xla.wider_steps import Wider
 
-    return Wide(seed)
+    return Wide(seed) if seed < WIDER else Wider(seed)
 
 
 def shrink(source: str, outcome: str, shown: Sequence[str] = STATE) -> str:

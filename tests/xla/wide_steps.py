@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tests.xla import step_fuzzer
 
 PRELUDE = (
@@ -154,9 +156,9 @@ class Wide(step_fuzzer.Writer):
 
     prelude, effect_choices, change_choices, between_choices = PRELUDE, EFFECTS, CHANGES, BETWEEN
     layers, optimizers, schedulers, forwards, backwards = MIDDLES, OPTIMIZERS, SCHEDULERS, FORWARD, BACKWARD
-    declared = ("COUNT", "HISTORY", "BEST")
+    declared: Sequence[str] = ("COUNT", "HISTORY", "BEST")
     rebound = "COUNT, PHASE, note, RECORD, NUMBERS, METER, HISTORY, BEST, scale, model, optimizer, LOG, KEPT, OUT, CFG"
-    state = (
+    state: Sequence[str] = (
         *step_fuzzer.STATE, "TIMES", "HISTORY", "BEST", "GROUPS", "ORDERED", "NUMBERS", "SPACE", "RECORD", "METER", "BUMPS",
     )  # fmt: skip
 

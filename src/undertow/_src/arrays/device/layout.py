@@ -22,7 +22,9 @@ Word = Callable[..., Any]
 _VIEWS = frozenset(
     "alias broadcast_to transpose swapaxes expand_dims squeeze select slice_along diagonal windows real imag".split()
 )
-_BY_COLUMNS = frozenset("inverse solve solve_triangular cholesky cholesky_solve cofactors qr svd eigh lu_factor geqrf".split())
+_BY_COLUMNS = frozenset(
+    "inverse solve solve_triangular cholesky cholesky_solve cofactors qr svd eigh lu_factor geqrf".split()
+)
 _IN_ORDER = frozenset("contiguous in_rows log_sigmoid softmax softmax_grad log_softmax log_softmax_grad".split())
 _LIKE_OPERANDS = frozenset([*ELEMENTWISE, *"where cast copy flip zeros_like ones_like full_like masked_fill".split()])
 _FEW = 1 << 16  # elements with which NumPy may compute just to see how its result lies
@@ -65,7 +67,7 @@ def lay_like(result: Any, operands: Iterable[Any]) -> None:
     arrays = [each for each in operands if isinstance(each, (DeviceMemory, np.ndarray))]
     if any(not _in_order(each) for each in arrays):
         lying = [each.lying() if isinstance(each, DeviceMemory) else each for each in arrays]
-        flags = [*[["readonly"]] * len(lying), ["writeonly", "allocate"]]
+        flags: Any = [*[["readonly"]] * len(lying), ["writeonly", "allocate"]]
         dtypes = [*[each.dtype for each in lying], result.dtype]
         order = np.nditer([*lying, None], ["zerosize_ok"], flags, dtypes, "K", "unsafe").operands[-1]
         if order.shape == result.shape:
