@@ -122,10 +122,10 @@ def brought_to(leaf: Any, g: Any) -> Any:
 def copy_like(g: Any, leaf_array: Any) -> Any:
     """A copy of a gradient that is laid out as the leaf is; in C order if the leaf has gaps."""
     if type(g) is DeviceArray:
-        copy = g.copy()
-        if type(leaf_array) is DeviceArray and not leaf_array.flags.c_contiguous and is_dense(leaf_array):
-            copy.lie_with(leaf_array.strides)
-        return copy
+        own = g.copy()
+        if type(leaf_array) is DeviceArray and not leaf_array.flags.c_contiguous and is_dense(leaf_array.lying()):
+            own.lie_with(leaf_array.strides)
+        return own
     if hasattr(g, "without_values"):
         return g.copy()
     if type(leaf_array) is not ndarray or leaf_array.flags.c_contiguous or not is_dense(leaf_array):
