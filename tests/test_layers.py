@@ -35,13 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("_src.random",),
     ("_src.overrides.torch_function", "overrides"),
     (
-        "_src.engine", "autograd.shown_names", "autograd.metadata", "autograd.saved",
-        "autograd.failed_ops",
-        "autograd.specialise", "autograd.node", "autograd.rule_node", "autograd.views",
-        "autograd.apply", "autograd.operands", "autograd.outputs", "autograd.record", "autograd.writes",
-        "autograd.accumulate", "autograd.anomaly_mode", "autograd.differentiate", "autograd.engine", "autograd.firing",
-        "autograd.function", "autograd.function_node", "autograd.function_outputs",
-        "autograd.graph", "autograd.methods", "autograd.nested_io", "autograd.own_references",
+        "_src.engine", "autograd.anomaly_mode", "autograd.function", "autograd.graph",
     ),
     (
         "_src.ops", "_src.arrays.tensor",
@@ -53,19 +47,16 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     (
         "_src.engine.gradcheck", "_src.engine.transforms", "_src.engine.profiling",
-        "autograd.forward_ad", "autograd.functional", "autograd.gradcheck", "autograd.gradient_checks",
-        "autograd.gradient_demands", "autograd.gradcheck_steps", "autograd.jacobians", "autograd.levels",
-        "autograd.tangents",
+        "autograd.forward_ad", "autograd.functional", "autograd.gradcheck",
     ),
     ("_tensor", "autograd"),
     (
         "_src.overrides", "_src.compat",
-        "autograd.beginnings", "autograd.borrowed_steps",
         "_C", "_VF", "_guards", "_subclasses", "classes", "_classes", "_utils_internal",
         "_ops", "ops", "library", "_library",
         "futures", "types", "version", "cuda", "mps", "mtia", "xpu", "accelerator",
         "backends", "__config__", "__future__", "functional", "compiler", "autograd.profiler",
-        "autograd.profiler_kinds", "autograd.profiler_legacy", "autograd.profiler_table", "autograd.profiler_util",
+        "autograd.profiler_legacy", "autograd.profiler_util",
         "autograd._functions",
     ),
     (

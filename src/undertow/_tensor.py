@@ -12,6 +12,8 @@ from typing import Any
 from undertow._src.base.lazy import LackingMethod, LateMethod, lazy_names
 from undertow._src.base.lazy_table import LACKING_METHODS, METHODS
 from undertow._src.base.torch_named import pickled_class
+from undertow._src.engine.apply import bind_tensor_class
+from undertow._src.engine.methods import AutogradMethods
 from undertow._src.ops.public import public_method
 from undertow._src.overrides import torch_function
 from undertow._src.tensor.core import TensorCore, wrap
@@ -22,8 +24,6 @@ from undertow._src.tensor.methods.copy import CopyMethods
 from undertow._src.tensor.methods.layout import LayoutMethods
 from undertow._src.tensor.methods.python import PythonMethods
 from undertow._src.types.dtypes import get_default_dtype
-from undertow.autograd.apply import bind_tensor_class
-from undertow.autograd.methods import AutogradMethods
 
 
 class _TensorMeta(type):

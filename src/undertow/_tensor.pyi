@@ -10,7 +10,7 @@ from undertow._src.types.devices import device, device as _device
 from undertow._src.types.dtypes import dtype, dtype as _dtype
 from undertow._src.types.layouts import layout, memory_format, layout as _layout
 from undertow import return_types
-from undertow.autograd.node import Node
+from undertow._src.engine.node import Node
 from undertow._src.types.aliases import Device, Number, _size
 from undertow._src.base.hooks import RemovableHandle
 from undertow._src.tensor.core import TensorCore as TensorCore, wrap as wrap

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from undertow._src.engine.arguments import as_int
+from undertow._src.engine.outputs import into
 from undertow._src.ops.fft import fft_fft as fft
 from undertow._src.ops.fft import fft_fft2 as fft2
 from undertow._src.ops.fft import fft_fftn as fftn
@@ -28,7 +29,6 @@ from undertow._src.ops.fft import fft_rfft as rfft
 from undertow._src.ops.fft import fft_rfft2 as rfft2
 from undertow._src.ops.fft import fft_rfftn as rfftn
 from undertow._src.tensor.factory_arguments import check_options, made, parse_kind
-from undertow.autograd.outputs import into
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2", "ifftn", "ifftshift",

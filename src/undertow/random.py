@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import lying
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import as_int, as_ints, broadcast_two, check_tensor, invalid_combination, is_int
 from undertow._src.ops.public import overloaded, public
 from undertow._src.random import Stream
@@ -33,7 +34,6 @@ from undertow._src.tensor.factory_arguments import (
 )
 from undertow._src.types.devices import device
 from undertow._src.types.dtypes import DTYPE_OF, SCALAR_DTYPE
-from undertow.autograd.apply import apply
 
 Draw = Callable[[Stream, int, np.dtype[Any]], Any]  # from a stream, that many values of a dtype
 

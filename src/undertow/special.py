@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._src.base.lazy import lazy_names
+from undertow._src.engine.apply import unary
 from undertow._src.engine.arguments import invalid_combination
 from undertow._src.ops.activation import functional_log_softmax as _log_softmax
 from undertow._src.ops.activation import softmax as softmax
@@ -55,7 +56,6 @@ from undertow._src.ops.reduce import logsumexp as logsumexp
 from undertow._src.rules import special as rules
 from undertow._src.rules.rule import Rule
 from undertow._src.tensor.core import TensorCore
-from undertow.autograd.apply import unary
 
 multigammaln = mvlgamma
 expit = unary(rules.sigmoid, "expit", "1 / (1 + e⁻ˣ).")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import undertow as torch
-from undertow.autograd import accumulate, firing
+from undertow._src.engine import accumulate, firing
 
 
 def leaf(*values: float) -> Any:

@@ -21,11 +21,11 @@ import undertow
 from tests.oracle.sampling import Sample, Table
 from tests.oracle.test_functions import TABLES, direction, tensors_in
 from undertow._src.base.modes import special
+from undertow._src.engine import record, writes
+from undertow._src.engine.node import AccumulateGrad, Node
+from undertow._src.engine.rule_node import RuleNode
+from undertow._src.engine.saved import SavedInput, SavedOutput
 from undertow._src.rules.rule import Spec
-from undertow.autograd import record, writes
-from undertow.autograd.node import AccumulateGrad, Node
-from undertow.autograd.rule_node import RuleNode
-from undertow.autograd.saved import SavedInput, SavedOutput
 
 
 def samples_of(table: Table) -> list[Sample]:

@@ -109,7 +109,7 @@ def test_steps_of_jacobians(create_graph: bool) -> None:
         if torch.__name__ == "torch":
             steps = torch.autograd.functional
         else:
-            steps = importlib.import_module("undertow.autograd.borrowed_steps")
+            steps = importlib.import_module("undertow._src.compat.functional_steps")
         x = torch.arange(3.0, requires_grad=True)
         before = steps._grad_preprocess((x, torch.ones(2)), create_graph, True)
         after = steps._grad_postprocess(((before[0] * 2,), (before[1],)), create_graph)

@@ -18,7 +18,7 @@ import pytest
 import undertow
 from tests.oracle.harness import agree, outcome
 from undertow._src.base.hooks import POINTS, Point
-from undertow.autograd.node import Node
+from undertow._src.engine.node import Node
 
 BEYOND_PYTORCH = {"module.parameters_ready"}
 

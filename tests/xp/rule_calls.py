@@ -17,8 +17,8 @@ from tests.oracle.sampling import Sample
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.quiet import quietly
 from undertow._src.base.modes import special
+from undertow._src.engine import operands
 from undertow._src.rules.rule import Rule, Spec
-from undertow.autograd import operands
 
 INEXACT = "fcV"
 

@@ -19,10 +19,10 @@ from undertow._src.arrays.jax.tracing import ShapeNeedsValues
 from undertow._src.arrays.namespaces import namespace_of
 from undertow._src.arrays.numpy import namespace as numpy_namespace
 from undertow._src.arrays.target import traced_for
+from undertow._src.engine.operands import operands
+from undertow._src.engine.rule_node import UPCAST
 from undertow._src.rules import attention, conv, linalg
 from undertow._src.tensor.core import wrap
-from undertow.autograd.operands import operands
-from undertow.autograd.rule_node import UPCAST
 
 jax_xp: Any = jax_namespace
 numpy_xp: Any = numpy_namespace

@@ -11,14 +11,14 @@ from undertow._C._engine import _get_sequence_nr as _get_sequence_nr
 from undertow._C._engine import _set_creation_meta as _set_creation_meta
 from undertow._C._engine import _top_saved_tensors_default_hooks as _top_saved_tensors_default_hooks
 from undertow._src.base.modes import local
+from undertow._src.engine.profiling.kinds import ActiveProfilerType
+from undertow._src.engine.profiling.kinds import DeviceType as DeviceType
+from undertow._src.engine.saved import SavedTensor as SavedTensor
 from undertow.autograd.graph import saved_tensors_hooks
 from undertow.autograd.profiler import _recording
 from undertow.autograd.profiler import _supported_activities as _supported_activities
 from undertow.autograd.profiler import is_recording as _profiler_enabled
 from undertow.autograd.profiler import kineto_available as kineto_available
-from undertow.autograd.profiler_kinds import ActiveProfilerType
-from undertow.autograd.profiler_kinds import DeviceType as DeviceType
-from undertow.autograd.saved import SavedTensor as SavedTensor
 
 __all__ = [
     "DeviceType", "SavedTensor", "_pop_saved_tensors_default_hooks", "_profiler_enabled", "_profiler_type",

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from undertow._src.base.modes import local
+from undertow._src.engine.node import AccumulateGrad, Node
+from undertow._src.engine.views import replaying
 from undertow._src.tensor.core import TensorCore
 from undertow.autograd.grad_mode import _Switches
 from undertow.autograd.graph import increment_version
-from undertow.autograd.node import AccumulateGrad, Node
-from undertow.autograd.views import replaying
 from undertow.storage import root_of
 
 

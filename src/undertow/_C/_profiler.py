@@ -5,13 +5,13 @@ from __future__ import annotations
 from time import perf_counter_ns
 from typing import Any
 
+from undertow._src.engine.profiling.kinds import ActiveProfilerType as ActiveProfilerType
+from undertow._src.engine.profiling.kinds import ProfilerActivity as ProfilerActivity
+from undertow._src.engine.profiling.kinds import ProfilerConfig as ProfilerConfig
+from undertow._src.engine.profiling.kinds import ProfilerState as ProfilerState
+from undertow._src.engine.profiling.kinds import RecordScope as RecordScope
+from undertow._src.engine.profiling.kinds import _ExperimentalConfig as _ExperimentalConfig
 from undertow.autograd.profiler import record_function
-from undertow.autograd.profiler_kinds import ActiveProfilerType as ActiveProfilerType
-from undertow.autograd.profiler_kinds import ProfilerActivity as ProfilerActivity
-from undertow.autograd.profiler_kinds import ProfilerConfig as ProfilerConfig
-from undertow.autograd.profiler_kinds import ProfilerState as ProfilerState
-from undertow.autograd.profiler_kinds import RecordScope as RecordScope
-from undertow.autograd.profiler_kinds import _ExperimentalConfig as _ExperimentalConfig
 
 __all__ = [
     "ActiveProfilerType", "ProfilerActivity", "ProfilerConfig", "ProfilerState", "RecordScope", "_ExperimentalConfig",

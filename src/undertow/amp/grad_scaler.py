@@ -12,10 +12,10 @@ from undertow._src.arrays.device.array import values_known
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.quiet import quietly
 from undertow._src.base.sites import warn
+from undertow._src.engine.outputs import bump
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types import dtypes
 from undertow._src.types.devices import device as Device
-from undertow.autograd.outputs import bump
 
 __all__ = ["OptState", "GradScaler"]
 

@@ -7,12 +7,12 @@ from undertow._src.base.modes import enable_grad as enable_grad
 from undertow._src.base.modes import inference_mode as inference_mode
 from undertow._src.base.modes import no_grad as no_grad
 from undertow._src.base.modes import set_grad_enabled as set_grad_enabled
+from undertow._src.engine import own_references as _own_references
+from undertow._src.engine.differentiate import backward as backward
+from undertow._src.engine.differentiate import grad as grad
 from undertow.autograd import graph as graph
-from undertow.autograd import own_references as _own_references
 from undertow.autograd.anomaly_mode import detect_anomaly as detect_anomaly
 from undertow.autograd.anomaly_mode import set_detect_anomaly as set_detect_anomaly
-from undertow.autograd.differentiate import backward as backward
-from undertow.autograd.differentiate import grad as grad
 from undertow.autograd.function import Function as Function
 from undertow.autograd.gradcheck import gradcheck as gradcheck
 from undertow.autograd.gradcheck import gradgradcheck as gradgradcheck
@@ -28,17 +28,17 @@ _LAZY |= dict.fromkeys(
     "set_multithreading_enabled".split(),
     "undertow.autograd.grad_mode",
 )
-_LAZY |= dict.fromkeys("DeviceType ProfilerConfig ProfilerState".split(), "undertow.autograd.profiler_kinds")
+_LAZY |= dict.fromkeys("DeviceType ProfilerConfig ProfilerState".split(), "undertow._src.engine.profiling.kinds")
 _LAZY["kineto_available"] = "undertow.autograd.profiler"
-_LAZY["NestedIOFunction"] = "undertow.autograd.nested_io"
+_LAZY["NestedIOFunction"] = "undertow._src.engine.nested_io"
 _LAZY["ProfilerActivity"] = "undertow.profiler"
 _LAZY |= dict.fromkeys("handle_torch_function has_torch_function is_tensor_like".split(), "undertow.overrides")
-_LAZY["SavedTensor"] = "undertow.autograd.saved"
+_LAZY["SavedTensor"] = "undertow._src.engine.saved"
 _LAZY["Variable"] = "undertow.autograd.variable"
 _LAZY["_profiler_enabled"] = "undertow.autograd.profiler:is_recording"
 _LAZY |= dict.fromkeys(
     "_calculate_shape _engine_run_backward _is_checkpoint_valid _make_grads _tensor_or_tensors_to_tuple".split(),
-    "undertow.autograd.beginnings",
+    "undertow._src.compat.autograd_steps",
 )
 __getattr__, __dir__ = lazy_names(__name__, _LAZY)
 if TYPE_CHECKING:

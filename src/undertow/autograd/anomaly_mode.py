@@ -11,8 +11,8 @@ from undertow._src.arrays.device.array import values_known
 from undertow._src.arrays.device.memory import NeedsValue
 from undertow._src.base.modes import special
 from undertow._src.base.sites import format_stack, warn
+from undertow._src.engine.node import Node
 from undertow._src.tensor.core import TensorCore
-from undertow.autograd.node import Node
 
 
 class set_detect_anomaly:

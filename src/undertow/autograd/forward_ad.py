@@ -14,14 +14,14 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
 from undertow._src.base.modes import special
+from undertow._src.engine.differentiate import GradientEdge
+from undertow._src.engine.node import AccumulateGrad, Node, edge_of
+from undertow._src.engine.saved import left_behind
+from undertow._src.engine.transforms.levels import Level, LevelInput, Pushed, input_edge, nodes_behind, requires_grad
+from undertow._src.engine.transforms.tangents import laid_out_as, no_formula, refuse_out
 from undertow._src.tensor import creation
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.autograd.differentiate import GradientEdge
-from undertow.autograd.levels import Level, LevelInput, Pushed, input_edge, nodes_behind, requires_grad
-from undertow.autograd.node import AccumulateGrad, Node, edge_of
-from undertow.autograd.saved import left_behind
-from undertow.autograd.tangents import laid_out_as, no_formula, refuse_out
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 

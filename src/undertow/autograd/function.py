@@ -15,13 +15,13 @@ from typing import Any
 from undertow._src.base.lazy import lazy_names
 from undertow._src.base.modes import local, no_grad, special
 from undertow._src.base.sites import warn
+from undertow._src.engine.function_node import FunctionCtx as FunctionCtx
+from undertow._src.engine.function_node import FunctionNode
+from undertow._src.engine.function_outputs import save, spec_of, wrap_outputs
+from undertow._src.engine.node import Node, edge_of, note_origin
+from undertow._src.engine.views import refresh_view
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.autograd.function_node import FunctionCtx as FunctionCtx
-from undertow.autograd.function_node import FunctionNode
-from undertow.autograd.function_outputs import save, spec_of, wrap_outputs
-from undertow.autograd.node import Node, edge_of, note_origin
-from undertow.autograd.views import refresh_view
 
 # PyTorch's names
 BackwardCFunction = FunctionNode
@@ -267,6 +267,6 @@ __getattr__, __dir__ = lazy_names(
     dict.fromkeys(
         "NestedIOFunction _HookMixin _iter_None_tensors _iter_filter _iter_tensors _iter_tensors_permissive "
         "_jit_unwrap_structured _map_tensor_data _nested_map _unflatten".split(),
-        "undertow.autograd.nested_io",
+        "undertow._src.engine.nested_io",
     ),
 )

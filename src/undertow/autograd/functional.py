@@ -11,11 +11,11 @@ from typing import Any
 
 from undertow._src.base.lazy import lazy_names
 from undertow._src.base.modes import enable_grad
+from undertow._src.engine.differentiate import grad
+from undertow._src.engine.transforms.levels import Pushed, PushLevel, input_edge
 from undertow._src.ops.join import stack
 from undertow._src.tensor import creation
 from undertow._src.tensor.core import TensorCore
-from undertow.autograd.differentiate import grad
-from undertow.autograd.levels import Pushed, PushLevel, input_edge
 
 Tensors = tuple[Any, ...]
 
@@ -377,6 +377,6 @@ __getattr__, __dir__ = lazy_names(
     dict.fromkeys(
         "_as_tuple_nocheck _autograd_grad _check_requires_grad _fill_in_zeros _grad_postprocess _grad_preprocess _jacfwd "
         "_tuple_postprocess _validate_v".split(),
-        "undertow.autograd.borrowed_steps",
+        "undertow._src.compat.functional_steps",
     ),
 )

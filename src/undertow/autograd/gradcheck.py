@@ -12,8 +12,8 @@ class GradcheckError(RuntimeError):
     """A gradient disagrees with finite differences."""
 
 
-_CHECKS = "undertow.autograd.gradient_checks"
-_DEMANDS = "undertow.autograd.gradient_demands"
+_CHECKS = "undertow._src.engine.gradcheck.checks"
+_DEMANDS = "undertow._src.engine.gradcheck.demands"
 check = late_function(__name__, _CHECKS, "check")
 first_derivative = late_function(__name__, _CHECKS, "first_derivative")
 
@@ -109,6 +109,6 @@ __getattr__, __dir__ = lazy_names(
         "_iter_tensor _iter_tensors _mul_tensor_or_tuple _reshape_tensor_or_tuple _test_backward_mul_by_grad_output "
         "_test_batched_grad _test_batched_grad_forward_ad _test_undefined_backward_mode _to_real_dtype _transpose "
         "get_numerical_jacobian_wrt_specific_input".split(),
-        "undertow.autograd.gradcheck_steps",
+        "undertow._src.engine.gradcheck.steps",
     ),
 )

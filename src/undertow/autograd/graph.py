@@ -13,12 +13,12 @@ from undertow._src.base import hooks
 from undertow._src.base.lazy import lazy_names
 from undertow._src.base.modes import local
 from undertow._src.base.sites import user_site
+from undertow._src.engine import writes
+from undertow._src.engine.differentiate import GradientEdge as GradientEdge
+from undertow._src.engine.differentiate import get_gradient_edge as get_gradient_edge
+from undertow._src.engine.node import AccumulateGrad, edge_of
+from undertow._src.engine.node import Node as Node
 from undertow._src.tensor.core import TensorCore
-from undertow.autograd import writes
-from undertow.autograd.differentiate import GradientEdge as GradientEdge
-from undertow.autograd.differentiate import get_gradient_edge as get_gradient_edge
-from undertow.autograd.node import AccumulateGrad, edge_of
-from undertow.autograd.node import Node as Node
 
 RemovableHandle = hooks.RemovableHandle
 
@@ -312,6 +312,6 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     dict.fromkeys(
         "_engine_run_backward _get_sid _get_tid _register_logging_hooks_on_whole_graph".split(),
-        "undertow.autograd.beginnings",
+        "undertow._src.compat.autograd_steps",
     ),
 )

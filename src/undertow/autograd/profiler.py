@@ -19,19 +19,19 @@ from typing import Any, Self
 
 from undertow._src.base.modes import special
 from undertow._src.base.sites import warn as warn
+from undertow._src.engine.node import Node
+from undertow._src.engine.profiling.kinds import MEMORY_EVENT_NAME as MEMORY_EVENT_NAME
+from undertow._src.engine.profiling.kinds import OUT_OF_MEMORY_EVENT_NAME as OUT_OF_MEMORY_EVENT_NAME
+from undertow._src.engine.profiling.kinds import DeviceType as DeviceType
+from undertow._src.engine.profiling.kinds import EnforceUnique as EnforceUnique
+from undertow._src.engine.profiling.kinds import KinetoStepTracker as KinetoStepTracker
+from undertow._src.engine.profiling.kinds import ProfilerActivity as ProfilerActivity
+from undertow._src.engine.profiling.kinds import ProfilerConfig as ProfilerConfig
+from undertow._src.engine.profiling.kinds import ProfilerState as ProfilerState
+from undertow._src.engine.profiling.kinds import RecordScope
+from undertow._src.engine.profiling.kinds import _ExperimentalConfig as _ExperimentalConfig
+from undertow._src.engine.profiling.kinds import emit_itt as emit_itt
 from undertow._src.tensor.core import TensorCore
-from undertow.autograd.node import Node
-from undertow.autograd.profiler_kinds import MEMORY_EVENT_NAME as MEMORY_EVENT_NAME
-from undertow.autograd.profiler_kinds import OUT_OF_MEMORY_EVENT_NAME as OUT_OF_MEMORY_EVENT_NAME
-from undertow.autograd.profiler_kinds import DeviceType as DeviceType
-from undertow.autograd.profiler_kinds import EnforceUnique as EnforceUnique
-from undertow.autograd.profiler_kinds import KinetoStepTracker as KinetoStepTracker
-from undertow.autograd.profiler_kinds import ProfilerActivity as ProfilerActivity
-from undertow.autograd.profiler_kinds import ProfilerConfig as ProfilerConfig
-from undertow.autograd.profiler_kinds import ProfilerState as ProfilerState
-from undertow.autograd.profiler_kinds import RecordScope
-from undertow.autograd.profiler_kinds import _ExperimentalConfig as _ExperimentalConfig
-from undertow.autograd.profiler_kinds import emit_itt as emit_itt
 from undertow.autograd.profiler_util import EventList as EventList
 from undertow.autograd.profiler_util import FunctionEvent as FunctionEvent
 from undertow.autograd.profiler_util import FunctionEventAvg as FunctionEventAvg

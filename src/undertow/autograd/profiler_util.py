@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from undertow.autograd.profiler_kinds import MEMORY_EVENT_NAME as MEMORY_EVENT_NAME
-from undertow.autograd.profiler_kinds import OUT_OF_MEMORY_EVENT_NAME as OUT_OF_MEMORY_EVENT_NAME
-from undertow.autograd.profiler_kinds import DeviceType as DeviceType
-from undertow.autograd.profiler_table import _attr_formatter as _attr_formatter
-from undertow.autograd.profiler_table import _build_table as _build_table
-from undertow.autograd.profiler_table import _format_memory as _format_memory
-from undertow.autograd.profiler_table import _format_time as _format_time
-from undertow.autograd.profiler_table import _format_time_share as _format_time_share
+from undertow._src.engine.profiling.kinds import MEMORY_EVENT_NAME as MEMORY_EVENT_NAME
+from undertow._src.engine.profiling.kinds import OUT_OF_MEMORY_EVENT_NAME as OUT_OF_MEMORY_EVENT_NAME
+from undertow._src.engine.profiling.kinds import DeviceType as DeviceType
+from undertow._src.engine.profiling.table import _attr_formatter as _attr_formatter
+from undertow._src.engine.profiling.table import _build_table as _build_table
+from undertow._src.engine.profiling.table import _format_memory as _format_memory
+from undertow._src.engine.profiling.table import _format_time as _format_time
+from undertow._src.engine.profiling.table import _format_time_share as _format_time_share
 
 __all__ = [
     "EventList", "FormattedTimesMixin", "FunctionEvent", "FunctionEventAvg", "Interval", "Kernel", "MemRecordsAcc",

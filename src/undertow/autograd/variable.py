@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.engine.engine import queue_callback
 from undertow._src.tensor import from_data
 from undertow._tensor import Tensor
-from undertow.autograd.engine import queue_callback
 
 
 class ImperativeEngine:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.autograd.differentiate import grad
+from undertow._src.engine.differentiate import grad
 from undertow.distributions import _functions as torch
 from undertow.distributions.distribution import Distribution
 

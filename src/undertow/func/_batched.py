@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from undertow._src.engine.methods import refuse_in_transform
+from undertow._src.engine.transforms.levels import LevelInput, nodes_behind
 from undertow._src.ops.join import stack
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.sizes import Size
 from undertow._tensor import Tensor
 from undertow.autograd.function import Function
-from undertow.autograd.levels import LevelInput, nodes_behind
-from undertow.autograd.methods import refuse_in_transform
 from undertow.func._vmapping import MappedLevel
 from undertow.utils import _pytree as pytree
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from undertow._src.base.modes import inference_mode, local
+from undertow._src.engine.transforms.levels import Level, Pushed, PushLevel, input_edge, pull, requires_grad
 from undertow._src.ops.join import stack
 from undertow._src.tensor import creation
 from undertow._src.tensor.core import TensorCore, wrap
-from undertow.autograd.levels import Level, Pushed, PushLevel, input_edge, pull, requires_grad
 from undertow.func._vmapping import from_whole, open_levels, to_whole
 from undertow.utils import _pytree as pytree
 

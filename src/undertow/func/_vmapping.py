@@ -8,8 +8,8 @@ from typing import Any
 
 from undertow import overrides
 from undertow._src.base.modes import local
+from undertow._src.engine.transforms.levels import order_of_levels
 from undertow._src.tensor.core import TensorCore
-from undertow.autograd.levels import order_of_levels
 from undertow.utils import _pytree as pytree
 
 

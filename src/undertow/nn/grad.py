@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from undertow._src.engine.apply import apply
 from undertow._src.ops.conv import expanded
 from undertow._src.rules import conv as rules
-from undertow.autograd.apply import apply
 
 if TYPE_CHECKING:
     from undertow._tensor import Tensor

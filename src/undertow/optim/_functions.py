@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from undertow._src.base.modes import local, set_grad_enabled
+from undertow._src.engine.outputs import bump
+from undertow._src.engine.writes import check_writable, guards
 from undertow._src.tensor.core import TensorCore
-from undertow.autograd.outputs import bump
-from undertow.autograd.writes import check_writable, guards
 from undertow.optim._arithmetic import blocks_for, on_tensors
 from undertow.optim._per_parameter import Group, PerParameter
 from undertow.optim._state import has_own_dispatch

@@ -8,10 +8,10 @@ from typing import Any
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.quiet import quietly
 from undertow._src.base.modes import enable_grad, set_grad_enabled
+from undertow._src.engine.apply import settle
+from undertow._src.engine.outputs import bump
+from undertow._src.engine.writes import guards
 from undertow._src.tensor.core import TensorCore
-from undertow.autograd.apply import settle
-from undertow.autograd.outputs import bump
-from undertow.autograd.writes import guards
 from undertow.optim._arithmetic import Blocks, Recorded, Rule, blocks_for, on_tensors
 from undertow.optim._checks import fused as check_fused
 from undertow.optim._helpers import CAPTURABLE, CAPTURABLE_FOREACH, _device_dtype_check_for_fused

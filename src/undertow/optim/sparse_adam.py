@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undertow._src.base.modes import enable_grad
-from undertow.autograd.outputs import bump
+from undertow._src.engine.outputs import bump
 from undertow.optim import _checks as check
 from undertow.optim._state import zeros_for
 from undertow.optim.optimizer import Optimizer, ParamsT

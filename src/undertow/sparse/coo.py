@@ -16,6 +16,7 @@ import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Watch
+from undertow._src.engine.apply import apply
 from undertow._src.ops.index import index_add
 from undertow._src.rules.convert import alias
 from undertow._src.rules.rule import twin
@@ -28,7 +29,6 @@ from undertow._src.types.dtypes import int64
 from undertow._src.types.layouts import sparse_coo
 from undertow._src.types.sizes import Size
 from undertow._tensor import Tensor
-from undertow.autograd.apply import apply
 
 _made_of_values = twin(alias, "SparseCooTensorWithDimsAndTensorsBackward0")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.engine import differentiate
 from undertow._src.tensor.core import TensorCore
-from undertow.autograd import differentiate
 from undertow.sparse.coo import SparseTensor, function
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.engine.apply import settle
 from undertow._src.ops.index import index_add
 from undertow._src.ops.join import cat as join
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.tensor.creation import zeros
 from undertow._src.types.sizes import Size
-from undertow.autograd.apply import settle
 from undertow.sparse.coo import FUNCTIONS, SparseTensor, function, known_places, make, sparse_coo_tensor
 from undertow.sparse.dims import select, transpose
 

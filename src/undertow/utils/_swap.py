@@ -7,8 +7,8 @@ import weakref
 from typing import Any
 
 from undertow._src.base.hooks import CountedHooks
+from undertow._src.engine.saved import SavedValue
 from undertow._src.tensor.core import TensorCore, View, wrap
-from undertow.autograd.saved import SavedValue
 
 _PARTS = ("_array", "_edge", "_requires_grad", "_storage", "_view", "_meta")
 

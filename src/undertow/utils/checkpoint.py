@@ -19,9 +19,9 @@ from undertow import random
 from undertow._src.base.lazy import late_function, lazy_names
 from undertow._src.base.modes import enable_grad, local
 from undertow._src.base.sites import warn
+from undertow._src.engine.differentiate import backward
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow.amp.casting import autocast_as_it_was
-from undertow.autograd.differentiate import backward
 from undertow.autograd.function import Function
 from undertow.autograd.graph import all_saved_hooks
 

@@ -8,8 +8,8 @@ from typing import Any, Self
 
 from undertow._src.base.modes import local
 from undertow._src.base.tree import leaves
+from undertow._src.engine.engine import queue_callback
 from undertow._src.tensor.core import TensorCore
-from undertow.autograd.engine import queue_callback
 from undertow.autograd.graph import register_multi_grad_hook
 from undertow.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 

@@ -11,9 +11,9 @@ import numpy as np
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Cell
 from undertow._src.base.modes import no_grad
+from undertow._src.engine.apply import apply
+from undertow._src.engine.node import edge_of
 from undertow._src.tensor.core import TensorCore, wrap
-from undertow.autograd.apply import apply
-from undertow.autograd.node import edge_of
 from undertow.xla.arriving import Arriving
 from undertow.xla.errors import CompileError
 from undertow.xla.reach import Reached

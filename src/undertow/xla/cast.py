@@ -16,8 +16,8 @@ import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Cell, Watch
+from undertow._src.engine.apply import settle
 from undertow._src.types.devices import cpu
-from undertow.autograd.apply import settle
 from undertow.xla.errors import CompileError
 from undertow.xla.kept_memory import Memory, Taken, parts_of
 from undertow.xla.props import Prop

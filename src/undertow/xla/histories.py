@@ -9,7 +9,7 @@ from __future__ import annotations
 from operator import is_
 from typing import Any
 
-from undertow.autograd.node import Node
+from undertow._src.engine.node import Node
 from undertow.xla.errors import CompileError
 from undertow.xla.results import nodes_behind
 

@@ -16,11 +16,11 @@ from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.base.modes import local, set_grad_enabled
 from undertow._src.base.tree import leaves, map_leaves
+from undertow._src.engine.apply import settle
 from undertow._src.random.generators import alive
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.devices import device as Device
 from undertow.amp.casting import autocast_as_it_was
-from undertow.autograd.apply import settle
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 from undertow.sparse.coo import make

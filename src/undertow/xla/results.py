@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.engine.node import Edge, Node
+from undertow._src.engine.saved import Freed
 from undertow._src.rules.rule import Rule
 from undertow._src.tensor.core import TensorCore
-from undertow.autograd.node import Edge, Node
-from undertow.autograd.saved import Freed
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 from undertow.xla.containers import contents_of, emptied, fill, made_of

@@ -11,10 +11,10 @@ import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.base.modes import local
+from undertow._src.engine.node import Node
 from undertow._src.tensor.core import InferenceStorage, wrap
 from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
-from undertow.autograd.node import Node
 from undertow.xla.arguments import view_again
 from undertow.xla.errors import CompileError
 from undertow.xla.kept_memory import Memory, Part, nothing_held, part_of

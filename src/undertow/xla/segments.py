@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from undertow.autograd.node import AccumulateGrad, Edge, Node
+from undertow._src.engine.node import AccumulateGrad, Edge, Node
 from undertow.xla.results import nodes_behind
 
 

@@ -25,6 +25,7 @@ from undertow._src.arrays.device.array import DeviceArray, is_known
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.base import tree
 from undertow._src.base.modes import local
+from undertow._src.engine.apply import apply
 from undertow._src.ops.compare import where
 from undertow._src.ops.join import stack
 from undertow._src.rules import index as rules
@@ -32,7 +33,6 @@ from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import bool as bool_dtype
 from undertow._src.types.dtypes import int64
 from undertow._tensor import Tensor
-from undertow.autograd.apply import apply
 from undertow.xla.decisions import Line
 from undertow.xla.masked_rows import HANDLERS, Handler, MaskedRows, Selection, among, masked_rows
 from undertow.xla.plan import Again

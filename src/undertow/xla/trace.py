@@ -29,13 +29,13 @@ from undertow._src.arrays.jax import namespace as _words  # noqa: F401  (turns o
 from undertow._src.base import hooks
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import Site, outside
+from undertow._src.engine.apply import apart
+from undertow._src.engine.views import device_view
 from undertow._src.random.generators import Generator, alive
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
 from undertow.amp.casting import Autocast
-from undertow.autograd.apply import apart
-from undertow.autograd.views import device_view
 from undertow.optim.sgd import SGD
 from undertow.optim.sparse_adam import SparseAdam
 from undertow.storage import memories_behind

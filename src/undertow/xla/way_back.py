@@ -27,11 +27,11 @@ from undertow._src.arrays.precision import Precision
 from undertow._src.arrays.target import options_for
 from undertow._src.base import errors
 from undertow._src.base.modes import local
+from undertow._src.engine import engine
+from undertow._src.engine.node import AccumulateGrad, Edge, Node, edge_of, keep_gradient
+from undertow._src.engine.saved import Freed
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.devices import device as Device
-from undertow.autograd import engine
-from undertow.autograd.node import AccumulateGrad, Edge, Node, edge_of, keep_gradient
-from undertow.autograd.saved import Freed
 from undertow.xla.errors import CompileError, explained
 from undertow.xla.firing import Firing
 from undertow.xla.numbers import Figure, NumbersOfCall, Question, still_answered

@@ -10,8 +10,8 @@ import gc
 from collections.abc import Container
 from typing import Any
 
+from undertow._src.engine.node import Node
 from undertow._src.tensor.core import TensorCore
-from undertow.autograd.node import Node
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 from undertow.xla.containers import CONTAINERS, UNCHANGING, contents_of

@@ -54,7 +54,7 @@ class ThreadModes:
         self.autocast: Any = None
         self.backward_depth = 0  # backward passes inside hooks of backward passes
         self.transforms = 0  # derivatives of `torch.func` that are being taken
-        self.pushing: Any = None  # the innermost of them that goes forward, see autograd/levels.py
+        self.pushing: Any = None  # the innermost of them that goes forward, see engine/transforms/levels.py
         self.dispatch_modes: list[Any] = []  # see undertow._src.overrides.dispatch: those that are asked about operators
         self.dispatch_off = 0  # inside a block in which nobody is asked
         self.dispatch_depth = 0  # handlers that are running

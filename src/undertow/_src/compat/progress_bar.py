@@ -9,6 +9,8 @@ from typing import Any
 class tqdm:
     """Counts up to `total`; a `with` block ends it."""
 
+    __module__ = "undertow.hub"
+
     def __init__(self, total: float | None = None, disable: bool = False, **options: Any) -> None:
         self.total, self.disable, self.n = total, disable, 0.0
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._src.base.sites import warn
+from undertow._src.engine.apply import apply, unary
 from undertow._src.engine.arguments import as_element, as_int, check_tensor, must_be, no_kernel, wrap_dim
+from undertow._src.engine.writes import apply_in_place
 from undertow._src.ops import elementwise
 from undertow._src.ops.numbers import as_number, is_number
 from undertow._src.ops.public import finish, in_place, public
@@ -18,8 +20,6 @@ from undertow._src.rules import convert
 from undertow._src.rules.rule import Rule
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF, INTEGRAL, as_dtype, finfo
-from undertow.autograd.apply import apply, unary
-from undertow.autograd.writes import apply_in_place
 
 SELU = {"alpha": 1.6732632423543772848170429916717, "scale": 1.0507009873554804934193349852946, "input_scale": 1}
 

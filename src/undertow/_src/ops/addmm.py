@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._src.engine.arguments import check_tensor, no_kernel, scalar_name
+from undertow._src.engine.writes import apply_in_place
 from undertow._src.ops.matmul import (
     added_product,
     check_addmm,
@@ -17,7 +18,6 @@ from undertow._src.ops.matmul import (
 from undertow._src.ops.named import run
 from undertow._src.ops.public import overloaded
 from undertow._src.rules import linalg as rules
-from undertow.autograd.writes import apply_in_place
 
 
 @overloaded

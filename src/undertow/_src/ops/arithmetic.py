@@ -11,7 +11,20 @@ from typing import Any
 import numpy as np
 
 from undertow._src.base.modes import special
+from undertow._src.engine.apply import (
+    FAST_DTYPES,
+    MISSING,
+    NUMBERS,
+    PLAIN,
+    apply,
+    binary,
+    check_operands,
+    name_function,
+    unary,
+)
 from undertow._src.engine.arguments import NUMPY_SPELLINGS, as_element, check_tensor, invalid_combination, type_name
+from undertow._src.engine.outputs import into
+from undertow._src.engine.writes import apply_in_place, wrote_directly
 from undertow._src.ops.numbers import (
     as_factor,
     as_number,
@@ -30,19 +43,6 @@ from undertow._src.rules import elementwise as rules
 from undertow._src.rules.rule import Rule
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF, INTEGRAL, complex128, float64
-from undertow.autograd.apply import (
-    FAST_DTYPES,
-    MISSING,
-    NUMBERS,
-    PLAIN,
-    apply,
-    binary,
-    check_operands,
-    name_function,
-    unary,
-)
-from undertow.autograd.outputs import into
-from undertow.autograd.writes import apply_in_place, wrote_directly
 
 # --- sums and differences
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray, lying
 from undertow._src.arrays.device.memory import Watch
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import (
     as_int,
     as_ints,
@@ -21,6 +22,8 @@ from undertow._src.engine.arguments import (
     wrap_dims,
     wrap_real_dim,
 )
+from undertow._src.engine.outputs import into
+from undertow._src.engine.writes import apply_in_place
 from undertow._src.ops.broadcasting import expand_to, unsqueeze
 from undertow._src.ops.image_order import ordered_like
 from undertow._src.ops.public import overloaded, public
@@ -33,9 +36,6 @@ from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.devices import cpu, get_default_device
 from undertow._src.types.dtypes import DTYPE_OF, as_dtype
 from undertow._src.types.layouts import CHANNELS_LAST, axes_of, contiguous_format, memory_format, preserve_format
-from undertow.autograd.apply import apply
-from undertow.autograd.outputs import into
-from undertow.autograd.writes import apply_in_place
 
 # --- copies
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import check_tensor
 from undertow._src.ops.dropout import torch_dropout
 from undertow._src.ops.matmul import matmul
@@ -15,7 +16,6 @@ from undertow._src.rules import activation, scalars
 from undertow._src.rules import attention as rules
 from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF, float32
-from undertow.autograd.apply import apply
 
 
 def _check_operands(query: Any, key: Any, value: Any, mask: Any) -> None:

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.engine.apply import NUMBERS, PLAIN
 from undertow._src.engine.arguments import as_element, check_tensor, invalid_combination
+from undertow._src.engine.writes import apply_in_place, wrote_directly
 from undertow._src.ops.numbers import as_number, check_holds, is_number, lifted, warn_deprecated
 from undertow._src.ops.public import finish, overloaded, public
 from undertow._src.rules import compare, special
@@ -14,8 +16,6 @@ from undertow._src.rules import elementwise as rules
 from undertow._src.rules.rule import Rule
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF, INTEGRAL, result_type
-from undertow.autograd.apply import NUMBERS, PLAIN
-from undertow.autograd.writes import apply_in_place, wrote_directly
 
 # --- bounds
 

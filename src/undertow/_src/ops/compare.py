@@ -9,15 +9,15 @@ import numpy as np
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.quiet import quietly
 from undertow._src.base.sites import warn_once
+from undertow._src.engine.apply import apply, binary, name_function, unary
 from undertow._src.engine.arguments import as_element, broadcast_two, check_tensor, invalid_combination, must_be
+from undertow._src.engine.outputs import into
 from undertow._src.ops.numbers import as_number, is_number, lifted_dtype
 from undertow._src.ops.public import Function, finish, in_place, in_place_operator, operator, overloaded, public
 from undertow._src.rules import compare as rules
 from undertow._src.rules.rule import Rule
 from undertow._src.tensor.core import TensorCore, ndarray, wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING, INTEGRAL, bfloat16
-from undertow.autograd.apply import apply, binary, name_function, unary
-from undertow.autograd.outputs import into
 
 # --- comparisons
 

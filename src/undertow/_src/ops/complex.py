@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import check_tensor
+from undertow._src.engine.writes import apply_in_place
 from undertow._src.ops.public import finish, public
 from undertow._src.ops.slicing import select
 from undertow._src.rules import complex as rules
 from undertow._src.tensor.core import TensorCore, ndarray
 from undertow._src.tensor.lazy_conj import reflect, reflections
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.autograd.apply import apply
-from undertow.autograd.writes import apply_in_place
 
 
 def _is_complex(tensor: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from undertow._src.base.sites import warn_once
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import as_int, invalid_combination, is_int, must_be, no_kernel, wrap_dim
 from undertow._src.ops.arrange import constant_pad_nd
 from undertow._src.ops.broadcasting import squeeze, unsqueeze
@@ -15,7 +16,6 @@ from undertow._src.ops.public import overloaded, public
 from undertow._src.rules import conv as rules
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.autograd.apply import apply
 
 Sizes = tuple[int, ...]
 

@@ -9,8 +9,8 @@ import numpy as np
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.quiet import quietly
 from undertow._src.base.sites import warn_once
+from undertow._src.engine.apply import apply
 from undertow._src.rules import convert as rules
-from undertow.autograd.apply import apply
 
 
 def cast(input: Any, dtype: np.dtype[Any], axes: tuple[int, ...] | None = None) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from undertow import return_types
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import as_int, check_tensor, is_int, no_kernel
 from undertow._src.ops.public import overloaded, public
 from undertow._src.ops.slicing import unbind
@@ -16,7 +17,6 @@ from undertow._src.rules.elementwise import not_differentiated
 from undertow._src.rules.rule import op
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.autograd.apply import apply
 
 
 @public

@@ -10,6 +10,7 @@ import numpy as np
 
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.base.modes import local
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import (
     as_int,
     as_ints,
@@ -18,6 +19,8 @@ from undertow._src.engine.arguments import (
     spread_ints,
     wrap_dim,
 )
+from undertow._src.engine.outputs import into
+from undertow._src.engine.record import record
 from undertow._src.ops.index import check_fits_part
 from undertow._src.ops.public import public
 from undertow._src.ops.reduce import sum as sum_over
@@ -26,9 +29,6 @@ from undertow._src.ops.slicing import as_strided, chunk, split, split_with_sizes
 from undertow._src.rules import index as index_rules
 from undertow._src.rules.rule import twin
 from undertow._src.tensor.core import InferenceStorage, wrap
-from undertow.autograd.apply import apply
-from undertow.autograd.outputs import into
-from undertow.autograd.record import record
 
 _twin = cache(twin)
 

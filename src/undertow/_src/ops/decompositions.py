@@ -12,15 +12,15 @@ from undertow._src.arrays.device.array import values_known
 from undertow._src.arrays.namespaces import namespace_of
 from undertow._src.base.errors import _LinAlgError
 from undertow._src.base.sites import warn_once
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import check_tensor, no_kernel
+from undertow._src.engine.outputs import into
 from undertow._src.ops.named import into_all, run, run_named
 from undertow._src.ops.public import public
 from undertow._src.ops.shape import transpose
 from undertow._src.rules import decompose as rules
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
-from undertow.autograd.apply import apply
-from undertow.autograd.outputs import into
 
 
 def check_matrices(A: Any, name: str, argument: str = "A") -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import check_tensor, wrap_dim
 from undertow._src.ops.broadcasting import broadcast_tensors
 from undertow._src.ops.numbers import lifted
@@ -13,7 +14,6 @@ from undertow._src.ops.public import public
 from undertow._src.rules import distance as rules
 from undertow._src.rules import scalars, vector_norm
 from undertow._src.types.dtypes import DTYPE_OF, promote_types
-from undertow.autograd.apply import apply
 
 
 @public

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import check_tensor
 from undertow._src.ops.public import public
 from undertow._src.random.generators import Generator, stream_of
 from undertow._src.rules import draws as rules
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.autograd.apply import apply
 
 
 def _check(input: Any, name: str) -> None:

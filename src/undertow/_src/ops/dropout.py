@@ -10,7 +10,9 @@ import numpy as np
 from undertow._src.arrays.numpy.order import empty_copy_of
 from undertow._src.base.modes import special
 from undertow._src.base.sites import warn
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import check_tensor, no_kernel
+from undertow._src.engine.writes import apply_in_place
 from undertow._src.ops.activation import softmax
 from undertow._src.ops.public import public
 from undertow._src.random.generators import stream_of
@@ -18,8 +20,6 @@ from undertow._src.random.memory_order import in_memory_order
 from undertow._src.rules import dropout as rules
 from undertow._src.tensor.core import TensorCore, ndarray, wrap
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.autograd.apply import apply
-from undertow.autograd.writes import apply_in_place
 
 
 def _check_chance(p: float, error: type[Exception]) -> None:

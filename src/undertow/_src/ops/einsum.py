@@ -10,6 +10,7 @@ import math
 from functools import lru_cache
 from typing import Any
 
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import as_ints, tensor_list
 from undertow._src.ops.arithmetic import mul
 from undertow._src.ops.matmul import bmm
@@ -17,7 +18,6 @@ from undertow._src.ops.public import public
 from undertow._src.ops.shape import permuted, reshape_to, view_to
 from undertow._src.ops.slicing import diagonal
 from undertow._src.rules import reduce as reduce_rules
-from undertow.autograd.apply import apply
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 Term = tuple[Any, list[str]]  # a tensor and the letter of each of its dims

@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from undertow import return_types
+from undertow._src.engine.apply import binary, unary
 from undertow._src.engine.arguments import as_int, check_tensor
+from undertow._src.engine.writes import apply_in_place
 from undertow._src.ops.named import run_named
 from undertow._src.ops.public import Function, finish, in_place, overloaded, public
 from undertow._src.rules import elementwise as rules
 from undertow._src.rules import special
 from undertow._src.rules import trigonometry as angles
 from undertow._src.rules.rule import Rule
-from undertow.autograd.apply import binary, unary
-from undertow.autograd.writes import apply_in_place
 
 
 def pair(rule: Rule, name: str = "", check: Function | None = None) -> tuple[Function, Function]:

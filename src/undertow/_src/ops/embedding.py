@@ -11,15 +11,15 @@ from undertow._src.arrays.device.array import checked, values_known
 from undertow._src.arrays.namespaces import namespace_of
 from undertow._src.base.modes import local
 from undertow._src.base.sites import warn
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import check_tensor, must_be
+from undertow._src.engine.writes import check_writable, write
 from undertow._src.ops.public import public
 from undertow._src.ops.scatter import all_below
 from undertow._src.rules import embedding as rules
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.sizes import size_of
-from undertow.autograd.apply import apply
-from undertow.autograd.writes import check_writable, write
 
 
 def _check_indices(indices: Any, name: str, argument: str = "indices", position: int = 1) -> None:

@@ -12,7 +12,9 @@ from undertow import return_types
 from undertow._src.arrays.device.array import values_known
 from undertow._src.arrays.numpy.linalg import first_zero_pivot
 from undertow._src.base.errors import _LinAlgError
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import as_int, broadcast_two, check_tensor
+from undertow._src.engine.outputs import into
 from undertow._src.ops.arithmetic import div
 from undertow._src.ops.broadcasting import squeeze
 from undertow._src.ops.compare import where
@@ -31,8 +33,6 @@ from undertow._src.ops.shape import permuted, reshape_to
 from undertow._src.rules import factor as rules
 from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
-from undertow.autograd.apply import apply
-from undertow.autograd.outputs import into
 
 # --- determinants
 

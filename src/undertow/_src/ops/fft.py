@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import as_int, check_tensor, is_int, must_be, wrap_dim, wrap_real_dim
+from undertow._src.engine.outputs import into
 from undertow._src.ops.arrange import constant_pad_nd, roll
 from undertow._src.ops.complex import conj, conj_physical
 from undertow._src.ops.public import public
 from undertow._src.ops.slicing import narrow
 from undertow._src.rules import fft as rules
 from undertow._src.types.dtypes import DTYPE_OF, bfloat16, float16, get_default_dtype
-from undertow.autograd.apply import apply
-from undertow.autograd.outputs import into
 
 _FORWARD = {None: 0, "backward": 0, "ortho": 1, "forward": 2}
 _INVERSE = {None: 2, "backward": 2, "ortho": 1, "forward": 0}

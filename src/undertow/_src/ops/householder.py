@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from undertow import return_types
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import check_tensor, no_kernel
 from undertow._src.ops.named import run, run_named
 from undertow._src.ops.public import public
 from undertow._src.rules import decompose
 from undertow._src.rules import householder as rules
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
-from undertow.autograd.apply import apply
 
 
 def _check_kind(input: Any, kernel: str) -> None:

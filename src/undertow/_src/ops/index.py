@@ -8,6 +8,7 @@ import numpy as np
 
 from undertow._src.arrays.device.array import checked, values_known
 from undertow._src.base.sites import warn_once
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import (
     as_element,
     as_int,
@@ -19,6 +20,8 @@ from undertow._src.engine.arguments import (
     scalar_name,
     wrap_dim,
 )
+from undertow._src.engine.outputs import into, overlaps
+from undertow._src.engine.writes import apply_in_place
 from undertow._src.ops.named import run
 from undertow._src.ops.numbers import as_factor
 from undertow._src.ops.public import overloaded, public
@@ -29,9 +32,6 @@ from undertow._src.ops.writing import write_in_place
 from undertow._src.rules import index as rules
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.autograd.apply import apply
-from undertow.autograd.outputs import into, overlaps
-from undertow.autograd.writes import apply_in_place
 
 # --- slices of a dim
 

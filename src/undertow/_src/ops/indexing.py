@@ -17,7 +17,15 @@ from undertow._src.arrays.numpy.index import numpy_key
 from undertow._src.arrays.numpy.shape import expand_dims, leading, slice_along
 from undertow._src.arrays.quiet import quietly
 from undertow._src.base.modes import local, special
+from undertow._src.engine.apply import PLAIN, apply
 from undertow._src.engine.arguments import as_element, check_tensor, type_name
+from undertow._src.engine.node import edge_of
+from undertow._src.engine.outputs import bump
+from undertow._src.engine.record import pack_saved
+from undertow._src.engine.rule_node import node_class
+from undertow._src.engine.saved import SavedInput
+from undertow._src.engine.views import refresh_view, refuse_overlap_of
+from undertow._src.engine.writes import guards
 from undertow._src.ops.broadcasting import expand_to
 from undertow._src.ops.index_parsing import (
     beside,
@@ -40,14 +48,6 @@ from undertow._src.rules.rule import Spec
 from undertow._src.tensor.core import InferenceStorage, TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.sizes import wrapped_dim
-from undertow.autograd.apply import PLAIN, apply
-from undertow.autograd.node import edge_of
-from undertow.autograd.outputs import bump
-from undertow.autograd.record import pack_saved
-from undertow.autograd.rule_node import node_class
-from undertow.autograd.saved import SavedInput
-from undertow.autograd.views import refresh_view, refuse_overlap_of
-from undertow.autograd.writes import guards
 
 _FLOATS = np.float32, np.float64
 

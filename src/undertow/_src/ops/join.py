@@ -11,7 +11,12 @@ import numpy as np
 from undertow._src.arrays.namespaces import namespace_of
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import warn_once
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import as_int, tensor_list, wrap_dim
+from undertow._src.engine.node import edge_of
+from undertow._src.engine.outputs import into
+from undertow._src.engine.rule_node import node_class
+from undertow._src.engine.views import refresh_view
 from undertow._src.ops.broadcasting import atleast_1d, atleast_2d, atleast_3d, expand_to
 from undertow._src.ops.image_order import has_channels_last, ordered_like
 from undertow._src.ops.public import public
@@ -21,11 +26,6 @@ from undertow._src.rules.index import index_select
 from undertow._src.rules.rule import Rule, Spec
 from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF, get_default_dtype, promote
-from undertow.autograd.apply import apply
-from undertow.autograd.node import edge_of
-from undertow.autograd.outputs import into
-from undertow.autograd.rule_node import node_class
-from undertow.autograd.views import refresh_view
 
 
 def common_dtype(tensors: tuple[Any, ...]) -> np.dtype[Any] | None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from undertow import return_types
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import broadcast_two, check_tensor
 from undertow._src.ops.decompositions import check_inexact, check_matrices, check_square
 from undertow._src.ops.named import into_all, run
@@ -21,7 +22,6 @@ from undertow._src.rules.elementwise import not_differentiated
 from undertow._src.rules.rule import op
 from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.autograd.apply import apply
 from undertow.storage import Array
 
 _GROWTH = (1 + math.sqrt(17)) / 8

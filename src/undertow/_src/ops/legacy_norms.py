@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._src.base.sites import warn_once
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import as_int, as_ints, check_tensor, is_int, wrap_dims
 from undertow._src.ops.named import run
 from undertow._src.ops.norms import linalg_matrix_norm
@@ -13,7 +14,6 @@ from undertow._src.ops.shape import transpose, view_to
 from undertow._src.rules import vector_norm as rules
 from undertow._src.rules.rule import twin
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
-from undertow.autograd.apply import apply
 
 _norm_of_all = twin(rules.norm, "NormBackward0")
 

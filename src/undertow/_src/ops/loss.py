@@ -9,6 +9,7 @@ import numpy as np
 
 from undertow._src.arrays.device.array import values_known
 from undertow._src.base.sites import warn
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import check_constant, must_be, no_kernel
 from undertow._src.ops.activation import logsigmoid
 from undertow._src.ops.broadcasting import broadcast_tensors
@@ -23,7 +24,6 @@ from undertow._src.rules import scalars
 from undertow._src.rules.refusals import refusal
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF, get_default_dtype
-from undertow.autograd.apply import apply
 
 NONE, MEAN, SUM = 0, 1, 2
 _REDUCTIONS = {"none": NONE, "mean": MEAN, "sum": SUM}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import checked, is_known, values_known
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import check_constant, check_tensor, invalid_combination, no_kernel, wrap_dim
 from undertow._src.ops.compare import where
 from undertow._src.ops.loss import MEAN, NONE, SUM, reduced, reduction_of
@@ -17,7 +18,6 @@ from undertow._src.rules import activation, scalars
 from undertow._src.rules import loss as rules
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.autograd.apply import apply
 
 
 def _check_targets(input: Any, target: Any, weight: Any, ignore_index: int, classes: int) -> None:

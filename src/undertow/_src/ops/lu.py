@@ -10,7 +10,9 @@ from undertow import return_types
 from undertow._src.arrays.device.array import values_known
 from undertow._src.arrays.numpy.linalg import first_zero_pivot, permutation_of_pivots
 from undertow._src.base.sites import warn_once
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import check_constant, check_tensor, no_kernel, wrap_dim
+from undertow._src.engine.outputs import into
 from undertow._src.ops.decompositions import check_inexact
 from undertow._src.ops.factor import check_system, infos
 from undertow._src.ops.named import into_all
@@ -19,8 +21,6 @@ from undertow._src.ops.triangular import check_pivoted
 from undertow._src.rules import factor as rules
 from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
-from undertow.autograd.apply import apply
-from undertow.autograd.outputs import into
 
 
 @public

@@ -10,14 +10,14 @@ from undertow._src.arrays.device.array import DeviceArray, values_known
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.numpy.scatter import one_hot as hot_places
 from undertow._src.base.modes import local
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import broadcast_two, check_tensor, scalar_name
+from undertow._src.engine.outputs import into
+from undertow._src.engine.writes import apply_in_place
 from undertow._src.ops.public import public
 from undertow._src.ops.writing import check_mask
 from undertow._src.rules import index as rules
 from undertow._src.tensor.core import TensorCore, wrap
-from undertow.autograd.apply import apply
-from undertow.autograd.outputs import into
-from undertow.autograd.writes import apply_in_place
 
 
 def is_unknown(array: Any) -> bool:

@@ -6,7 +6,9 @@ import math
 from typing import Any
 
 from undertow._src.base.sites import warn
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import broadcast_two, check_tensor, invalid_combination, no_kernel, scalar_name
+from undertow._src.engine.outputs import into
 from undertow._src.ops.arithmetic import add, mul
 from undertow._src.ops.broadcasting import expand_to, squeeze, unsqueeze
 from undertow._src.ops.named import run
@@ -21,8 +23,6 @@ from undertow._src.rules import reduce as reduce_rules
 from undertow._src.rules import shape as shape_rules
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.autograd.apply import apply
-from undertow.autograd.outputs import into
 
 
 def kind_of(input: Any) -> Any:

@@ -6,11 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from undertow import return_types
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import must_be, type_name
-from undertow._src.rules.rule import Rule
-from undertow._src.tensor.core import TensorCore
-from undertow.autograd.apply import apply
-from undertow.autograd.outputs import (
+from undertow._src.engine.outputs import (
     into,
     manner_of,
     record_without_derivative,
@@ -19,6 +17,8 @@ from undertow.autograd.outputs import (
     unrecorded,
     write_out,
 )
+from undertow._src.rules.rule import Rule
+from undertow._src.tensor.core import TensorCore
 
 
 def run(name: str, out: Any, rule: Rule, *inputs: Any, **statics: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.numpy.embedding import bag_max
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import as_int, as_ints, check_constant, check_tensor, no_kernel
 from undertow._src.ops import conv, loss, sampling
 from undertow._src.ops.clamp import clamp_min
@@ -21,7 +22,6 @@ from undertow._src.rules import sampling as sampling_rules
 from undertow._src.rules import scalars
 from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.autograd.apply import apply
 
 # --- convolutions
 

@@ -11,7 +11,10 @@ from undertow._src.arrays.device.array import values_known
 from undertow._src.arrays.namespaces import namespace_of
 from undertow._src.arrays.quiet import quietly
 from undertow._src.base.sites import warn_once
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import as_ints, check_constant, check_tensor, must_be, no_kernel, wrap_dim
+from undertow._src.engine.outputs import into
+from undertow._src.engine.writes import write
 from undertow._src.ops.arrange import constant_pad_nd
 from undertow._src.ops.image_order import ordered_like
 from undertow._src.ops.pool_average import avg_pool2d, avg_pool3d
@@ -20,9 +23,6 @@ from undertow._src.rules import norm as rules
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF, float32
 from undertow._src.types.sizes import size_of
-from undertow.autograd.apply import apply
-from undertow.autograd.outputs import into
-from undertow.autograd.writes import write
 
 
 def _check_optional(value: Any, name: str, argument: str, position: int | None = None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import (
     as_int,
     broadcast_two,
@@ -15,6 +16,8 @@ from undertow._src.engine.arguments import (
     no_kernel,
     wrap_dim,
 )
+from undertow._src.engine.outputs import into
+from undertow._src.engine.writes import apply_in_place
 from undertow._src.ops.broadcasting import unsqueeze
 from undertow._src.ops.decompositions import linalg_svdvals
 from undertow._src.ops.named import run
@@ -24,9 +27,6 @@ from undertow._src.ops.reduce import amax, amin, folded_dims, sum
 from undertow._src.ops.shape import permuted
 from undertow._src.rules import vector_norm as rules
 from undertow._src.types.dtypes import COMPLEX, DTYPE_OF, FLOATING, as_dtype, promote
-from undertow.autograd.apply import apply
-from undertow.autograd.outputs import into
-from undertow.autograd.writes import apply_in_place
 
 
 def _kind(input: Any) -> Any:

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from undertow._src.base.sites import warn_once
+from undertow._src.engine.apply import FAST_DTYPES, NUMBERS, apply
 from undertow._src.engine.arguments import as_element
 from undertow._src.rules import convert
 from undertow._src.rules.refusals import refusal
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF, INTEGRAL, SCALAR_DTYPE, combine, complex32, dtype, promote, result_type
-from undertow.autograd.apply import FAST_DTYPES, NUMBERS, apply
 
 _NUMBERS = (int, float, complex, np.number, np.bool_)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from undertow._src.engine.views import refuse_overlap_of
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import dtype
-from undertow.autograd.views import refuse_overlap_of
 
 # In the words below: the result's dtype and the one that was given, under PyTorch's two kinds of names for them.
 _SAME = "Expected out tensor to have dtype {result_c}, but got {given_c} instead"

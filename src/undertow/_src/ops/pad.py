@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import as_ints, check_tensor, must_be, no_kernel
 from undertow._src.ops.arrange import constant_pad_nd
 from undertow._src.ops.image_order import ordered_like
@@ -14,7 +15,6 @@ from undertow._src.ops.public import public
 from undertow._src.rules import resize as rules
 from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.autograd.apply import apply
 
 Widths = list[tuple[int, int]]
 

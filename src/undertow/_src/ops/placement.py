@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._src.arrays.device.placement import placed
+from undertow._src.engine.apply import apply
 from undertow._src.rules.rule import op
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import device as Device
-from undertow.autograd.apply import apply
 
 
 def _place(array: Any, where: Device) -> Any:

@@ -10,13 +10,13 @@ import numpy as np
 
 from undertow._src.arrays.device.array import values_known
 from undertow._src.arrays.numpy.pool import pool_counts
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import as_int, check_tensor, is_int, must_be, no_kernel, refuse_undetermined
 from undertow._src.ops.broadcasting import squeeze, unsqueeze
 from undertow._src.ops.image_order import ordered_like
 from undertow._src.ops.public import public
 from undertow._src.rules import pool as rules
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.autograd.apply import apply
 
 Sizes = tuple[int, ...]
 _COUNT_WORDS = {1: "an int, list of ints or tuple of ints of size 1", 2: "two", 3: "three"}

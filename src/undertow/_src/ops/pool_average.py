@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import as_int, check_tensor, is_int, must_be, no_kernel, wrap_dim
 from undertow._src.ops.activation import relu
 from undertow._src.ops.broadcasting import squeeze, unsqueeze
@@ -15,7 +16,6 @@ from undertow._src.ops.public import finish, public
 from undertow._src.ops.reduce import mean
 from undertow._src.rules import pool as rules
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.autograd.apply import apply
 
 
 def _avg_pool(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import check_tensor
 from undertow._src.ops.pool import window_option
 from undertow._src.ops.public import public
@@ -15,7 +16,6 @@ from undertow._src.random.generators import default_generator
 from undertow._src.rules.pool import take_from_planes
 from undertow._src.rules.rule import twin
 from undertow._src.tensor.core import wrap
-from undertow.autograd.apply import apply
 
 _taken = {rank: twin(take_from_planes, f"FractionalMaxPool{rank}DBackward0") for rank in (2, 3)}
 _SIDES = {2: ("height", "width"), 3: ("time", "height", "width")}

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from undertow._src.base.sites import warn_once
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import as_int, check_tensor, no_kernel, wrap_dim, wrap_dims
+from undertow._src.engine.outputs import copied_into, into
 from undertow._src.ops.arithmetic import mul
 from undertow._src.ops.broadcasting import expand_to, unsqueeze
 from undertow._src.ops.join import cat
@@ -20,8 +22,6 @@ from undertow._src.ops.slicing import diagonal
 from undertow._src.rules import linalg as rules
 from undertow._src.rules import shape as shape_rules
 from undertow._src.tensor.core import TensorCore, wrap
-from undertow.autograd.apply import apply
-from undertow.autograd.outputs import copied_into, into
 
 
 @public

@@ -11,13 +11,13 @@ from undertow._src.arrays.device.placement import Home, home_among
 from undertow._src.base import tree
 from undertow._src.base.errors import out_of_memory
 from undertow._src.base.modes import local, special
+from undertow._src.engine import apply as _apply
 from undertow._src.engine.arguments import NUMPY_SPELLINGS, as_method_error, binding_error, invalid_combination, must_be
+from undertow._src.engine.failed_ops import show_saved
+from undertow._src.engine.writes import apply_in_place, check_writable, wrote_directly
 from undertow._src.overrides import torch_function
 from undertow._src.rules.rule import Rule
 from undertow._src.tensor.core import TensorCore
-from undertow.autograd import apply as _apply
-from undertow.autograd.failed_ops import show_saved
-from undertow.autograd.writes import apply_in_place, check_writable, wrote_directly
 
 Function = Callable[..., Any]
 F = TypeVar("F", bound=Callable[..., Any])

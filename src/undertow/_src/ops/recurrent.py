@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import invalid_combination, must_be, wrap_dim
 from undertow._src.ops.activation import relu
 from undertow._src.ops.copied_parts import unsafe_chunk
@@ -20,7 +21,6 @@ from undertow._src.rules import rnn as rules
 from undertow._src.rules import shape as shape_rules
 from undertow._src.rules.rule import Rule, twin
 from undertow._src.tensor.core import TensorCore
-from undertow.autograd.apply import apply
 
 Tensors = tuple[Any, ...]
 # (data, state, weights, batch sizes, reverse) -> (outputs, *last state), for one direction of one layer.

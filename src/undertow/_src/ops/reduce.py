@@ -7,6 +7,7 @@ from typing import Any
 
 from undertow import return_types
 from undertow._src.base.modes import local
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import (
     as_bool,
     as_int,
@@ -20,14 +21,13 @@ from undertow._src.engine.arguments import (
     wrap_dim,
     wrap_dims,
 )
+from undertow._src.engine.outputs import into
 from undertow._src.ops.elementwise import maximum, minimum
 from undertow._src.ops.named import run, run_named
 from undertow._src.ops.public import overloaded, public
 from undertow._src.rules import reduce as rules
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING, as_dtype
-from undertow.autograd.apply import apply
-from undertow.autograd.outputs import into
 
 UNSET: Any = object()
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from undertow._src.arrays.numpy import resize as kernels
 from undertow._src.base.sites import warn
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import as_int, check_tensor, invalid_combination, is_int, no_kernel
 from undertow._src.ops.image_order import ordered_like
 from undertow._src.ops.numbers import is_number
@@ -17,7 +18,6 @@ from undertow._src.ops.public import public
 from undertow._src.rules import resize as rules
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF, uint8
-from undertow.autograd.apply import apply
 
 _RANK_OF = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2, "lanczos": 2}
 _MODES = "nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact"

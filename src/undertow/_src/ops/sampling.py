@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from undertow._src.base.sites import warn
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import check_tensor, must_be
 from undertow._src.ops.public import public
 from undertow._src.rules import sampling as rules
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.sizes import size_of
-from undertow.autograd.apply import apply
 
 MODES = ("bilinear", "nearest", "bicubic")
 PADDINGS = ("zeros", "border", "reflection")

@@ -6,13 +6,13 @@ from typing import Any
 
 from undertow import return_types
 from undertow._src.engine.arguments import as_int, check_tensor, no_kernel, wrap_dim
+from undertow._src.engine.outputs import refuse_recording
+from undertow._src.engine.writes import apply_in_place
 from undertow._src.ops.named import run, run_named
 from undertow._src.ops.public import public
 from undertow._src.ops.reduce import decided_by, storage_of
 from undertow._src.rules import scan as rules
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING, as_dtype
-from undertow.autograd.outputs import refuse_recording
-from undertow.autograd.writes import apply_in_place
 
 
 def _checked(input: Any, dim: Any, name: str) -> int:

@@ -8,15 +8,15 @@ import numpy as np
 
 from undertow._src.arrays.device.array import checked, values_known
 from undertow._src.base.sites import warn_once
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import as_element, as_int, check_tensor, invalid_combination, no_kernel, wrap_dim
+from undertow._src.engine.outputs import into
+from undertow._src.engine.writes import apply_in_place
 from undertow._src.ops.public import overloaded, public
 from undertow._src.rules import index as rules
 from undertow._src.rules.rule import op
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.autograd.apply import apply
-from undertow.autograd.outputs import into
-from undertow.autograd.writes import apply_in_place
 
 _UNSIGNED = {8: np.uint64, 4: np.uint32}
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import as_int, check_tensor, must_be, no_kernel, wrap_dim
 from undertow._src.ops.numbers import is_number
 from undertow._src.ops.public import public
 from undertow._src.rules import segments as rules
 from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.autograd.apply import apply
 
 _NAMES = {"sum": "sum", "mean": "mean", "prod": "prod", "max": "amax", "amax": "amax", "min": "amin", "amin": "amin"}
 _OF_NOTHING = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "amax": -math.inf, "amin": math.inf}

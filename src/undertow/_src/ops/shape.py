@@ -7,6 +7,7 @@ from typing import Any
 from undertow._src.arrays.device.array import in_memory
 from undertow._src.arrays.numpy.shape import is_plain, restride, view_strides
 from undertow._src.base.sites import warn_once
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import (
     as_int,
     as_ints,
@@ -25,7 +26,6 @@ from undertow._src.rules import shape as rules
 from undertow._src.rules.rule import Rule, op, twin
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF, as_dtype, dtype
-from undertow.autograd.apply import apply
 
 # --- new shapes for the same elements
 

@@ -8,6 +8,7 @@ from typing import Any
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import NeedsValue
 from undertow._src.arrays.numpy import shape as numpy_shape
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import (
     as_int,
     as_ints,
@@ -23,7 +24,6 @@ from undertow._src.rules import shape as rules
 from undertow._src.rules.rule import Spec, twin
 from undertow._src.tensor.core import TensorCore, View, ndarray
 from undertow._src.types.sizes import wrapped_dim
-from undertow.autograd.apply import apply
 from undertow.storage import extent_of, flat_memory, layout_of, offset_of, root_of
 
 END = 2**63 - 1  # a slice without an end goes up to here

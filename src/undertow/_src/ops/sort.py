@@ -9,6 +9,7 @@ import numpy as np
 from undertow import return_types
 from undertow._src.arrays.device.array import is_known, values_known
 from undertow._src.arrays.device.memory import Watch
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import (
     as_bool,
     as_int,
@@ -25,7 +26,6 @@ from undertow._src.ops.public import overloaded, public
 from undertow._src.rules import sort as rules
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
-from undertow.autograd.apply import apply
 
 
 def _kind(input: Any) -> Any:

@@ -10,11 +10,11 @@ import numpy as np
 from undertow._src.arrays.numpy import bessel as bessel
 from undertow._src.arrays.numpy import gamma as gamma
 from undertow._src.engine.arguments import check_tensor, invalid_combination, no_kernel
+from undertow._src.engine.outputs import into
 from undertow._src.ops.numbers import is_number
 from undertow._src.ops.public import overloaded, public
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING, get_default_dtype
-from undertow.autograd.outputs import into
 
 Array = np.ndarray[Any, Any]
 

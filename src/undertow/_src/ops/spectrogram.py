@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from undertow._src.base.sites import warn, warn_once
+from undertow._src.engine.apply import apply
 from undertow._src.ops.arrange import constant_pad_nd
 from undertow._src.ops.broadcasting import squeeze, unsqueeze
 from undertow._src.ops.complex import view_as_real
@@ -19,7 +20,6 @@ from undertow._src.rules import shape as rules
 from undertow._src.rules.rule import twin
 from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.autograd.apply import apply
 
 # PyTorch does these in place, and numbers their nodes so.
 _turned = twin(rules.transpose, "TransposeBackward1", view=True)

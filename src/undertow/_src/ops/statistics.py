@@ -8,7 +8,9 @@ import numpy as np
 
 from undertow._src.arrays.device.array import values_known
 from undertow._src.base.sites import warn
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import as_int, check_tensor, invalid_combination, wrap_dim, wrap_real_dim
+from undertow._src.engine.outputs import into
 from undertow._src.ops import join
 from undertow._src.ops.complex import complex
 from undertow._src.ops.named import run
@@ -19,8 +21,6 @@ from undertow._src.rules import reduce as rules
 from undertow._src.rules.rule import Rule
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
-from undertow.autograd.apply import apply
-from undertow.autograd.outputs import into
 
 
 def _kind(input: Any) -> Any:

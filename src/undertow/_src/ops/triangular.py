@@ -17,7 +17,9 @@ from undertow._src.arrays.numpy.linalg import (
 )
 from undertow._src.base.errors import _LinAlgError
 from undertow._src.base.sites import warn_once
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import check_tensor, no_kernel
+from undertow._src.engine.outputs import into
 from undertow._src.ops.decompositions import check_inexact, check_matrices, check_square, in_batch
 from undertow._src.ops.factor import check_same_dtype, check_system, infos
 from undertow._src.ops.named import into_all, run, run_named
@@ -25,8 +27,6 @@ from undertow._src.ops.public import public
 from undertow._src.rules import factor as rules
 from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
-from undertow.autograd.apply import apply
-from undertow.autograd.outputs import into
 
 # --- triangular systems
 

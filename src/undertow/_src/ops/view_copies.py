@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from undertow._src.base.modes import local
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import (
     as_int,
     as_ints,
@@ -15,6 +16,7 @@ from undertow._src.engine.arguments import (
     type_name,
     wrap_dim,
 )
+from undertow._src.engine.outputs import into, refuse_recording, write_out
 from undertow._src.ops import broadcasting, shape, slicing
 from undertow._src.ops import complex as complex_ops
 from undertow._src.ops.copied_parts import alias_of, apart
@@ -26,8 +28,6 @@ from undertow._src.rules.elementwise import not_differentiated
 from undertow._src.rules.rule import op
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import dtype as Dtype
-from undertow.autograd.apply import apply
-from undertow.autograd.outputs import into, refuse_recording, write_out
 
 _ALL: Any = object()
 

@@ -6,16 +6,16 @@ from typing import Any
 
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.base.modes import local, special
+from undertow._src.engine import apply as _apply
+from undertow._src.engine.apply import PLAIN, apply
+from undertow._src.engine.node import edge_of
+from undertow._src.engine.outputs import bump
+from undertow._src.engine.record import KeptInputs, edges_of, make_node
+from undertow._src.engine.rule_node import node_class
+from undertow._src.engine.views import Step, refresh_view, steps_of
+from undertow._src.engine.writes import check_writable, set_edge
 from undertow._src.rules.rule import Rule, Spec
 from undertow._src.tensor.core import InferenceStorage, View, ndarray
-from undertow.autograd import apply as _apply
-from undertow.autograd.apply import PLAIN, apply
-from undertow.autograd.node import edge_of
-from undertow.autograd.outputs import bump
-from undertow.autograd.record import KeptInputs, edges_of, make_node
-from undertow.autograd.rule_node import node_class
-from undertow.autograd.views import Step, refresh_view, steps_of
-from undertow.autograd.writes import check_writable, set_edge
 
 _new = object.__new__
 

@@ -13,6 +13,7 @@ from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.device.placement import placed
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import warn, warn_once
+from undertow._src.engine.apply import apply, settle
 from undertow._src.engine.arguments import (
     as_element,
     broadcast_two,
@@ -21,18 +22,17 @@ from undertow._src.engine.arguments import (
     must_be,
     spread_ints,
 )
+from undertow._src.engine.outputs import bump, overlaps, record_without_derivative, refuse_inference, refuse_overlap
+from undertow._src.engine.record import KeptInputs, edges_of, make_node
+from undertow._src.engine.rule_node import FIT
+from undertow._src.engine.views import refuse_overlap_of
+from undertow._src.engine.writes import check_writable, guards, rebase
 from undertow._src.ops.public import overloaded, public
 from undertow._src.ops.slicing import as_strided
 from undertow._src.rules import arrange as rules
 from undertow._src.rules.rule import Rule
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.autograd.apply import apply, settle
-from undertow.autograd.outputs import bump, overlaps, record_without_derivative, refuse_inference, refuse_overlap
-from undertow.autograd.record import KeptInputs, edges_of, make_node
-from undertow.autograd.rule_node import FIT
-from undertow.autograd.views import refuse_overlap_of
-from undertow.autograd.writes import check_writable, guards, rebase
 from undertow.storage import contiguous_strides, flat_memory, is_storage, unset
 
 _NUMBERS = (bool, int, float, complex)

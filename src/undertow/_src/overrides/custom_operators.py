@@ -13,9 +13,9 @@ from typing import Any
 from undertow._src.base.modes import is_grad_enabled, special
 from undertow._src.base.sites import warn
 from undertow._src.base.tree import leaves
+from undertow._src.engine.outputs import bump
 from undertow._src.tensor.core import TensorCore
 from undertow.autograd.function import Function
-from undertow.autograd.outputs import bump
 
 _PARAMETER = re.compile(
     r"(?P<type>\w+(?:\([^)]*\)|!)?(?:\?|\[\d*\])*)\s+(?P<name>\w+)(?:\s*=\s*(?P<default>.+))?$", re.DOTALL

@@ -68,7 +68,7 @@ class Gradient:
 
 
 class Rule:
-    """What `op` makes. Data only; `autograd.apply` runs it on tensors and `autograd.node` runs its gradients."""
+    """What `op` makes. Data only; `engine/apply.py` runs it on tensors and `engine/node.py` runs its gradients."""
 
     __slots__ = (
         "name", "node_name", "forward", "inputs", "variadic", "statics", "promote", "outputs", "names", "differentiable",
@@ -109,8 +109,8 @@ class Rule:
         self.variadic = bool(code.co_flags & CO_VARARGS)  # forward takes *tensors
         if self.variadic:
             self.inputs += (code.co_varnames[first_static + code.co_kwonlyargcount],)
-        self.node_class: Any = None  # made on first use by autograd.node
-        self.run: Any = None  # made on first use by autograd.apply
+        self.node_class: Any = None  # made on first use by engine/rule_node.py
+        self.run: Any = None  # made on first use by engine/apply.py
 
     def __repr__(self) -> str:
         return f"<rule {self.name}>"

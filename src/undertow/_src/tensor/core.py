@@ -57,7 +57,7 @@ class View:
 
     def __init__(self, base: TensorCore, steps: tuple[Any, ...], version: int, origin: str | None) -> None:
         self.base = base
-        self.steps = steps  # from the base to the view, see autograd.views.Step
+        self.steps = steps  # from the base to the view, see engine/views.py, Step
         self.whole = base._array  # the base as it lay in memory when the steps were taken
         self.borrows = False  # whether it asks for gradients only because its base does, with no way to send them there
         self.version = version  # the storage's version for which the view's edge is right

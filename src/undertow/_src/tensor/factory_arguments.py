@@ -15,13 +15,13 @@ from undertow._src.arrays.quiet import quietly
 from undertow._src.base.errors import cannot_allocate
 from undertow._src.base.modes import local, special
 from undertow._src.engine.arguments import as_ints, binding_error, is_listed_int, must_be
+from undertow._src.engine.outputs import bump
 from undertow._src.overrides import torch_function
 from undertow._src.tensor.core import InferenceStorage, TensorCore, wrap
 from undertow._src.tensor.methods.convert import check_device, device_named
 from undertow._src.types.devices import _defaults, cpu, device
 from undertow._src.types.dtypes import DTYPE_OF, as_dtype, dtype, get_default_dtype
 from undertow._src.types.layouts import CHANNELS_LAST, axes_of, layout, memory_format, strided
-from undertow.autograd.outputs import bump
 from undertow.storage import Array, with_strides
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from undertow._src.base import hooks
 from undertow._src.base.modes import local, special
 from undertow._src.base.sites import user_stack, warn
+from undertow._src.engine import firing
+from undertow._src.engine.node import Node, edge_of
 from undertow._src.overrides import torch_function
 from undertow._src.tensor.core import TensorCore, View, tensor_class, wrap
-from undertow.autograd import firing
-from undertow.autograd.node import Node, edge_of
 
 if TYPE_CHECKING:
     from undertow._tensor import Tensor

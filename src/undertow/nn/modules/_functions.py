@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from undertow.autograd.differentiate import grad
+from undertow._src.engine.differentiate import grad
 from undertow.autograd.function import Function, once_differentiable
 from undertow.autograd.grad_mode import enable_grad
 from undertow.nn.modules.normalization import CrossMapLRN2d as _CrossMapLRN2d

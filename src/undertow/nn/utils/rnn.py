@@ -11,13 +11,13 @@ from undertow._src.arrays.device.array import is_known, values_known
 from undertow._src.arrays.device.memory import NeedsValue, Watch
 from undertow._src.arrays.device.placement import Home, home_among
 from undertow._src.base.sites import user_site
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import wrap_dim
 from undertow._src.ops.sort import argsort
 from undertow._src.rules import index as rules
 from undertow._src.rules.rule import twin
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF, float16, float32, float64, int8, int16, int32, int64, uint8
-from undertow.autograd.apply import apply
 
 if TYPE_CHECKING:
     from undertow._tensor import Tensor

@@ -274,6 +274,7 @@ _MACHINERY = tuple(
     for name in (
         "undertow/why/watch/watcher.py", "undertow/why/watch/calls.py", "undertow/why/watch/hooks.py",
         "undertow/_src/overrides/torch_function.py", "undertow/overrides.py", "torch/overrides.py",
-        "undertow/autograd/methods.py", "undertow/_src/ops/public.py", "undertow/autograd/variable.py", "torch/_tensor.py",
+        "undertow/_src/engine/methods.py", "undertow/_src/ops/public.py", "undertow/autograd/variable.py",
+        "torch/_tensor.py",
     )
 )  # fmt: skip

@@ -36,7 +36,7 @@ from undertow.xla.effects.values import (
 )  # fmt: skip
 
 # Modules of undertow's whose functions always give tensors.
-_TENSOR_MODULES = ("ops.", "autograd.apply", "tensor.creation", "tensor.ranges", "tensor.from_data", "tensor.methods.",
+_TENSOR_MODULES = ("ops.", "engine.apply", "tensor.creation", "tensor.ranges", "tensor.from_data", "tensor.methods.",
                    "tensor.tensor_types", "tensor.windows", "random", "linalg", "fft", "special",
                    "nn.functional")  # fmt: skip
 

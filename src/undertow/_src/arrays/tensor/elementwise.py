@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from undertow.autograd.apply import apply
+from undertow._src.engine.apply import apply
 from undertow._src.ops import clamp, elementwise
 from undertow._src.ops.activation import log_softmax, silu, softmax  # noqa: F401
 from undertow._src.ops.activation import logsigmoid as log_sigmoid  # noqa: F401

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.autograd.apply import apply
+from undertow._src.engine.apply import apply
 from undertow._src.rules import arrange
 from undertow._src.rules import index as rules
 from undertow._src.arrays.tensor.shape import sum_to_shape, zeros

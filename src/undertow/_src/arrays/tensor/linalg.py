@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from undertow._src.tensor.core import wrap
-from undertow.autograd.apply import apply
+from undertow._src.engine.apply import apply
 from undertow._src.rules import decompose, factor, linalg
 from undertow._src.arrays.numpy.linalg import eye as eye
 from undertow._src.arrays.tensor.elementwise import conj

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from undertow._src.tensor.core import wrap
-from undertow.autograd.apply import apply
+from undertow._src.engine.apply import apply
 from undertow._src.rules import conv as conv_rules
 from undertow._src.rules import embedding as embedding_rules
 from undertow._src.rules import index as index_rules

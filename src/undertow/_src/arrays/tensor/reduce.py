@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.autograd.apply import apply
+from undertow._src.engine.apply import apply
 from undertow._src.rules import reduce as rules
 from undertow._src.rules import vector_norm
 from undertow._src.arrays.numpy.reduce import axes_of

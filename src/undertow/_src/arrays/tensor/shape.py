@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from undertow._src.tensor.core import wrap
-from undertow.autograd.apply import apply
+from undertow._src.engine.apply import apply
 from undertow._src.rules import arrange, convert, reduce
 from undertow._src.rules import shape as rules
 

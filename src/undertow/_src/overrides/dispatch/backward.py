@@ -8,6 +8,7 @@ import numpy as np
 
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.base.modes import local
+from undertow._src.engine.rule_node import CONJUGATE, UPCAST, RuleNode, _open
 from undertow._src.overrides.dispatch.calls import named
 from undertow._src.overrides.dispatch.formulas import FORMULAS
 from undertow._src.overrides.dispatch.joint_formulas import JOINT
@@ -16,7 +17,6 @@ from undertow._src.overrides.dispatch.steps import Formula, do, like, sum_to
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.layouts import preserve_format
-from undertow.autograd.rule_node import CONJUGATE, UPCAST, RuleNode, _open
 
 # Rules whose gradient is one operator of PyTorch's, with other arguments than undertow's formula has.
 WHOLE = {

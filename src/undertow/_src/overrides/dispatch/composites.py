@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from undertow._src.engine.apply import apply_generally
 from undertow._src.overrides.dispatch.steps import do, like
 from undertow._src.rules.rule import Rule
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import cpu
 from undertow._src.types.dtypes import SCALAR_DTYPE, get_default_dtype, uint8
 from undertow._src.types.layouts import strided
-from undertow.autograd.apply import apply_generally
 
 
 def _rms_norm(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]) -> Any:

@@ -11,9 +11,9 @@ from typing import Any
 
 from undertow._ops import OpOverload
 from undertow._src.base.modes import enable_grad
+from undertow._src.engine.differentiate import grad
 from undertow._src.overrides.dispatch.forward_kernels import FORWARD, REDUCTIONS, functional, torch
 from undertow._src.tensor.core import TensorCore
-from undertow.autograd.differentiate import grad
 
 
 def kernel_of(func: OpOverload) -> Callable[..., Any]:

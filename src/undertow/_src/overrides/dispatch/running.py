@@ -11,6 +11,14 @@ from undertow._ops import namespace
 from undertow._src.arrays.quiet import quietly
 from undertow._src.base.modes import local, special
 from undertow._src.base.tree import leaves
+from undertow._src.engine.apply import settle
+from undertow._src.engine.operands import compute, operands
+from undertow._src.engine.outputs import bump
+from undertow._src.engine.record import KeptInputs, edges_of, make_node, pack_saved, record
+from undertow._src.engine.rule_node import FIT, RuleNode
+from undertow._src.engine.saved import SavedInput, SavedOutput
+from undertow._src.engine.views import link_view
+from undertow._src.engine.writes import check_writable, rebase
 from undertow._src.overrides.custom_operators import Operator
 from undertow._src.overrides.dispatch import backward
 from undertow._src.overrides.dispatch.calls import NAMES, Call, call_of, named
@@ -20,14 +28,6 @@ from undertow._src.overrides.dispatch.offering import CLASSES, anybody, aten, no
 from undertow._src.overrides.dispatch.offering import run as run_operator
 from undertow._src.rules.rule import Rule
 from undertow._src.tensor.core import InferenceStorage, TensorCore, wrap
-from undertow.autograd.apply import settle
-from undertow.autograd.operands import compute, operands
-from undertow.autograd.outputs import bump
-from undertow.autograd.record import KeptInputs, edges_of, make_node, pack_saved, record
-from undertow.autograd.rule_node import FIT, RuleNode
-from undertow.autograd.saved import SavedInput, SavedOutput
-from undertow.autograd.views import link_view
-from undertow.autograd.writes import check_writable, rebase
 
 Statics = dict[str, Any]
 

@@ -11,6 +11,8 @@ from undertow._src.base import hooks
 from undertow._src.base.hooks import warn_if_has_hooks
 from undertow._src.base.modes import local, special
 from undertow._src.engine.arguments import must_be
+from undertow._src.engine.node import tensor_hooks_of
+from undertow._src.engine.outputs import bump
 from undertow._src.ops.convert import alias
 from undertow._src.ops.public import public, public_method
 from undertow._src.overrides.torch_function import DisableTorchFunctionSubclass, dispatch_disabled
@@ -19,8 +21,6 @@ from undertow._src.tensor.factory_arguments import check_options, has_no_values,
 from undertow._src.tensor.from_data import copied, legacy_tensor, warn_of_copy_construction
 from undertow._src.tensor.lazy_conj import origin, reflect, reflections
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.autograd.node import tensor_hooks_of
-from undertow.autograd.outputs import bump
 from undertow.storage import Array, contiguous_strides, extent_of, flat_memory, offset_of, over_memory, root_of
 from undertow.storage import empty_strided as empty_strided_array
 

@@ -10,13 +10,13 @@ import numpy as np
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.base.modes import is_grad_enabled, local, special
 from undertow._src.base.sites import warn_once
+from undertow._src.engine.writes import write
 from undertow._src.ops.public import public
 from undertow._src.tensor import dlpack, lazy_conj, printing
 from undertow._src.tensor.core import TensorCore, tensor_class, wrap
 from undertow._src.tensor.methods.layout import host_memory
 from undertow._src.types.devices import cpu
 from undertow._src.types.dtypes import DTYPE_OF, float8_e5m2
-from undertow.autograd.writes import write
 from undertow.storage import adopt
 
 

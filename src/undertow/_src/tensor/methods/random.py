@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from undertow._src.base.modes import local
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import as_int, check_tensor, invalid_combination, is_int, no_kernel
+from undertow._src.engine.writes import apply_in_place, check_writable
 from undertow._src.ops.public import overloaded, public
 from undertow._src.random.generators import Generator, stream_of
 from undertow._src.random.memory_order import in_memory_order, memory_order
@@ -15,8 +17,6 @@ from undertow._src.rules import random as rules
 from undertow._src.tensor.core import TensorCore
 from undertow._src.tensor.factory_arguments import into_out, made
 from undertow._src.types.dtypes import DTYPE_OF
-from undertow.autograd.apply import apply
-from undertow.autograd.writes import apply_in_place, check_writable
 from undertow.random import Draw, check_bounded, check_kernel, integer_draw, uniform_draw
 
 

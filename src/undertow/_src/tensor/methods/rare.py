@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from undertow._src.base.sites import warn
+from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import check_tensor, spread_ints
+from undertow._src.engine.views import steps_of
 from undertow._src.ops.complex import _neg_view as _neg_view
 from undertow._src.ops.complex import conj, conj_physical
 from undertow._src.ops.public import public
@@ -18,8 +20,6 @@ from undertow._src.rules.rule import twin
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.tensor.methods.python import replace_elements
 from undertow._src.tensor.typed_storage import class_of_old
-from undertow.autograd.apply import apply
-from undertow.autograd.views import steps_of
 
 # --- deprecated
 

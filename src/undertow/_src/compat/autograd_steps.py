@@ -1,0 +1,155 @@
+"""The steps before a backward pass, under the names by which PyTorch's `torch.autograd` has them, and its log.
+
+`backward` and `grad` do the same in `differentiate.py`; packages with an entry of their own borrow these.
+"""
+
+from __future__ import annotations
+
+import collections
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from undertow._src.base.modes import local
+from undertow._src.engine.differentiate import GradientEdge, as_edges, backward, grad
+from undertow._src.engine.metadata import output_specs
+from undertow._src.engine.node import Node
+from undertow._src.tensor import creation
+from undertow._src.tensor.core import TensorCore
+from undertow._src.types.dtypes import DTYPE_OF
+from undertow._src.types.sizes import size_of
+from undertow.utils._dtype_abbrs import dtype_abbrs
+
+log = logging.getLogger("torch.autograd.graph")
+
+
+def _spec_of(output: Any) -> tuple[Any, Any]:
+    """The shape and dtype of a tensor, or of the one that a gradient edge stands for."""
+    if isinstance(output, GradientEdge):
+        spec = output_specs(output.node)[output.output_nr]
+        return size_of(spec.shape), DTYPE_OF[spec.dtype]
+    return output.shape, output.dtype
+
+
+def _calculate_shape(output: Any, grad: Any, is_grads_batched: bool) -> tuple[Any, Any]:
+    """The shapes of an output and of its gradient, which must be the same; a batch of gradients without the batch."""
+    shape = _spec_of(output)[0]
+    return shape, grad.shape[1:] if is_grads_batched else grad.shape
+
+
+def _tensor_or_tensors_to_tuple(tensors: Any, length: int) -> tuple[Any, ...]:
+    """Gradients as a tuple: so many Nones, one tensor, or what was given."""
+    if tensors is None:
+        return (None,) * length
+    return (tensors,) if isinstance(tensors, TensorCore) else tuple(tensors)
+
+
+def _make_grads(outputs: Sequence[Any], grads: Sequence[Any], is_grads_batched: bool) -> tuple[Any, ...]:
+    """The gradients that a backward pass starts with: ones for scalars that have none, the others checked."""
+    return tuple([
+        _made(place, output, given, is_grads_batched)
+        for place, (output, given) in enumerate(zip(outputs, grads, strict=False))
+    ])
+
+
+def _made(place: int, output: Any, given: Any, batched: bool) -> Any:
+    if given is None:
+        if not isinstance(output, GradientEdge) and not output.requires_grad:
+            return None
+        shape, dtype = _spec_of(output)
+        if shape.numel() != 1:
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        if not dtype.is_floating_point:
+            raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {dtype}")
+        return creation.ones(shape, dtype=dtype)
+    is_tensor: bool = isinstance(given, TensorCore)
+    if not is_tensor:
+        raise TypeError(f"gradients can be either Tensors or None, but got {type(given).__name__}")
+    wanted, got = _calculate_shape(output, given, batched)
+    if wanted != got:
+        about = f"grad_output[{place}] has a shape of {given.shape if not batched else given[0].shape} and output[{place}] "
+        about += f"has a shape of {wanted}."
+        if batched:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension; "
+                f"the others must be the output's: {about} Where only some gradients are batched, take vmap of grad."
+            )
+        raise RuntimeError(f"Mismatch in shape: {about}")
+    dtype = _spec_of(output)[1]
+    if dtype.is_complex != given.is_complex():
+        raise RuntimeError(
+            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+            f"grad_output[{place}] has a dtype of {given.dtype} and output[{place}] has a dtype of {dtype}."
+        )
+    return given
+
+
+def _is_checkpoint_valid() -> bool:
+    """Whether a reentrant checkpoint may run: not in a backward pass that is for some inputs only."""
+    task = local.modes.backward_pass
+    return task is None or task.executed is None
+
+
+def run_backward(
+    tensors: Sequence[Any], grad_tensors: Sequence[Any], keep_graph: bool, create_graph: bool, inputs: Sequence[Any],
+    allow_unreachable: bool = False, accumulate_grad: bool = False,
+) -> tuple[Any, ...] | None:  # fmt: skip
+    """A backward pass by the engine's own arguments: the gradients of the inputs, or nothing if they are accumulated."""
+    if accumulate_grad:
+        backward(tensors, grad_tensors, keep_graph, create_graph, inputs=tuple(inputs) or None)
+        return None
+    return grad(tensors, tuple(inputs), grad_tensors, keep_graph, create_graph, allow_unused=allow_unreachable)
+
+
+def _engine_run_backward(t_outputs: Sequence[Any], *args: Any, **kwargs: Any) -> tuple[Any, ...] | None:
+    """`run_backward`; the log of `torch.autograd.graph` has a line for each node, if it is shown at all."""
+    logged = _register_logging_hooks_on_whole_graph(t_outputs) if log.isEnabledFor(logging.DEBUG) else None
+    try:
+        return run_backward(t_outputs, *args, **kwargs)
+    finally:
+        if logged is not None:
+            logged()
+
+
+def _register_logging_hooks_on_whole_graph(t_outputs: Sequence[Any]) -> Callable[[], None]:
+    """Every node that the outputs depend on is logged when its turn comes; what is returned ends that."""
+
+    def shown(gradient: Any) -> str:
+        return "None" if gradient is None else f"{dtype_abbrs[gradient.dtype]}[{', '.join(map(str, gradient.shape))}]"
+
+    def prehook(node: Node, gradients: Sequence[Any]) -> None:
+        log.debug("Executing: %s with grad_outputs: %s", node, f"[{','.join(map(shown, gradients))}]")
+
+    def on(node: Node) -> Any:
+        return node.register_prehook(lambda gradients: prehook(node, gradients))
+
+    handles = [on(node) for node in _nodes_behind(t_outputs)]
+
+    def unregister_hooks() -> None:
+        for handle in handles:
+            handle.remove()
+
+    return unregister_hooks
+
+
+def _nodes_behind(outputs: Sequence[Any]) -> Iterator[Node]:
+    """Every node that the outputs depend on, nearest first."""
+    waiting = collections.deque(edge[0] for edge in as_edges(outputs))
+    seen: set[Node] = set()
+    while waiting:
+        node = waiting.popleft()
+        if node in seen:
+            continue
+        seen.add(node)
+        yield node
+        waiting.extend(before for before, _ in node.next_functions if before is not None)
+
+
+def _get_sid(tensor: Any) -> tuple[int, int]:
+    """What tells the memory of a tensor at this moment from any other: where it is, and the writes to it so far."""
+    return tensor.data_ptr(), tensor._version
+
+
+def _get_tid(tensor: Any) -> tuple[int, int, int]:
+    """What tells a tensor at this moment from any other."""
+    return id(tensor), tensor.data_ptr(), tensor._version

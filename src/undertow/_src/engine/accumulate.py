@@ -1,0 +1,148 @@
+"""Adding a gradient into a leaf's `.grad`.
+
+NOTE whose array it is. The first gradient becomes `.grad` itself if nothing else holds it, which saves a copy of every
+parameter's size; any other is copied, because the next backward adds to `.grad` in place. What holds an array is read off
+its reference count. How many references the engine itself has at that moment depends on the interpreter, so
+`own_references.py` finds out when undertow is imported, by trying. Until then everything is copied.
+
+A gradient that hooks have seen arrives as the tensor that they saw, and the count that decides is the tensor's, as in
+PyTorch: a hook that keeps `g` keeps its value, one that keeps `g.detach()` shares memory with `.grad` from then on.
+"""
+
+from __future__ import annotations
+
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Watch
+from undertow._src.arrays.device.placement import placed
+from undertow._src.base.modes import local, special
+from undertow._src.engine import firing
+from undertow._src.engine.apply import apply
+from undertow._src.engine.arguments import broadcast_two
+from undertow._src.engine.node import AccumulateGrad
+from undertow._src.engine.outputs import bump, refuse_overlap
+from undertow._src.engine.writes import check_writable
+from undertow._src.rules.rule import op
+from undertow._src.tensor.core import InferenceStorage, TensorCore, ndarray, wrap
+from undertow.storage import is_dense
+
+copy_gradient = op("copy", lambda xp, self: xp.copy(self), node="CopyBackwards", self=lambda g: g)
+
+ARRAYS = (ndarray, DeviceArray)
+
+
+def accumulate(task: Any, node: AccumulateGrad, g: Any, more_references: int = 0) -> None:
+    """Add g to the leaf's gradient, in place unless the pass is recorded, then fire post-accumulate hooks.
+
+    `more_references`: those of the engine to `g` beyond the traversal's own.
+    """
+    leaf = node.variable
+    meta = leaf._meta
+    if g is not None and leaf._requires_grad:  # it may have been switched off since the graph was made
+        if leaf._edge is not None and not leaf._edge[0]._begins:
+            raise RuntimeError(
+                "leaf variable has been moved into the graph interior: it was written to with a recorded operation after "
+                "it was used, so that its gradient can't be kept. Write to a clone()."
+            )
+        shared = getrefcount(g) - firing.own_references - more_references  # references of others, if above 0
+        shown, seen = g, isinstance(g, TensorCore)
+        if seen and shared > 0 and Watch.trace is not None:
+            shared -= Watch.trace.references_to(g)
+        unshared = shared <= 0
+        g = task.value(g)
+        if special.listeners:
+            special.listeners[-1](node, g, ())
+        if special.active:
+            g = brought_to(leaf, g)
+        array = leaf._array
+        if g.__class__ in ARRAYS and g.dtype is not array.dtype and meta.grad_dtype is None:
+            g = g.astype(array.dtype, copy=False)
+        with node.lock:
+            grad = meta.grad
+            if special.dispatcher is not None and not task.recorded and special.dispatcher.takes((g, grad)):
+                meta.grad = special.dispatcher.accumulated(leaf, grad, g, unshared)
+            elif is_sparse(g) or is_sparse(grad):
+                meta.grad = _with_sparse(grad, g, task.recorded)
+            elif isinstance(g, TensorCore):
+                meta.grad = apply(copy_gradient, g) if grad is None else grad + g
+            elif grad is None:
+                # Its own memory, laid out as the leaf is. A view, or a stretched or transposed array, is not.
+                if type(g) is ndarray:
+                    own = unshared and (seen or g.base is None) and g.strides == array.strides
+                else:  # on a device copies cost nothing until they are written to, but aliases that hooks keep count
+                    own = unshared and seen and g.shape == array.shape and g.strides == array.strides
+                meta.grad = wrap(g if own else copy_like(g, array))
+                if own and seen and Watch.trace is not None:
+                    Watch.trace.became_gradient(shown, meta.grad)
+                if special.active and local.modes.inference:
+                    meta.grad._storage = InferenceStorage()
+            else:
+                _add_in_place(grad, g)
+    if meta.post_hooks:
+        firing.fire_post_accumulate_hooks(leaf, meta.post_hooks)
+
+
+def is_sparse(g: Any) -> bool:
+    """Whether a gradient has no array."""
+    return isinstance(g, TensorCore) and not g._is_strided
+
+
+def added(one: Any, other: Any) -> Any:
+    """The sum of two gradients: a sparse one can be added to a dense one, not the other way round."""
+    return other + one if is_sparse(one) and not is_sparse(other) else one + other
+
+
+def _with_sparse(grad: Any, g: Any, recorded: bool) -> Any:
+    """A leaf's gradient with g added to it, where one of them is sparse; in place if it can be."""
+    if grad is None:  # its order is forgotten, as PyTorch does
+        return g.clone() if recorded else g.clone()._coalesced_(g._nnz() < 2)
+    g = g if isinstance(g, TensorCore) else wrap(g)
+    if recorded or not is_sparse(g):
+        return added(grad, g)
+    return grad.add_(g)
+
+
+def brought_to(leaf: Any, g: Any) -> Any:
+    """A leaf's gradient where the leaf is, a number on the CPU may have gone into ops on another device; in its dtype."""
+    wanted = leaf._meta.grad_dtype
+    if wanted is not None and wanted.dtype is not None:
+        g = g.to(wanted.dtype) if isinstance(g, TensorCore) else g.astype(wanted.dtype.numpy, copy=False)
+    if is_sparse(g):
+        return g
+    array = g._array if isinstance(g, TensorCore) else g
+    if Watch.trace is not None or type(array) is not DeviceArray or array.device is leaf.device:
+        return g
+    return g.to(leaf.device) if g is not array else placed(g, leaf.device)
+
+
+def copy_like(g: Any, leaf_array: Any) -> Any:
+    """A copy of a gradient that is laid out as the leaf is; in C order if the leaf has gaps."""
+    if type(g) is DeviceArray:
+        own = g.copy()
+        if type(leaf_array) is DeviceArray and not leaf_array.flags.c_contiguous and is_dense(leaf_array.lying()):
+            own.lie_with(leaf_array.strides)
+        return own
+    if hasattr(g, "without_values"):
+        return g.copy()
+    if type(leaf_array) is not ndarray or leaf_array.flags.c_contiguous or not is_dense(leaf_array):
+        return np.array(g, order="C")
+    copy = np.empty_like(leaf_array, dtype=g.dtype)
+    copy[...] = g
+    return copy
+
+
+def _add_in_place(grad: Any, g: Any) -> None:
+    check_writable(grad, recorded=False)
+    array = grad._array
+    if g.shape != array.shape:  # the leaf was given other data since its last gradient
+        broadcast_two(array.shape, g.shape)
+    if type(array) is ndarray:
+        refuse_overlap(array)
+        np.add(array, g, out=array, casting="unsafe")
+    else:
+        array[...] = array + g
+    bump(grad)

@@ -1,0 +1,349 @@
+"""`backward` and `grad`: check the arguments, make the first gradients, run the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from undertow._src.arrays.device.memory import Watch
+from undertow._src.arrays.namespaces import tensor_namespace
+from undertow._src.base.modes import local, special
+from undertow._src.base.sites import warn, warn_once
+from undertow._src.engine import engine
+from undertow._src.engine.metadata import note_output, output_specs
+from undertow._src.engine.node import AccumulateGrad, Edge, Node, edge_of
+from undertow._src.engine.views import refresh_view
+from undertow._src.overrides import torch_function
+from undertow._src.tensor.core import InferenceStorage, TensorCore, tensor_class, wrap
+from undertow._src.types.dtypes import DTYPE_OF
+from undertow._src.types.sizes import size_of
+
+
+class GradientEdge(NamedTuple):
+    """A place in the graph: an output of a node. Stands for the tensor in `backward` and `grad` without keeping it."""
+
+    node: Node
+    output_nr: int
+    ownership_token: Any = None
+
+
+GradientEdge.__module__ = "undertow.autograd.graph"
+
+
+def get_gradient_edge(tensor: Any) -> GradientEdge:
+    """Where a tensor's gradient goes: its node and output number (for a leaf, its accumulator)."""
+    if not tensor.requires_grad:
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    edge = edge_of(tensor)
+    if edge is None:
+        raise AssertionError("Expected gradient function to be set")
+    return GradientEdge(note_output(edge[0], tensor._array), edge[1])
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
+    """Adds the gradients of `tensors` to the `.grad` of every leaf they depend on (or of `inputs` only)."""
+    if Watch.trace is not None:
+        Watch.trace.uses_gradients = True
+    if local.modes.transforms:
+        raise RuntimeError(
+            "backward() called inside a functorch transform. This is not supported: use torch.func.grad or vjp there, or "
+            "call backward() outside of the function that is transformed."
+        )
+    if grad_variables is not None:
+        warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning)
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
+                "Please only use `grad_tensors`."
+            )
+        grad_tensors = grad_variables
+    targets = None
+    if inputs is not None:
+        targets = (inputs,) if isinstance(inputs, (TensorCore, GradientEdge)) else tuple(inputs)
+        if not targets:
+            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    outputs = (tensors,) if isinstance(tensors, (TensorCore, GradientEdge)) else tuple(tensors)
+    given = _as_tuple(grad_tensors, len(outputs))
+    roots, seeds = _roots(outputs, given)
+    keep = create_graph if retain_graph is None else retain_graph
+    aims = None
+    if targets is not None:
+        aims = []
+        for place, target in enumerate(targets):
+            if isinstance(target, TensorCore):
+                target.retain_grad()
+            aims.append(_input_edge(place, target))
+    if create_graph:
+        warn_once(
+            "Using backward() with create_graph=True will create a reference cycle between the parameter and its "
+            "gradient which can cause a memory leak. Take the gradients from autograd.grad() instead, which writes to no "
+            ".grad; or set .grad of the parameters to None as soon as you are done with it.",
+        )
+    engine.run(roots, _travelling(seeds, given, create_graph), keep, create_graph, aims)
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
+    """The gradients of `outputs` with respect to `inputs`, returned and not stored."""
+    if not only_inputs:
+        warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). What shall go into "
+            ".grad comes there by backward().",
+            FutureWarning,
+        )
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: False.")
+    if allow_unused is None:
+        allow_unused = materialize_grads
+    outs = (outputs,) if isinstance(outputs, (TensorCore, GradientEdge)) else tuple(outputs)
+    wanted = (inputs,) if isinstance(inputs, (TensorCore, GradientEdge)) else tuple(inputs)
+    if torch_function.wanted((*outs, *wanted)):
+        options = {
+            "grad_outputs": grad_outputs, "retain_graph": retain_graph, "create_graph": create_graph,
+            "only_inputs": only_inputs, "allow_unused": allow_unused, "is_grads_batched": is_grads_batched,
+            "materialize_grads": materialize_grads,
+        }  # fmt: skip
+        return torch_function.dispatch(grad, (outs, wanted), options)
+    if not wanted:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
+    given = _as_tuple(grad_outputs, len(outs))
+    if local.modes.transforms and torch_function.wanted(given):  # a vmap over gradients of outputs
+        asked = (outs, wanted, given, retain_graph, create_graph, True, allow_unused, is_grads_batched, materialize_grads)
+        return torch_function.dispatch(grad, asked, {})
+    keep = create_graph if retain_graph is None else retain_graph
+    if is_grads_batched:
+        return _batched_grad(outs, wanted, given, keep, create_graph, allow_unused, materialize_grads)
+    if special.duals is not None and not create_graph and special.duals.follows((*outs, *given)):
+        followed = grad(outs, wanted, given, True, True, True, allow_unused, False, materialize_grads)
+        return tuple([special.duals.settled(gradient) for gradient in followed])
+    roots, seeds = _roots(outs, given)
+    aims = [_input_edge(place, target) for place, target in enumerate(wanted)]
+    found = engine.run(roots, _travelling(seeds, given, create_graph), keep, create_graph, aims, accumulates=False)
+    return _found(wanted, found, seeds, allow_unused, materialize_grads, create_graph)
+
+
+def _found(
+    wanted: tuple[Any, ...], values: list[Any], seeds: Sequence[Any], allow_unused: bool, materialize_grads: bool,
+    create_graph: bool = False,
+) -> tuple[Any, ...]:
+    """What a pass found for the inputs of `grad`, as tensors; one array is one tensor, wherever it arrives."""
+    tensors = {id(seed._array): seed for seed in seeds}
+    results = []
+    for place, (target, value) in enumerate(zip(wanted, values, strict=True)):
+        if value is None and materialize_grads:
+            if not isinstance(target, TensorCore):
+                raise RuntimeError(
+                    "materialize_grads cannot be used when the given input is a GradientEdge, whose shape is not known. "
+                    "Pass the tensor, or allow_unused=True."
+                )
+            zeros = np.zeros_like(target._array)
+            value = wrap(zeros).requires_grad_() if create_graph else zeros
+        if value is None and not allow_unused:
+            raise RuntimeError(_unused(place, target, len(wanted)))
+        if value is not None and not isinstance(value, TensorCore):
+            if id(value) not in tensors:
+                tensors[id(value)] = wrap(value)
+            value = tensors[id(value)]
+        results.append(value)
+    return tuple(results)
+
+
+def silent_grad(
+    outputs: Sequence[Any], inputs: Sequence[GradientEdge], grad_outputs: Sequence[Any], create_graph: bool
+) -> list[Any]:
+    """`grad` for undertow's own purposes: no hook fires, the graph is kept, what was not used is None."""
+    roots, seeds = _roots(tuple(outputs), tuple(grad_outputs))
+    modes = local.modes
+    before, modes.saved_hooks = modes.saved_hooks, []
+    try:
+        travelling = _travelling(seeds, tuple(grad_outputs), create_graph)
+        found = engine.run(roots, travelling, True, create_graph, as_edges(inputs), accumulates=False, silent=True)
+    finally:
+        modes.saved_hooks = before
+    return [value if value is None or isinstance(value, TensorCore) else wrap(value) for value in found]
+
+
+def _batched_grad(
+    outs: tuple[Any, ...], wanted: tuple[Any, ...], given: tuple[Any, ...], keep: bool, create: bool, unused: bool,
+    materialize: bool,
+) -> tuple[Any, ...]:  # fmt: skip
+    """One backward per leading index of grad_outputs, the results stacked."""
+    for place, (output, g) in enumerate(zip(outs, given, strict=True)):
+        if g is not None and isinstance(output, TensorCore) and g._array.shape[1:] != output._array.shape:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. "
+                "The others must be those of the corresponding output, but "
+                f"grad_output[{place}] has a shape of {size_of(g._array.shape)} and output[{place}] has a shape of "
+                f"{size_of(output._array.shape)}."
+            )
+        if g is None:
+            _seed(place, output, None)  # which only a scalar has
+            raise ValueError(
+                "vmap(vjp, in_dims=0, ...)(<inputs>): Got in_dim=0 for some input, but that input is a Tensor of "
+                f"dimensionality 0: give a gradient for output {place}, with the batch as its first dim."
+            )
+    batch = given[0].shape[0]
+    if any(g.shape[0] != batch for g in given):
+        raise ValueError(
+            "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+            f"{[g.shape[0] for g in given]} for the mapped dimension of grad_outputs"
+        )
+    rows = []
+    for index in range(batch):
+        row = tuple([g[index] for g in given])
+        last = index == batch - 1
+        rows.append(grad(outs, wanted, row, keep if last else True, create, True, unused, False, materialize))
+    return tuple([
+        None if column[0] is None else tensor_namespace().stack(column) for column in map(list, zip(*rows, strict=True))
+    ])
+
+
+def _as_tuple(given: Any, count: int) -> tuple[Any, ...]:
+    if given is None:
+        return (None,) * count
+    result = (given,) if isinstance(given, TensorCore) else tuple(given)
+    if len(result) < count:
+        raise RuntimeError(f"got {count} tensors and {len(result)} gradients")
+    return result[:count]
+
+
+def _travelling(seeds: list[Any], given: tuple[Any, ...], recorded: bool) -> list[Any]:
+    """Gradients as the engine passes them on: raw arrays, but the user's own tensors as they are, as in a recorded pass."""
+    if recorded or (special.dispatcher is not None and special.dispatcher.watches(seeds)):
+        return seeds
+    plain = tensor_class()
+    return [
+        seed if seed is own and type(seed) is plain else seed._array for seed, own in zip(seeds, given, strict=True)
+    ]
+
+
+def _roots(outputs: tuple[Any, ...], given: tuple[Any, ...]) -> tuple[list[Edge], list[Any]]:
+    """Edges to start from and the gradients to start with."""
+    roots: list[Edge] = []
+    if len(outputs) > 1:  # all seeds are made before the roots are looked at
+        for place, (output, g) in enumerate(zip(outputs, given, strict=True)):
+            if g is None and isinstance(output, TensorCore) and output._requires_grad:
+                _seed(place, output, g)
+    for place, output in enumerate(outputs):
+        if isinstance(output, GradientEdge):
+            roots.append((output.node, output.output_nr))
+        else:
+            _check_output(place, output)
+            roots.append(edge_of(output))
+    return roots, [_seed(place, output, g) for place, (output, g) in enumerate(zip(outputs, given, strict=True))]
+
+
+def _check_output(place: int, output: Any) -> None:
+    if not isinstance(output, TensorCore):
+        raise AssertionError(f"Expected output to be a torch.Tensor. Got {type(output).__name__}")
+    if type(output._storage) is InferenceStorage:
+        raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn")
+    if output._view is not None:
+        refresh_view(output)
+    if not output._requires_grad or edge_of(output) is None:
+        raise RuntimeError(
+            f"element {place} of tensors does not require grad and does not have a grad_fn. Nothing was recorded for "
+            "it: either no input asked for gradients, or the path was cut by detach(), no_grad() or an operation "
+            "without a derivative."
+        )
+
+
+def _seed(place: int, output: Any, g: Any) -> Any:
+    if g is None:
+        array = _shaped_like(output) if isinstance(output, GradientEdge) else output._array
+        if array.size != 1:
+            raise RuntimeError(
+                "grad can be implicitly created only for scalar outputs. This one has shape "
+                f"{list(array.shape)}: reduce it first, as in output.sum().backward(), or pass the gradient."
+            )
+        if DTYPE_OF[array.dtype].is_complex:
+            raise RuntimeError(
+                f"grad can be implicitly created only for real scalar outputs but got {DTYPE_OF[array.dtype]!r}"
+            )
+        if special.dispatcher is not None and special.dispatcher.takes((output,)):
+            return special.dispatcher.seed(output)
+        return wrap(np.ones_like(array))
+    if not isinstance(g, TensorCore):
+        raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
+    if isinstance(output, GradientEdge):
+        specs = output_specs(output.node)
+        if specs and specs[output.output_nr].shape != g._array.shape:
+            raise RuntimeError(
+                f"Mismatch in shape: grad_output[{place}] has a shape of {size_of(g._array.shape)} and "
+                f"output[{place}] has a shape of {size_of(specs[output.output_nr].shape)}."
+            )
+        return g
+    if g._array.shape != output._array.shape:
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[{place}] has a shape of {size_of(g._array.shape)} and "
+            f"output[{place}] has a shape of {size_of(output._array.shape)}."
+        )
+    if DTYPE_OF[output._array.dtype].is_complex != DTYPE_OF[g._array.dtype].is_complex:
+        raise RuntimeError(
+            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+            f"grad_output[{place}] has a dtype of {DTYPE_OF[g._array.dtype]!r} and output[{place}] has a dtype of "
+            f"{DTYPE_OF[output._array.dtype]!r}."
+        )
+    if g._array.dtype != output._array.dtype and not (output._meta is not None and output._meta.grad_dtype is not None):
+        g = wrap(g._array.astype(output._array.dtype))
+    return g
+
+
+def _shaped_like(edge: GradientEdge) -> Any:
+    """An array of the shape that a gradient edge's tensor had, as far as the edge knows it."""
+    specs = output_specs(edge.node)
+    if not specs:
+        raise RuntimeError("grad can be implicitly created only for scalar outputs. Pass the gradient of this edge.")
+    return np.empty(specs[edge.output_nr].shape, specs[edge.output_nr].dtype)
+
+
+def _input_edge(place: int, target: Any) -> Edge:
+    if isinstance(target, GradientEdge):
+        return (target.node, target.output_nr)
+    if not isinstance(target, TensorCore):
+        raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(target).__name__}")
+    if target._view is not None:
+        refresh_view(target)
+    if not target._requires_grad:
+        raise RuntimeError(
+            f"One of the differentiated Tensors does not require grad: input {place} of shape "
+            f"{list(target._array.shape)}. Call requires_grad_() on it before it is used."
+        )
+    return edge_of(target) or (AccumulateGrad(target), 0)  # where nothing leads
+
+
+def _unused(place: int, target: Any, count: int) -> str:
+    what = f"one of {count}, "
+    if isinstance(target, TensorCore):
+        what += f"a {'leaf' if target._edge is None else 'result'} of shape {list(target._array.shape)}"
+        if target._edge is not None:
+            what += f" from {target._edge[0]._node_name()}"
+    else:
+        what += f"a place in the graph, {target.node._node_name()}"
+    return (
+        f"The differentiated Tensor at index {place} appears to not have been used in the graph: {what}. "
+        "Set allow_unused=True if this is the desired behavior: its gradient is then None."
+    )
+
+
+def as_edges(tensors: Sequence[Any]) -> list[Edge]:
+    """The edges of tensors or gradient edges."""
+    return [_input_edge(place, tensor) for place, tensor in enumerate(tensors)]

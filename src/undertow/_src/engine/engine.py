@@ -1,0 +1,455 @@
+"""The backward pass.
+
+Count how many gradients each node waits for, then run nodes as they become ready, latest made first, adding up what
+arrives. Gradients are raw arrays and become tensors only where someone looks: a hook, `.grad`, a custom Function; or
+everywhere, when the pass is itself recorded (create_graph). What someone has seen travels on as that tensor, so that the
+next to look sees the same object, with the writes to it counted.
+
+At one node, in this order: tensor hooks; `retain_grad`; what `grad(inputs=...)` captures; node pre-hooks; the node
+(a leaf's accumulator adds to `.grad`, then runs post-accumulate hooks); node post-hooks.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import threading
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Watch
+from undertow._src.arrays.device.placement import Home, home_among
+from undertow._src.arrays.namespaces import namespace_of, tensor_namespace
+from undertow._src.arrays.numpy import namespace as numpy_xp
+from undertow._src.arrays.quiet import quietly
+from undertow._src.base import hooks
+from undertow._src.base.modes import local, special
+from undertow._src.base.sites import user_site
+from undertow._src.engine import firing
+from undertow._src.engine.accumulate import accumulate, added, brought_to
+from undertow._src.engine.arguments import broadcast_two
+from undertow._src.engine.node import AccumulateGrad, Edge, Node, bind_node_caller
+from undertow._src.engine.saved import Freed
+from undertow._src.tensor.core import NOT_ARRAYS, TensorCore, ndarray, tensor_class, wrap
+from undertow.autograd import anomaly_mode as anomaly
+
+_passes = itertools.count()
+
+
+class BackwardPass:
+    """One run of the engine: where it may go, what it has to bring back."""
+
+    __slots__ = (
+        "xp", "freed", "executed", "captures", "captured", "callbacks", "running", "reached", "recorded", "silent",
+        "number", "lone_root", "accumulates", "shared", "__weakref__",
+    )  # fmt: skip
+
+    def __init__(self, keep_graph: bool, create_graph: bool) -> None:
+        self.recorded = create_graph
+        self.number = next(_passes)
+        self.silent = False  # hooks do not fire: the pass is one that nobody asked for
+        self.xp: Any = tensor_namespace() if create_graph else numpy_xp
+        self.freed = None if keep_graph else Freed(user_site())
+        self.executed: set[Node] | None = None  # nodes that lead to the wanted inputs; None: all
+        self.captures: dict[Node, list[tuple[int, int]]] = {}  # node -> (its output number, place in captured)
+        self.captured: list[Any] = []
+        self.callbacks: list[Callable[[], None]] = []
+        self.running: Node | None = None  # known in anomaly mode, and where hooks fire
+        self.reached: set[Node] = set()  # every node that leads from the roots
+        self.lone_root: Node | None = None
+        self.accumulates = True  # into `.grad`; else it brings gradients back
+        self.shared: list[Any] = []  # what hooks saw of arrays that something else held: no leaf may take these for its own
+
+    def tensor(self, value: Any) -> Any:
+        """A gradient as users see it."""
+        if type(value) is ndarray or type(value) is DeviceArray:
+            return wrap(value)
+        return value if value is None or isinstance(value, TensorCore) else wrap(np.asarray(value))
+
+    def value(self, tensor: Any) -> Any:
+        """A gradient as the nodes of this pass compute with it."""
+        if self.xp.RECORDED or not isinstance(tensor, TensorCore) or not tensor._is_strided:
+            return tensor
+        return tensor._array
+
+    def travelling(self, value: Any) -> Any:
+        """A gradient as it goes on its way: what someone has seen stays that tensor, unless its class is the user's."""
+        return value if type(value) is tensor_class() else self.value(value)
+
+
+def run(
+    roots: Sequence[Edge],
+    grads: Sequence[Any],
+    keep_graph: bool,
+    create_graph: bool,
+    inputs: Sequence[Edge] | None = None,
+    accumulates: bool = True,
+    silent: bool = False,
+) -> list[Any]:
+    """Runs backward from the roots; with `inputs`, only where they can be reached, capturing or accumulating there."""
+    if special.duals is None or silent:
+        return _begin(roots, grads, keep_graph, create_graph, inputs, accumulates, silent)
+    with special.duals.as_asked():
+        return _begin(roots, grads, keep_graph, create_graph, inputs, accumulates, silent)
+
+
+def _begin(
+    roots: Sequence[Edge], grads: Sequence[Any], keep_graph: bool, create_graph: bool, inputs: Sequence[Edge] | None,
+    accumulates: bool, silent: bool,
+) -> list[Any]:  # fmt: skip
+    task = BackwardPass(keep_graph, create_graph)
+    task.silent, task.accumulates = silent, accumulates
+    task.lone_root = roots[0][0] if len(roots) == 1 else None
+    if special.dispatcher is not None and special.dispatcher.watches(grads):
+        task.xp = tensor_namespace()  # whoever looks at operators is shown tensors
+        grads = [task.tensor(g) for g in grads]
+    elif not create_graph:
+        task.xp = namespace_of([task.value(g) for g in grads])
+    task.reached, waiting, parents = count_dependencies(roots, inputs is not None)
+    if inputs is not None:
+        aim_at(task, inputs, parents, accumulates)
+    if local.modes.backward_depth < MAX_DEPTH:
+        run_pass(task, roots, grads, waiting)
+    else:
+        _run_in_a_thread(task, roots, grads, waiting)
+    return task.captured
+
+
+MAX_DEPTH = 16  # backward passes started inside one another on one thread's stack
+
+
+def run_pass(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], waiting: dict[Node, int]) -> None:
+    """A pass that knows where it goes, in the modes that hold meanwhile; then the callbacks that were queued in it."""
+    modes = local.modes
+    before, outer = modes.grad_enabled, modes.backward_pass
+    packing, modes.saved_hooks = modes.saved_hooks, modes.saved_hooks.copy()  # so that what is entered or left stays inside
+    modes.grad_enabled, modes.backward_pass = task.recorded, task
+    modes.backward_depth += 1
+    try:
+        quietly(traverse, task, roots, grads, waiting)
+        for callback in task.callbacks:
+            hooks.fire(callback)
+    except ValueError as error:
+        _refuse_shapes(error)
+        raise
+    finally:
+        modes.grad_enabled, modes.backward_pass, modes.saved_hooks = before, outer, packing
+        modes.backward_depth -= 1
+
+
+def _refuse_shapes(error: ValueError) -> None:
+    """Say in PyTorch's words that shapes do not fit: those of a leaf, for one, whose data was replaced since."""
+    found = re.match(r"operands could not be broadcast together with shapes \(([\d,]*)\) \(([\d,]*)\)", str(error))
+    if found is not None:
+        one, two = (tuple([int(size) for size in shape.split(",") if size]) for shape in found.groups())
+        broadcast_two(one, two)
+
+
+def _run_in_a_thread(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], waiting: dict[Node, int]) -> None:
+    """Deep nesting goes on with a fresh stack, so that no number of nested passes runs into Python's recursion limit."""
+    modes, failed = local.modes, []
+
+    def run_here() -> None:
+        local.modes = modes  # the thread that started this one waits for it, so its modes are free to use
+        depth, modes.backward_depth = modes.backward_depth, 0
+        try:
+            run_pass(task, roots, grads, waiting)
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            modes.backward_depth = depth
+
+    thread = threading.Thread(target=run_here, name="undertow backward")
+    thread.start()
+    while thread.is_alive():
+        try:
+            thread.join()
+        except KeyboardInterrupt as error:  # takes effect when nobody else uses the modes any more
+            failed.append(error)
+    if failed:
+        raise failed[-1]
+
+
+def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], waiting: dict[Node, int]) -> None:
+    """The loop: take the latest ready node, run it, deliver its results."""
+    xp, freed, executed = task.xp, task.freed, task.executed
+    arrived: dict[Node, Any] = {}
+    ready: list[tuple[int, Node]] = []
+    for (node, nr), g in zip(roots, grads, strict=True):
+        deliver(arrived, node, nr, g)
+    for node in list(arrived):
+        # A lone root is always looked at, and its tensor's hooks fire, even if no wanted input lies behind it.
+        if not waiting[node] and (executed is None or node in executed or len(roots) == 1):
+            heappush(ready, (-node._order, node))
+    plain, captures = not special.active, task.captures
+    modes, recorded, listeners = local.modes, task.recorded, special.listeners
+    unusual = {type(None)} if xp.RECORDED else NOT_ARRAYS
+    while ready:
+        node = heappop(ready)[1]
+        g = arrived.pop(node)
+        array = shown = None
+        if plain and node._tensor_hooks is None and node._extras is None and type(g) not in unusual and (
+            executed is None or (node in executed and node not in captures)
+        ):
+            if type(node) is AccumulateGrad:
+                meta = node.variable._meta
+                if meta.hooks:
+                    g = firing.fire_tensor_hooks(task, node, g)
+                accumulate(task, node, g)
+                if meta.hooks or meta.post_hooks:
+                    modes.grad_enabled = recorded
+                continue
+            results = node._run(xp, g, None if executed is None else needs_of(node, executed))
+            if listeners:
+                listeners[-1](node, g, results)
+        elif plain and executed is None and g is not None:
+            g = firing.fire_tensor_hooks(task, node, g)
+            if node._extras is None and node._n_outputs == 1 and node._edges:  # asked now: hooks may add hooks
+                array = task.value(g)
+                results = node._run(xp if type(array) not in unusual else tensor_namespace(), array, None)
+                if listeners:
+                    listeners[-1](node, array, results)
+                shown = g if type(g) in unusual else array
+            else:
+                results = run_node(task, node, g)
+            modes.grad_enabled = recorded  # a hook may have switched it
+        else:
+            around = run_watched(task, node, g) if special.anomaly else run_with_hooks(task, node, g)
+            modes.grad_enabled = recorded
+            if around is None:
+                continue
+            results, around = around, None
+        if freed is not None:
+            node._release(freed)
+        for edge, g in zip(node._edges, results):
+            if edge is None:
+                continue
+            if g is array:
+                g = shown
+            target = edge[0]
+            if executed is not None and target not in executed:
+                continue
+            if target._n_outputs == 1:
+                earlier = arrived.get(target)
+                if earlier is None:
+                    arrived[target] = g
+                elif g is not None:
+                    arrived[target] = earlier + g if type(earlier) is type(g) else _sum(earlier, g)
+            else:
+                deliver(arrived, target, edge[1], g)
+            left = waiting.get(target, 1) - 1
+            if left:
+                waiting[target] = left
+            else:
+                heappush(ready, (-target._order, target))
+        results = ()  # so that a gradient held here does not look shared to its accumulator
+
+
+def run_with_hooks(task: BackwardPass, node: Node, g: Any, more_references: int = 0) -> tuple[Any, ...] | None:
+    """One node with everything that may happen around it; None if the pass ends here.
+
+    `more_references`, here and in `run_node`: how many callers beyond the first name `g`.
+    """
+    executed, incoming = task.executed, g
+    if special.active and type(node) is AccumulateGrad and g is not None:
+        g = brought_to(node.variable, g)
+    if executed is None:
+        g = firing.fire_tensor_hooks(task, node, g, more_references + 2)
+    else:
+        captures = task.captures.get(node, ())
+        last = bool(captures) and not _goes_on(task, node)
+        if not last:
+            g = _capture(task, node, captures, g)
+        g = firing.fire_tensor_hooks(task, node, g, more_references + 2)
+        if last:  # hooks change what is captured only where the pass ends
+            _capture(task, node, captures, g)
+            return None
+        if node not in executed:
+            return None
+    return run_node(task, node, g, more_references + 2 if g is incoming else 0)
+
+
+def run_node(task: BackwardPass, node: Node, g: Any, more_references: int = 0) -> tuple[Any, ...]:
+    """Run a node between its own hooks."""
+    executed, extras, incoming = task.executed, node._extras, g
+    if extras is not None and extras.pre_hooks:
+        g = firing.fire_pre_hooks(task, node, g)
+    single = node._n_outputs == 1
+    if type(node) is AccumulateGrad:
+        accumulate(task, node, g, more_references + 2 if g is incoming else 0)
+        results: tuple[Any, ...] = ()
+    elif node._takes(values := task.value(g) if single else [task.value(part) for part in g]):
+        needs = None if executed is None else needs_of(node, executed)
+        if special.active:
+            results = _run_where_it_lies(task, node, values, needs)
+        else:
+            results = node._run(namespace_for(task, values), values, needs)
+        if special.listeners:
+            special.listeners[-1](node, values, results)
+        if single:
+            results = tuple([g if result is values else result for result in results])
+    else:
+        node._passed_by()
+        results = (None,) * len(node._edges)
+    if extras is not None and extras.post_hooks:
+        if node._edges == (None,):
+            results = (None,)
+        results = firing.fire_post_hooks(task, node, results, g)
+    return tuple([task.travelling(result) for result in results])
+
+
+def needs_of(node: Node, executed: set[Node]) -> tuple[bool, ...] | None:
+    """Which of a node's gradients lead on to what is wanted; None if all that it has do."""
+    for edge in node._edges:
+        if edge is not None and edge[0] not in executed:
+            return tuple([edge is not None and edge[0] in executed for edge in node._edges])
+    return None
+
+
+def namespace_for(task: BackwardPass, values: Any) -> Any:
+    """What a node computes with: a sparse gradient has tensors' functions only."""
+    if task.xp.RECORDED or not any(isinstance(part, TensorCore) for part in (values if type(values) is list else [values])):
+        return task.xp
+    return tensor_namespace()
+
+
+def _run_where_it_lies(task: BackwardPass, node: Node, values: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+    """A node on the device of the gradients that reached it: a graph may go from one device to another."""
+    if Watch.trace is not None:  # a program runs in one place
+        return node._run(task.xp, values, needs)
+    given = [values] if node._n_outputs == 1 else values
+    if task.xp.RECORDED:
+        with Home(home_among(given)):
+            return node._run(task.xp, values, needs)
+    if any(isinstance(part, TensorCore) for part in given):
+        return node._run(tensor_namespace(), values, needs)
+    return node._run(namespace_of(given), values, needs)
+
+
+def run_watched(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | None:
+    """`run_with_hooks` in anomaly mode: what goes wrong at a node, or in its hooks, is told with the node's origin."""
+    before, task.running = task.running, node
+    try:
+        results = run_with_hooks(task, node, g, 1)
+        if results is not None and special.anomaly_check_nan:
+            anomaly.check_nan(node, results)
+        return results
+    except Exception as error:
+        anomaly.explain(error, node)
+        raise
+    finally:
+        task.running = before
+
+
+def _capture(task: BackwardPass, node: Node, captures: Sequence[tuple[int, int]], g: Any) -> Any:
+    """Takes out what was asked for at a node; from then on it is a tensor that someone has seen."""
+    single = node._n_outputs == 1
+    for nr, place in captures:
+        if single:
+            g = task.captured[place] = task.tensor(g)
+        else:
+            g[nr] = task.captured[place] = task.tensor(g[nr])
+    return g
+
+
+def _goes_on(task: BackwardPass, node: Node) -> bool:
+    """Whether anything wanted lies beyond a captured node."""
+    assert task.executed is not None
+    return any(edge is not None and edge[0] in task.executed for edge in node._edges)
+
+
+def deliver(arrived: dict[Node, Any], node: Node, nr: int, g: Any) -> None:
+    """Adds a gradient to what has arrived at one output of a node."""
+    if node._n_outputs == 1:
+        arrived[node] = _sum(arrived.get(node), g)
+        return
+    parts = arrived.get(node)
+    if parts is None:
+        parts = arrived[node] = [None] * node._n_outputs
+    parts[nr] = _sum(parts[nr], g)
+
+
+def _sum(earlier: Any, g: Any) -> Any:
+    """Two gradients that arrived at one place; either may be undefined, or a tensor where the other is raw."""
+    if earlier is None or g is None:
+        return g if earlier is None else earlier
+    if isinstance(earlier, TensorCore) != isinstance(g, TensorCore):
+        tensor = earlier if isinstance(earlier, TensorCore) else g
+        alike = (lambda each: each._array) if tensor._is_strided else wrap
+        earlier, g = (alike(each) if (each is tensor) is tensor._is_strided else each for each in (earlier, g))
+    return added(earlier, g)
+
+
+def count_dependencies(
+    roots: Sequence[Edge], want_parents: bool
+) -> tuple[set[Node], dict[Node, int], dict[Node, list[Node]]]:
+    """The nodes that can be reached; how many gradients a node waits for, where that is not one; if wanted, who sends them.
+    """
+    reached = {root for root, _ in roots}
+    waiting = dict.fromkeys(reached, 0)
+    parents: dict[Node, list[Node]] = {}
+    stack = list(waiting)
+    while stack:
+        node = stack.pop()
+        for edge in node._edges:
+            if edge is not None:
+                child = edge[0]
+                if child in reached:
+                    waiting[child] = waiting.get(child, 1) + 1
+                else:
+                    reached.add(child)
+                    stack.append(child)
+                if want_parents:
+                    parents.setdefault(child, []).append(node)
+    if len(roots) == 1:  # PyTorch does not count the only root among the nodes that a pass reaches
+        reached.discard(roots[0][0])
+    return reached, waiting, parents
+
+
+def aim_at(task: BackwardPass, inputs: Sequence[Edge], parents: dict[Node, list[Node]], accumulates: bool) -> None:
+    """Restricts the pass to nodes from which a wanted input can be reached."""
+    executed: set[Node] = set()
+    stack = [node for node, _ in inputs]
+    while stack:
+        node = stack.pop()
+        if node not in executed:
+            executed.add(node)
+            stack.extend(parents.get(node, ()))
+    task.executed = executed
+    if not accumulates:
+        task.captured = [None] * len(inputs)
+        for place, (node, nr) in enumerate(inputs):
+            task.captures.setdefault(node, []).append((nr, place))
+
+
+def call_node(node: Node, grads: tuple[Any, ...]) -> Any:
+    """`grad_fn(grad)`: runs one node by hand, without hooks."""
+    if len(grads) != node._n_outputs:
+        raise TypeError(f"expected {node._n_outputs} arguments, got {len(grads)} instead")
+    for place, grad in enumerate(grads):
+        if grad is not None and not isinstance(grad, TensorCore):
+            raise TypeError(f"argument {place} is not a Variable")
+    task = BackwardPass(keep_graph=True, create_graph=local.modes.grad_enabled)
+    values = [task.value(grad) for grad in grads]
+    g = values[0] if node._n_outputs == 1 else values
+    if type(node) is AccumulateGrad:
+        accumulate(task, node, g if g is None or task.xp.RECORDED else g.copy())
+        return ()
+    results = quietly(node._run, task.xp, g, None) if node._takes(g) else (None,) * len(node._edges)
+    shown = tuple([task.tensor(value) for value in results])
+    return shown[0] if len(shown) == 1 else shown
+
+
+bind_node_caller(call_node)
+
+
+def queue_callback(callback: Callable[[], None]) -> None:
+    """Runs a function when the backward pass that is under way has finished."""
+    task = local.modes.backward_pass
+    if task is None:
+        raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    task.callbacks.append(callback)

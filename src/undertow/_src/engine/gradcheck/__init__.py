@@ -1,0 +1,1 @@
+"""What `gradcheck` does: finite differences, the checks themselves, and what else a gradient must hold to."""

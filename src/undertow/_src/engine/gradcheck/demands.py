@@ -1,0 +1,127 @@
+"""What a gradient must hold to besides being right: `gradcheck` asks for these too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from undertow._src.base.sites import warn
+from undertow._src.engine.differentiate import grad
+from undertow._src.engine.gradcheck.jacobians import Function, pushed_forward
+from undertow._src.engine.node import Node, edge_of
+from undertow._src.random.generators import Generator
+from undertow._src.tensor.core import wrap
+from undertow._src.types.dtypes import DTYPE_OF
+from undertow.autograd.gradcheck import GradcheckError
+from undertow.random import randn
+
+FAILED_BATCHED_GRAD_MSG = """
+gradcheck or gradgradcheck failed while testing batched gradient computation.
+The gradients of several vectors at once differ from those taken one by one. Call gradcheck with
+`check_batched_grad=False` if the backward pass is not meant to run on batches.
+"""
+
+FAILED_BATCHED_GRAD_MSG_FWD_AD = """
+gradcheck failed while testing batched gradient computation with forward-mode AD.
+Call it with `check_batched_forward_grad=False` if the function is not meant to run on batches.
+"""
+
+_NOTES = 'Please look at "Notes about undefined output gradients" in "tools/autograd/derivatives.yaml"'
+
+
+def check_product(function: Function) -> None:
+    """A backward pass multiplies by the gradient that comes in: from zeros it makes zeros."""
+    outputs = function.differentiable()
+    seeds = [wrap(np.zeros_like(output._array)) for output in outputs]
+    for given, row in zip(function.inputs, grad(outputs, function.inputs, seeds, allow_unused=True), strict=True):
+        if row is None:
+            continue
+        if np.any(row._array != 0):
+            raise GradcheckError("backward not multiplied by grad_output")
+        if row._array.dtype != given._array.dtype:
+            raise GradcheckError("grad is incorrect type")
+        if row._array.shape != given._array.shape:
+            raise GradcheckError("grad is incorrect size")
+
+
+class UndefinedGrad(Node):
+    """Hands on an undefined gradient, whatever it is given."""
+
+    __slots__ = ()
+
+    def __init__(self, output: Any) -> None:
+        edge = edge_of(output)
+        self._edges = (edge,)
+        self._order = edge[0]._order + 1
+        self._extras = self._tensor_hooks = None
+
+    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+        return (None,)
+
+
+def check_undefined(function: Function) -> None:
+    """Undefined gradients that go in must come out as undefined ones, or zero."""
+    count = len(function.differentiable())
+    for undefined in [range(count)] if count == 1 else [range(count), *[(nr,) for nr in range(count)]]:
+        outputs = []
+        for nr, output in enumerate(function.differentiable()):
+            if nr in undefined:
+                hidden = output.detach()
+                hidden._edge, hidden._requires_grad = (UndefinedGrad(output), 0), True
+                output = hidden
+            outputs.append(output)
+        seeds = [wrap(np.zeros_like(output._array)) for output in outputs]
+        try:
+            rows = grad(outputs, function.inputs, seeds, allow_unused=True)
+        except RuntimeError as error:
+            _warn_of_undefined()
+            raise GradcheckError(f"Expected backward function to handle undefined output grads. {_NOTES}") from error
+        if any(row is not None and np.any(row._array != 0) for row in rows):
+            _warn_of_undefined()
+            raise GradcheckError(
+                "Expected all input grads to be undefined or zero when all output grads are undefined or zero. " + _NOTES
+            )
+
+
+def _warn_of_undefined() -> None:
+    warn(
+        "Backwards compatibility: New undefined gradient support checking feature is enabled by default, but it may break "
+        "existing callers of this function. Pass check_undefined_grad=False to do without it.",
+    )
+
+
+def check_batched(function: Function, output: Any, nr: int) -> None:
+    """Wants several gradients at once to give what they give one by one."""
+    seeds = [random_like(output) for _ in range(2)]
+    expected = [grad(output, function.inputs, seed, allow_unused=True, retain_graph=True) for seed in seeds]
+    together = wrap(np.stack([seed._array for seed in seeds]))
+    try:
+        found = grad(output, function.inputs, together, is_grads_batched=True, allow_unused=True, retain_graph=True)
+    except RuntimeError as error:
+        raise GradcheckError(f"While computing batched gradients, got: {error}\n\n{FAILED_BATCHED_GRAD_MSG}") from error
+    for place, rows in enumerate(zip(*expected, strict=True)):
+        if rows[0] is not None and not np.allclose(found[place]._array, np.stack([row._array for row in rows])):
+            raise GradcheckError(_unequal(nr, place, found[place], rows) + FAILED_BATCHED_GRAD_MSG)
+
+
+def check_batched_forward(function: Function) -> None:
+    """Forward mode along two directions, which must not know of each other."""
+    for place in function.places:
+        array = function.given[place]._array
+        directions = [random_like(function.given[place])._array for _ in range(2)]
+        alone = [pushed_forward(function, place, direction) for direction in directions]
+        both = pushed_forward(function, place, (directions[0] + directions[1]).astype(array.dtype))
+        for nr, (one, two, sum_of_both) in enumerate(zip(*alone, both, strict=True)):
+            if not np.allclose(one + two, sum_of_both):
+                raise GradcheckError(_unequal(nr, place, sum_of_both, (one, two)) + FAILED_BATCHED_GRAD_MSG_FWD_AD)
+
+
+def _unequal(nr: int, place: int, found: Any, expected: Any) -> str:
+    return f"For output {nr} and input {place}:\n\nGot:\n{found}\n\nExpected:\n{expected}\n"
+
+
+def random_like(tensor: Any) -> Any:
+    """Random numbers of a tensor's shape and dtype, from a generator of their own."""
+    generator = Generator()
+    return randn(tensor._array.shape, dtype=DTYPE_OF[tensor._array.dtype], generator=generator)

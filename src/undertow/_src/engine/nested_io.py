@@ -1,0 +1,141 @@
+"""Nested inputs and outputs of functions from before static methods: `NestedIOFunction`, and walks over nested values."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from undertow._src.base.hooks import Hook, RemovableHandle
+from undertow._src.tensor.core import TensorCore
+from undertow.autograd.function import Function
+
+Condition = Callable[[Any], bool]
+
+
+class NestedIOFunction(Function):
+    """A function of nested inputs and outputs in the old style: made, but not called any more."""
+
+    __module__ = "undertow.autograd.function"  # where PyTorch has it
+
+    def forward_extended(self, *input: Any) -> Any:
+        """Computed the result. To be overridden."""
+        raise NotImplementedError
+
+    def backward_extended(self, *grad_output: Any) -> Any:
+        """Computed the gradients. To be overridden."""
+        raise NotImplementedError
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise AttributeError(
+            "'super' object has no attribute '_do_forward': functions in the old style can't be called. Write static "
+            "forward and backward, and call apply()."
+        )
+
+
+class _HookMixin:
+    """Puts a hook into a map of hooks, which is made if there is none."""
+
+    __module__ = "undertow.autograd.function"  # where PyTorch has it
+
+    @staticmethod
+    def _register_hook(backward_hooks: Any, hook: Hook) -> tuple[Any, RemovableHandle]:
+        if backward_hooks is None:
+            backward_hooks = OrderedDict()
+        handle = RemovableHandle(backward_hooks)
+        backward_hooks[handle.id] = hook
+        return backward_hooks, handle
+
+
+# --- walks over nested values
+
+
+def _unknown(value: Any, condition_msg: str | None) -> ValueError:
+    accepted = f". Accepted types: {condition_msg}, or lists/tuples of them" if condition_msg else ""
+    return ValueError(f"Auto nesting doesn't know how to process an input object of type {type(value).__name__}{accepted}")
+
+
+def _nested_map(condition: Condition, fn: Callable[[Any], Any], condition_msg: str | None = None) -> Callable[[Any], Any]:
+    """A function of nested lists, tuples and dicts that puts `fn(value)` for each value that a condition holds for."""
+
+    def mapped(obj: Any) -> Any:
+        if condition(obj):
+            return fn(obj)
+        if obj is None:
+            return None
+        if isinstance(obj, (list, tuple)):
+            parts = [mapped(each) for each in obj]
+            return type(obj)(*parts) if hasattr(obj, "_fields") else type(obj)(parts)
+        if isinstance(obj, dict):
+            return {key: mapped(each) for key, each in obj.items()}
+        raise _unknown(obj, condition_msg)
+
+    return mapped
+
+
+def _jit_unwrap_structured(obj: Any) -> Any:
+    """What an object stands for, if it says so."""
+    return obj._jit_unwrap() if hasattr(obj, "_jit_unwrap") else obj
+
+
+def _iter_filter(
+    condition: Condition,
+    allow_unknown: bool = False,
+    condition_msg: str | None = None,
+    conversion: Callable[[Any], Any] | None = None,
+) -> Callable[[Any], Iterator[Any]]:
+    """A walk over nested lists, tuples and dicts that gives each value that a condition holds for.
+
+    A conversion is made at every level of the nest, so that values deep inside undergo it several times, as in PyTorch.
+    """
+
+    def walk(obj: Any) -> Iterator[Any]:
+        value = obj if conversion is None else conversion(obj)
+        parts = _parts(value)
+        if condition(value) or (parts is None and allow_unknown):
+            yield value
+        elif parts is None:
+            raise _unknown(value, condition_msg)
+        else:
+            for part in parts:
+                yield from walk(part)
+
+    return walk
+
+
+def _parts(value: Any) -> Iterable[Any] | None:
+    """Return what is inside a value; None if it is no nest."""
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, (list, tuple)) else () if value is None else None
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, TensorCore)
+
+
+_iter_tensors = _iter_filter(_is_tensor, condition_msg="Tensors", conversion=_jit_unwrap_structured)
+_iter_tensors_permissive = _iter_filter(_is_tensor, allow_unknown=True, condition_msg="Tensors (permissive)")
+_iter_None_tensors = _iter_filter(lambda value: value is None or _is_tensor(value), condition_msg="Tensors or None")
+_map_tensor_data = _nested_map(_is_tensor, lambda tensor: tensor.data, condition_msg="Tensors")
+
+
+def _unflatten(input: Any, proto: Any) -> Any:
+    """Values one after the other, in the nest that `proto` has."""
+    values = list(input)
+
+    def take(like: Any) -> Any:
+        if hasattr(like, "_jit_wrap"):
+            return like._jit_wrap(values)
+        if not isinstance(like, (list, tuple)):
+            return values.pop(0)
+        parts = []
+        for each in like:
+            if hasattr(each, "_jit_wrap"):
+                wrapped, values[:] = each._jit_wrap(values)
+                parts.append(wrapped)
+            else:
+                parts.append(take(each))
+        return type(like)(parts)
+
+    return take(proto)[0] if hasattr(proto, "_jit_wrap") else take(proto)

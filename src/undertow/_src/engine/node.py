@@ -1,0 +1,260 @@
+"""Nodes of the backward graph: what computed a tensor, what it saved, and how gradients pass through it.
+
+A node's `edges` lead to the nodes of its inputs, one (node, output number) per input, None where no gradient flows.
+`RuleNode`, in `rule_node.py`, runs a rule's gradients; `AccumulateGrad` is the end of every path, adding into a leaf's
+`.grad`. Hooks and other rarities of a node live in `extras`, made when first wanted.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from undertow._src.base import hooks
+from undertow._src.base.modes import local, special
+from undertow._src.base.sites import format_stack, user_stack
+from undertow._src.engine.metadata import InputMetadata, note_ahead, output_specs
+from undertow._src.engine.saved import Freed
+from undertow._src.rules.rule import Spec
+from undertow._src.tensor.core import TensorCore, making
+
+Edge = tuple["Node", int]
+
+
+class Extras:
+    """What few nodes have: hooks of their own, metadata, and in anomaly mode the stack that made them."""
+
+    __slots__ = ("retained", "pre_hooks", "post_hooks", "metadata", "stack", "parent")
+
+    def __init__(self) -> None:
+        self.retained: dict[int, weakref.ref[Any]] = {}  # outputs that keep their gradient
+        self.pre_hooks: OrderedDict[int, hooks.Hook] | None = None
+        self.post_hooks: OrderedDict[int, hooks.Hook] | None = None
+        self.metadata: dict[str, Any] = {}
+        self.stack: Any = None
+        self.parent: Node | None = None  # the node whose backward made this one, under create_graph
+
+
+class Node:
+    """A step of the backward pass.
+
+    What the engine uses has names with an underscore: the others are PyTorch's, and those that the programs of custom
+    functions give to what they keep in their node, the `ctx`.
+    """
+
+    __module__ = "undertow.autograd.graph"  # where PyTorch has it
+
+    __slots__ = ("_edges", "_order", "_tensor_hooks", "_extras", "__weakref__")
+
+    _edges: tuple[Edge | None, ...]
+    _order: int
+    _tensor_hooks: Any  # hooks on its output; by output number if there are several; None if there are none
+    _extras: Extras | None
+    _n_outputs: int = 1  # of the forward op: how many gradients come in
+    _tells_absence: bool = True  # whether hooks on an output fire without a gradient if there is one of another output
+    _begins: bool = False  # what it computed is a leaf to whoever sees it: an input of a function that is differentiated
+
+    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+        """Gradients of the inputs, one per edge, from the gradient of the output (a list if there are several)."""
+        raise AssertionError("every kind of node has its own run")
+
+    def _takes(self, g: Any) -> bool:
+        """Whether there is a gradient to run on: most nodes turn an undefined one into undefined ones."""
+        return g is not None if self._n_outputs == 1 else any(part is not None for part in g)
+
+    def _passed_by(self) -> None:
+        """There is no gradient to run on; a node whose saved values were given back refuses nevertheless."""
+
+    def _release(self, freed: Freed) -> None:
+        """Gives back what was saved."""
+
+    def _output_specs(self) -> list[Spec] | None:
+        """What the op computed, if the node knows."""
+        return None
+
+    def _input_specs(self, outputs: list[Spec]) -> Sequence[Spec | None]:
+        """What the op computed it from, as far as the node knows; `outputs`: what it computed."""
+        return ()
+
+    # --- the public face, as PyTorch's nodes have it
+
+    def name(self) -> str:
+        """The node's name, such as MulBackward0; kinds that are no op's own carry PyTorch's namespace."""
+        return self._node_name()
+
+    def _node_name(self) -> str:
+        name = type(self).__name__
+        return name if "Backward" in name and name != "CopyBackwards" else "torch::autograd::" + name
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """The nodes of the inputs, with the output number each input was."""
+        note_ahead(self)
+        return tuple((None, 0) if edge is None else edge for edge in self._edges)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """A dict of the user's own, kept with the node; in anomaly mode it also tells where the node was made."""
+        extras = self._get_extras()
+        metadata = extras.metadata
+        if extras.stack is not None and "traceback_" not in metadata:
+            metadata["traceback_"] = [format_stack(extras.stack)]
+            if extras.parent is not None:
+                metadata["parent_"] = extras.parent
+        return metadata
+
+    @property
+    def _input_metadata(self) -> tuple[InputMetadata, ...]:
+        """The gradients that the node takes: shape, dtype and device of each."""
+        return tuple([InputMetadata(spec) for spec in output_specs(self)])
+
+    @property
+    def requires_grad(self) -> bool:
+        return True
+
+    def _sequence_nr(self) -> int:
+        return self._order
+
+    def _set_sequence_nr(self, sequence_nr: int) -> None:
+        self._order = sequence_nr
+
+    def _register_hook_dict(self, tensor: Any) -> None:
+        """Has a tensor's hooks fire at its node, which they do here from the start."""
+        if not isinstance(tensor, TensorCore):
+            raise TypeError("_register_hook_dict expected a variable")
+
+    def _get_extras(self) -> Extras:
+        extras = self._extras
+        if extras is None:
+            extras = self._extras = Extras()
+        return extras
+
+    def _hooked_outputs(self) -> dict[int, OrderedDict[int, hooks.Hook]]:
+        """The tensor hooks on this node's outputs, by output number."""
+        own = self._tensor_hooks
+        return {} if own is None else own if self._n_outputs != 1 else {0: own}
+
+    def register_hook(self, fn: hooks.Hook) -> hooks.RemovableHandle:
+        """hook(grad_inputs, grad_outputs) -> tuple or None; a result replaces grad_inputs. Runs after the node."""
+        extras = self._get_extras()
+        if extras.post_hooks is None:
+            extras.post_hooks = hooks.CountedHooks()
+        return hooks.add(extras.post_hooks, fn)
+
+    def register_prehook(self, fn: hooks.Hook) -> hooks.RemovableHandle:
+        """hook(grad_outputs) -> tuple or None; a result replaces grad_outputs. Runs before the node."""
+        extras = self._get_extras()
+        if extras.pre_hooks is None:
+            extras.pre_hooks = hooks.CountedHooks()
+        return hooks.add(extras.pre_hooks, fn)
+
+    def __call__(self, *grads: Any) -> Any:
+        """Runs this node by hand, without hooks: `grad_fn(grad)`."""
+        return _call_node(self, grads)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(f"cannot pickle '{type(self).__name__}' object")
+
+    def __lt__(self, other: object) -> bool:
+        return False  # ready nodes with equal numbers keep the heap's order, which is PyTorch's
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} object at {id(self):#x}>"
+
+
+_call_node: Callable[[Node, tuple[Any, ...]], Any]
+
+
+def bind_node_caller(caller: Callable[[Node, tuple[Any, ...]], Any]) -> None:
+    """Called by the engine, which knows how gradients given by hand travel: makes `grad_fn(grad)` work."""
+    global _call_node
+    _call_node = caller
+
+
+def note_origin(node: Node) -> None:
+    """In anomaly mode every new node remembers the lines that led to it, and in whose backward it was made."""
+    extras = node._get_extras()
+    extras.stack = user_stack()
+    task = local.modes.backward_pass
+    extras.parent = None if task is None else task.running
+
+
+# What says of nodes that they are some: a bare one cannot be made, nodes of a kind can.
+Node.__abstractmethods__ = frozenset(  # type: ignore[attr-defined]
+    "_input_metadata _register_hook_dict _sequence_nr metadata name next_functions register_hook register_prehook".split()
+)
+
+
+def tensor_hooks_of(node: Node, output_nr: int) -> OrderedDict[int, hooks.Hook]:
+    """The hooks on one output of a node, for adding to."""
+    own = node._tensor_hooks
+    if node._n_outputs != 1:
+        if own is None:
+            own = node._tensor_hooks = {}
+        return own.setdefault(output_nr, OrderedDict())
+    if own is None:
+        own = node._tensor_hooks = OrderedDict()
+    return own
+
+
+def keep_gradient(edge: Edge, tensor: Any) -> None:
+    """From now on the gradient that arrives there is written to the tensor's `.grad`."""
+    edge[0]._get_extras().retained[edge[1]] = weakref.ref(tensor)
+
+
+# --- the end of a path
+
+
+class AccumulateGrad(Node):
+    """Adds what arrives into a leaf's `.grad`."""
+
+    __slots__ = ("variable", "lock")
+
+    _edges: tuple[Edge | None, ...]
+
+    def __init__(self, variable: Any) -> None:
+        self._edges = ()
+        self._order = 2**64 - 1  # always first when ready
+        self._extras = self._tensor_hooks = None
+        self.variable = variable
+        self.lock = threading.Lock()
+        if special.anomaly:
+            note_origin(self)
+
+    def _output_specs(self) -> list[Spec]:
+        return [Spec(self.variable._array.shape, self.variable._array.dtype)]
+
+
+def wanted_spec(edge: Any, spec: Spec) -> Spec:
+    """What a gradient shall look like that goes along an edge: as its input, or in the dtype that a leaf wants it in."""
+    ends = edge is not None and type(edge[0]) is AccumulateGrad
+    wanted = edge[0].variable._meta.grad_dtype if ends else None
+    if wanted is None:
+        return spec
+    return Spec(spec.shape, None if wanted.dtype is None else wanted.dtype.numpy)
+
+
+def edge_of(tensor: Any) -> Any:
+    """The edge that a gradient of this tensor goes along. A leaf holds its accumulator weakly: the graph keeps it alive.
+
+    None if it goes nowhere: the tensor is a view that was not recorded and asks for gradients only as its base does.
+    """
+    edge = tensor._edge
+    if edge is not None:
+        return edge
+    if tensor._view is not None and (tensor._view.borrows or not tensor._requires_grad):
+        return None
+    meta = tensor._meta or tensor._get_meta()
+    reference = meta.accumulator
+    node = None if reference is None else reference()
+    if node is None:
+        with making:
+            reference = meta.accumulator
+            node = None if reference is None else reference()
+            if node is None:
+                node = AccumulateGrad(tensor)
+                meta.accumulator = weakref.ref(node)
+    return (node, 0)

@@ -1,0 +1,166 @@
+"""Results that go into a tensor which is there already: `out=`, what forbids it, and the count of writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Watch
+from undertow._src.arrays.device.placement import empty_beside
+from undertow._src.arrays.quiet import quietly
+from undertow._src.base.lazy import late_function
+from undertow._src.base.modes import local, special
+from undertow._src.base.sites import user_stack, warn
+from undertow._src.engine.arguments import type_name
+from undertow._src.engine.node import Node, edge_of
+from undertow._src.tensor import lazy_conj
+from undertow._src.tensor.core import InferenceStorage, TensorCore, wrap
+from undertow._src.types.dtypes import DTYPE_OF
+
+_WORDS = "undertow._src.ops.out_errors"
+manner_of = late_function(__name__, _WORDS, "manner_of")
+refuse_dtype = late_function(__name__, _WORDS, "refuse_dtype")
+refuse_shared = late_function(__name__, _WORDS, "refuse_shared")
+step_inside = late_function(__name__, _WORDS, "step_inside")
+
+
+def into(out: Any, compute: Callable[[], Any], inputs: Sequence[Any], name: str, casts: bool = False) -> Any:
+    """`out=`: computes unrecorded and writes the result into a tensor, giving it the result's shape.
+
+    `casts`: an elementwise function, which casts its result to the dtype of `out`.
+    """
+    if not isinstance(out, TensorCore):
+        if not isinstance(out, (bool, int, float, complex)):
+            raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type_name(out)}")
+        out = wrap(out)
+    manner = manner_of(name)
+    if manner == "copied":
+        return copied_into(out, compute(), name)
+    if manner == "dtype first":
+        refuse_dtype(name, DTYPE_OF[unrecorded(compute)._array.dtype], DTYPE_OF[out._array.dtype], casts)
+    if manner == "undifferentiated":
+        refuse_recording("aten::" + name, (out,))
+    else:
+        refuse_recording(name, (*inputs, out))
+    refuse_shared(name, out, inputs)
+    write_out(out, unrecorded(compute), name, casts)
+    if manner == "undifferentiated":
+        record_without_derivative(out, inputs, "aten::" + name)
+    return out
+
+
+def refuse_recording(name: str, tensors: Sequence[Any]) -> None:
+    """`out=` is not differentiated: no tensor of the call may want a gradient while gradients are recorded."""
+    if special.duals is not None:
+        special.duals.refuse_out(name, tensors)
+    if local.modes.grad_enabled:
+        for given in tensors:
+            if isinstance(given, TensorCore) and given._requires_grad:
+                raise RuntimeError(
+                    f"{step_inside(name)}(): functions with out=... arguments don't support automatic "
+                    "differentiation, but one of the arguments requires grad."
+                )
+
+
+def unrecorded(compute: Callable[[], Any]) -> Any:
+    modes = local.modes
+    before, modes.grad_enabled = modes.grad_enabled, False
+    try:
+        return compute()
+    finally:
+        modes.grad_enabled = before
+
+
+class NotImplemented(Node):
+    """Stands for a step that has no derivative, and says so in the backward pass."""
+
+    __slots__ = ("operator",)
+
+    operator: str
+
+    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+        raise RuntimeError(f"derivative for {self.operator} is not implemented")
+
+
+def record_without_derivative(out: Any, inputs: Sequence[Any], name: str) -> None:
+    """Gives `out` a node that refuses to be differentiated, if one of the inputs wants a gradient."""
+    tensors = [given for given in inputs if isinstance(given, TensorCore)]
+    if not local.modes.grad_enabled or not any(given._requires_grad for given in tensors):
+        return
+    node = object.__new__(NotImplemented)
+    node._edges = tuple([edge_of(given) if given._requires_grad else None for given in tensors])
+    node._order = next(local.modes.sequence)
+    node._extras = node._tensor_hooks = None
+    node.operator = name
+    out._edge, out._requires_grad = (node, 0), True
+
+
+def copied_into(out: Any, result: Any, name: str) -> Any:
+    """`out=` of a function that copies its result there as its last step, which is recorded if the result is."""
+    if not local.modes.grad_enabled or not (result._requires_grad or out._requires_grad):
+        write_out(out, result, name)
+        return out
+    refuse_dtype(name, DTYPE_OF[result._array.dtype], DTYPE_OF[out._array.dtype], True)
+    if out._array.shape != result._array.shape:
+        out._array = empty_beside(out._array, result._array.shape)
+    return out.copy_(result)
+
+
+def write_out(out: Any, result: Any, name: str, casts: bool = False) -> None:
+    """Writes a result into the tensor given as `out=` to the function of that name."""
+    refuse_inference(out)
+    refuse_overlap(out._array)
+    refuse_dtype(name, DTYPE_OF[result._array.dtype], DTYPE_OF[out._array.dtype], casts)
+    if out._array.shape != result._array.shape:
+        if out._array.size:
+            warn(
+                f"An output with one or more elements was resized since it had shape {list(out._array.shape)}, which "
+                f"does not match the required output shape {list(result._array.shape)}. Give an empty tensor, or one "
+                "of that shape.",
+            )
+        out._array = empty_beside(out._array, result._array.shape, result._array)
+    quietly(np.copyto, out._array, result._array, casting="unsafe")
+    bump(out)
+
+
+def refuse_inference(target: Any) -> None:
+    """What was made in inference mode is written to in inference mode only."""
+    if type(target._storage) is InferenceStorage and not local.modes.inference:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal "
+            "tensor, or write in inference mode."
+        )
+
+
+def refuse_overlap(array: Any) -> None:
+    """Memory that shows in several places can't be written to."""
+    if (0 in array.strides or Watch.trace is not None) and overlaps(array):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
+
+
+def overlaps(array: Any) -> bool:
+    """Whether a stretched array shows one memory location in several places."""
+    if type(array) is DeviceArray:
+        return Watch.trace is not None and array.size > 1 and array.repeats()
+    return array.size > 1 and any(step == 0 and n > 1 for step, n in zip(array.strides, array.shape, strict=True))
+
+
+def bump(tensor: Any) -> None:
+    """Counts a write to a tensor's memory."""
+    storage = tensor._get_storage()
+    if lazy_conj.known:
+        lazy_conj.sync(tensor._array)
+    if type(storage) is InferenceStorage:
+        return
+    storage.version += 1
+    if special.anomaly:
+        lines = storage.writes = storage.writes or []
+        lines += [None] * (storage.version - 1 - len(lines))  # writes made while nobody looked
+        stack = user_stack()
+        lines.append(stack[-1] if stack else None)

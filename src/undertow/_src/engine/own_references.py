@@ -1,0 +1,53 @@
+"""How many references the engine itself has to a gradient that reaches a leaf: see NOTE whose array it is.
+
+It depends on the interpreter, so it is found out once, when undertow is imported, by running passes over a node that
+goes on holding what it returns, until such a gradient is taken for one that nobody else holds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from undertow._src.engine.engine import BackwardPass, count_dependencies, run_pass
+from undertow._src.engine.firing import set_own_references
+from undertow._src.engine.node import Node, edge_of
+from undertow._src.tensor.core import wrap
+
+
+class _Holder(Node):
+    """A node that goes on holding what it returns, by one reference."""
+
+    __slots__ = ("held",)
+
+    def __init__(self, leaf: Any) -> None:
+        self._edges, self._order = (edge_of(leaf),), 0
+        self._extras = self._tensor_hooks = None
+        self.held = np.zeros(2)
+
+    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+        return (self.held,)
+
+
+def _takes_what_others_hold(aimed: bool) -> bool:
+    """Whether a gradient that somebody else holds becomes a leaf's, on the loop's short path or on the one with hooks."""
+    leaf = wrap(np.zeros(2))
+    leaf._requires_grad = True
+    node = _Holder(leaf)
+    task = BackwardPass(keep_graph=True, create_graph=False)
+    task.reached, waiting, _ = count_dependencies([(node, 0)], False)
+    if aimed:
+        task.executed = {node, *task.reached}
+    run_pass(task, [(node, 0)], [np.zeros(2)], waiting)
+    return leaf._meta.grad._array is node.held
+
+
+def find_out() -> None:
+    """Sets the highest count at which both paths leave alone what others hold; 0, which copies all, if none is found."""
+    for count in range(1, 12):
+        set_own_references(count)
+        if _takes_what_others_hold(aimed=False) or _takes_what_others_hold(aimed=True):
+            set_own_references(count - 1)
+            return
+    set_own_references(0)

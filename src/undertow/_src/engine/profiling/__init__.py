@@ -1,0 +1,1 @@
+"""What `torch.autograd.profiler` is made of: its enumerations and its tables."""

@@ -1,0 +1,290 @@
+"""Nodes that run a rule's gradients on what its forward saved, and the chores around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, cast
+
+import numpy as np
+
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.base import errors
+from undertow._src.base.modes import local, special
+from undertow._src.engine.node import Edge, Node, wanted_spec
+from undertow._src.engine.saved import Freed, SavedTensor, SavedValue
+from undertow._src.engine.shown_names import DERIVED, KEPT, ONE_KERNEL, WHOLE
+from undertow._src.engine.specialise import can_specialise, specialised_run
+from undertow._src.rules.rule import Gradient, Rule, Spec
+from undertow._src.tensor.core import TensorCore, wrap
+from undertow._src.types.dtypes import DTYPE_OF
+
+FIT, CONJUGATE, UPCAST = 1, 2, 4  # the chores, as flags
+
+
+class RuleNode(Node):
+    """Runs the gradients of a rule on what it saved."""
+
+    __slots__ = ("saved", "statics", "specs", "chores")
+
+    rule: ClassVar[Rule]
+    saved: Any  # a value per name in rule.saves (None if not needed), or Freed
+    statics: tuple[Any, ...]
+    specs: tuple[Any, ...]
+    chores: int
+
+    def __init__(
+        self,
+        edges: tuple[Edge | None, ...] | None = None,
+        sequence_nr: int = 0,
+        saved: tuple[Any, ...] = (),
+        statics: tuple[Any, ...] = (),
+        specs: tuple[Any, ...] = (),
+        chores: int = 0,
+    ) -> None:
+        if edges is None:
+            raise TypeError(f"cannot create '{type(self).__name__}' instances")
+        self._edges = edges
+        self._order = sequence_nr
+        self._extras = self._tensor_hooks = None
+        self.saved = saved
+        self.statics = statics
+        self.specs = specs
+        self.chores = chores
+
+    def unpack(self, recorded: bool) -> list[Any]:
+        """The saved values as arrays, or as tensors of the graph when the backward pass is itself recorded."""
+        saved = self.saved
+        if type(saved) is Freed:
+            raise errors.freed_graph(self._node_name(), saved.at)
+        if recorded:
+            return [_open(value, self) for value in saved]
+        return [_raw(value, self) if isinstance(value, (SavedValue, tuple)) else value for value in saved]
+
+    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+        rule = self.rule
+        if xp.RECORDED and special.dispatcher is not None:
+            found = special.dispatcher.gradients(self, g, needs)
+            if found is not None:
+                return found
+        begun = next(local.modes.sequence) if xp.RECORDED and rule.node_name in ONE_KERNEL else 0
+        saved = self.unpack(xp.RECORDED)
+        if rule.hidden and xp.RECORDED:
+            saved = self._recompute_hidden(xp, saved)
+        chores = self.chores
+        if chores & UPCAST:
+            saved = [_upcast(xp, value) for value in saved]
+            g = _upcast(xp, g)
+        statics = self.statics
+        if chores & CONJUGATE:  # a holomorphic formula, taken at the conjugates of what it depends on
+            saved = [_conjugate(xp, value) for value in saved]
+            statics = tuple([value.conjugate() if type(value) is complex else value for value in statics])
+        edges = self._edges
+        values = (xp, g, needs, *saved, *self.specs, *statics) if rule.uses_specs else (xp, g, needs, *saved, *statics)
+        joint, gradients = rule.joint, cast("tuple[Gradient, ...]", rule.gradients)  # where there is an edge
+        if joint is not None:
+            wanted = tuple([
+                edge is not None and (needs is None or needs[place]) for place, edge in enumerate(edges)
+            ])
+            results = joint.formula(*joint.pick((xp, g, wanted, *values[3:])))
+        elif needs is None:
+            results = tuple([
+                gradient.formula(*gradient.pick(values)) if edge is not None else None
+                for edge, gradient in zip(edges, gradients)
+            ])
+        else:
+            results = tuple([
+                gradient.formula(*gradient.pick(values)) if edge is not None and need else None
+                for edge, gradient, need in zip(edges, gradients, needs)
+            ])
+        if rule.stepwise and xp.RECORDED:
+            results = tuple([None if r is None else xp.tied(r, saved) for r in results])
+        if chores & FIT:
+            specs = self.specs
+            if special.active:
+                specs = tuple([spec and wanted_spec(edge, spec) for edge, spec in zip(edges, specs)])
+            results = tuple([
+                None if r is None or spec is None else fit(xp, r, spec)
+                for r, spec in zip(results, specs)
+            ])
+        if xp.RECORDED and rule.node_name in ONE_KERNEL:
+            for result in results:
+                if result is not None and result._edge is not None and result._edge[0]._order > begun:
+                    _rename(result._edge[0], rule.node_name.replace("Backward0", "BackwardBackward0"))
+        return results
+
+    def _input_specs(self, outputs: list[Spec]) -> Sequence[Spec | None]:
+        if not self.specs and self.rule.promote is not None and not self.chores:
+            return outputs * len(self._edges)
+        return self.specs
+
+    def _recompute_hidden(self, xp: Any, saved: list[Any]) -> list[Any]:
+        """Hidden results again, this time as part of the graph, if the gradient asks for the input they are made of.
+
+        Further inputs that it does not ask for are None there: what is hidden may not depend on them.
+        """
+        rule = self.rule
+        known = dict(zip(rule.saves, saved, strict=True))
+        if rule.inputs[0] not in known or rule.inputs[0] in rule.keeps:
+            return saved
+        statics = dict(zip(rule.statics, self.statics, strict=True))
+        again = rule.forward(xp, *[known.get(name) for name in rule.inputs], **statics)
+        for name, value in zip(rule.hidden, again[-len(rule.hidden) :], strict=True):
+            if name in known and isinstance(value, TensorCore) and DTYPE_OF[xp.dtype_of(value)].is_inexact:
+                known[name] = value
+        return list(known.values())
+
+    def _passed_by(self) -> None:
+        if type(self.saved) is Freed:
+            raise errors.freed_graph(self._node_name(), self.saved.at)
+
+    def _release(self, freed: Freed) -> None:
+        if self.saved:
+            self.saved = freed
+
+
+_renamed: dict[tuple[type, str], type] = {}
+
+
+def _rename(node: Any, name: str) -> None:
+    """Gives a node the name of the kernel that computes its gradient in one step in PyTorch."""
+    kind = type(node)
+    if kind.__name__ != name:
+        if (kind, name) not in _renamed:
+            _renamed[kind, name] = type(name, (kind,), {"__slots__": (), "__module__": "builtins"})
+        node.__class__ = _renamed[kind, name]
+
+
+class MultiOutputNode(RuleNode):
+    """A rule node of an op with several outputs; it knows their shapes, for gradients that never came."""
+
+    __slots__ = ("_n_outputs", "outputs")
+
+    _n_outputs: int
+    outputs: list[Spec]
+
+    def _output_specs(self) -> list[Spec]:
+        return self.outputs
+
+    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+        if self._n_outputs == 1:  # the engine hands over a lone gradient as it is
+            g = (g,)
+        if self.rule.materialize:
+            g = [xp.zeros(spec.shape, spec.dtype) if part is None else part for part, spec in zip(g, self.outputs)]
+        return super()._run(xp, tuple(g), needs)
+
+
+def node_class(rule: Rule) -> Any:
+    """The node class of a rule, named as PyTorch names it; made when the rule first records something."""
+    made = rule.node_class
+    if made is None:
+        base = RuleNode if rule.outputs == 1 else MultiOutputNode
+        body = {"rule": rule, "__slots__": (), "__module__": "builtins"}
+        body |= _shown_values(rule)
+        prefix, _, short = rule.node_name.rpartition("::")
+        if prefix:
+            body["name"] = lambda node: rule.node_name
+        if can_specialise(rule):
+            body["_run"] = specialised_run(rule, RuleNode._run, _freed)
+        made = rule.node_class = type(short, (base,), body)
+    return made
+
+
+def _shown_values(rule: Rule) -> dict[str, property]:
+    """What a rule's nodes show as `_saved_<name>`."""
+    kept = KEPT.get(rule.node_name, frozenset())
+    shown = {}
+    for place, name in enumerate(rule.saves):
+        if name not in kept:
+            shown["_saved_" + name] = _attribute(_shown, place)
+            shown["_raw_saved_" + name] = _attribute(_raw_saved, place)
+    for place, name in enumerate(rule.statics):
+        if name not in kept:
+            read = _unsigned if name in WHOLE else lambda value: value
+            shown["_saved_" + name] = _attribute(lambda node, at: at[1](node.statics[at[0]]), (place, read))
+    for place, name in enumerate(rule.inputs[:-1] if rule.variadic else rule.inputs):
+        if any(gradient is not None and name + "_spec" in gradient.names for gradient in (rule.joint, *rule.gradients)):
+            if f"{name}_sym_sizes" not in kept:
+                shown[f"_saved_{name}_sym_sizes"] = _attribute(lambda node, place: node.specs[place].shape, place)
+    for name, constant in rule.shows.items():
+        shown["_saved_" + name] = _attribute(lambda node, constant: constant, constant)
+    for name, derive in DERIVED.get(rule.node_name, {}).items():
+        shown["_saved_" + name] = property(derive)
+    return shown
+
+
+def _unsigned(value: Any) -> Any:
+    """A number as PyTorch's nodes show it: negative ones as the unsigned that has the same bits."""
+    if type(value) is tuple:
+        return tuple([_unsigned(part) for part in value])
+    value = getattr(value, "given", value)  # a dim as it was given
+    return value + 2**64 if type(value) is int and value < 0 else value
+
+
+def _attribute(get: Callable[[Any, Any], Any], which: Any) -> property:
+    return property(lambda node: get(node, which))
+
+
+def _shown(node: Any, place: int) -> Any:
+    value = _held(node)[place]
+    if isinstance(value, np.ndarray):  # a Python number among the operands, kept as given behind the statics
+        return wrap(np.asarray(node.statics[-1] if len(node.statics) > len(node.rule.statics) else value))
+    return _open(value, node)
+
+
+def _raw_saved(node: Any, place: int) -> SavedTensor:
+    return SavedTensor(node, lambda: node.saved if type(node.saved) is Freed else node.saved[place])
+
+
+def _held(node: Any) -> tuple[Any, ...]:
+    if type(node.saved) is Freed:
+        raise _freed(node)
+    return node.saved
+
+
+def _freed(node: Any) -> RuntimeError:
+    return errors.freed_graph(node._node_name(), node.saved.at)
+
+
+def _raw(value: Any, node: Node) -> Any:
+    if isinstance(value, SavedValue):
+        return value.raw(node)
+    return tuple([_raw(part, node) for part in value]) if type(value) is tuple else value
+
+
+def _open(value: Any, node: Node) -> Any:
+    if isinstance(value, SavedValue):
+        return value.open(node)
+    if isinstance(value, (np.ndarray, DeviceArray)):  # a number among the operands
+        return wrap(value)
+    return tuple([_open(part, node) for part in value]) if type(value) is tuple else value
+
+
+# --- chores around a rule's gradient
+
+
+def fit(xp: Any, g: Any, spec: Spec) -> Any:
+    """Gives a gradient its input's shape and dtype."""
+    if g.shape != spec.shape:
+        g = xp.sum_to_shape(g, spec.shape)
+    if spec.dtype is not None and xp.dtype_of(g) != spec.dtype:
+        if xp.dtype_of(g).kind == "c" and spec.dtype.kind != "c":
+            g = xp.real(g)
+        g = xp.astype(g, spec.dtype)
+    return g
+
+
+def _conjugate(xp: Any, value: Any) -> Any:
+    if type(value) is tuple:
+        return tuple([_conjugate(xp, part) for part in value])
+    if isinstance(value, (np.ndarray, np.generic, TensorCore, DeviceArray)) and xp.dtype_of(value).kind == "c":
+        return xp.conj(value)
+    return value
+
+
+def _upcast(xp: Any, value: Any) -> Any:
+    if type(value) is tuple:
+        return tuple([_upcast(xp, part) for part in value])
+    if isinstance(value, (np.ndarray, np.generic, TensorCore, DeviceArray)):
+        name = DTYPE_OF[xp.dtype_of(value)]
+        return value if name.opmath is name else xp.astype(value, name.opmath.numpy)
+    return value

@@ -1,0 +1,296 @@
+"""Straight-line code for running a rule, forward and backward, written out once per rule when it is first used.
+
+The general code handles every case by looking things up in the rule; for the usual case the lookups cost more than the
+arithmetic, so they are done here, ahead of time. What is written is a shortcut, never a second behaviour.
+
+The usual backward case: raw arrays, every edge wanted, no chores. For `mul` `specialised_run` writes
+
+    def run(node, xp, g, needs):
+        if needs is not None or node.chores or xp.RECORDED:
+            return general(node, xp, g, needs)
+        saved = node.saved
+        if saved.__class__ is Freed:
+            raise freed(node)
+        v_self, v_other = saved
+        if isinstance(v_self, SavedValue):
+            v_self = v_self.raw(node)
+        if isinstance(v_other, SavedValue):
+            v_other = v_other.raw(node)
+        e_self, e_other = node._edges
+        return (d_self(g, v_other) if e_self is not None else None,
+                d_other(g, v_self) if e_other is not None else None)
+
+The usual forward case: plain tensors (or None) of one float dtype, no rare mode on. For `sum` `specialised_apply` writes
+
+    def run(self, *, dim, keepdim):
+        if self.__class__ in PLAIN and not special.active:
+            a_self = self._array
+            dtype_ = a_self.dtype
+            if a_self.__class__ is ndarray and dtype_ in FAST_DTYPES:
+                try:
+                    computed_ = silently(forward, xp, a_self, dim=dim, keepdim=keepdim)
+                except (ValueError, TypeError, RuntimeError, MemoryError):
+                    return general(rule, (self,), {'dim': dim, 'keepdim': keepdim})
+                result_ = wrap(computed_)
+                modes_ = local.modes
+                if modes_.grad_enabled:
+                    if self._view is not None:
+                        refresh_view(self)
+                    r_self = self._requires_grad
+                    if r_self:
+                        chores_ = 0
+                        node_ = (rule.node_class or node_class(rule))(
+                            ((self._edge or edge_of(self)) if r_self else None,), next(modes_.sequence), (),
+                            (dim, keepdim,), (Spec(a_self.shape, a_self.dtype),), chores_)
+                        result_._edge = (node_, 0)
+                        result_._requires_grad = True
+                return result_
+        return general(rule, (self,), {'dim': dim, 'keepdim': keepdim})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from undertow._src.engine.saved import Freed, SavedValue
+from undertow._src.rules.rule import Rule
+
+_HERE = __file__.removesuffix(".py") + ", written out"  # a file of undertow's, for those who look for the user's lines
+
+
+def can_specialise(rule: Rule) -> bool:
+    """Rules with one gradient per input and one output; joint rules do enough work of their own."""
+    return rule.joint is None and not rule.variadic and rule.outputs == 1 and not rule.hidden
+
+
+def specialised_run(rule: Rule, general: Callable[..., Any], freed: Callable[[Any], Exception]) -> Callable[..., Any]:
+    """The `run` method for a rule's node class."""
+    scope: dict[str, Any] = {"general": general, "freed": freed, "Freed": Freed, "SavedValue": SavedValue}
+    lines = [
+        "def run(node, xp, g, needs):",
+        "    if needs is not None or node.chores or xp.RECORDED:",
+        "        return general(node, xp, g, needs)",
+    ]
+    if rule.saves:
+        lines += [
+            "    saved = node.saved",
+            "    if saved.__class__ is Freed:",
+            "        raise freed(node)",
+            f"    {_targets('v_', rule.saves)} = saved",
+        ]
+        for name in rule.saves:
+            lines += [f"    if isinstance(v_{name}, SavedValue):", f"        v_{name} = v_{name}.raw(node)"]
+    if rule.uses_specs:
+        lines += [f"    {_targets('v_', [given + '_spec' for given in rule.inputs])} = node.specs"]
+    if rule.statics:
+        lines += [f"    {_targets('v_', rule.statics)} = node.statics"]
+    results = []
+    for given, gradient in zip(rule.inputs, rule.gradients, strict=True):
+        if gradient is None:
+            results.append("None")
+            continue
+        scope[f"d_{given}"] = gradient.formula
+        arguments = ", ".join(name if name in ("xp", "g", "needs") else f"v_{name}" for name in gradient.names)
+        results.append(f"d_{given}({arguments}) if e_{given} is not None else None")
+    differentiated, results = rule.inputs[: rule.slots], results[: rule.slots]
+    if len(differentiated) == 1:
+        lines += [f"    return ({results[0].removesuffix(f' if e_{rule.inputs[0]} is not None else None')},)"]
+    else:
+        lines += [f"    {_targets('e_', differentiated)} = node._edges", f"    return ({', '.join(results)},)"]
+    return _execute(rule, "back", lines, scope)
+
+
+class _Source:
+    """Where tracebacks and debuggers find the lines of code that was written out."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def get_source(self, name: str) -> str:
+        return self.text
+
+
+def _execute(rule: Rule, way: str, lines: list[str], scope: dict[str, Any]) -> Callable[..., Any]:
+    """Run the code of a rule, forward or back, which defines `run`."""
+    text = "\n".join(lines)
+    scope |= {"__name__": f"{__name__} of {rule.name}", "__loader__": _Source(text)}
+    exec(compile(text, f"{_HERE}: {rule.name}, {way}", "exec"), scope)
+    return scope["run"]
+
+
+def _targets(prefix: str, names: Any) -> str:
+    return ", ".join(prefix + name for name in names) + ","
+
+
+def specialised_apply(rule: Rule, general: Callable[..., Any], scope: dict[str, Any]) -> Callable[..., Any]:
+    """`apply` for one rule. `scope` holds the names that the written code uses.
+
+    Its own names end in an underscore, apart from those of inputs and statics.
+    """
+    scope = {**scope, "rule": rule, "forward": rule.forward, "general": general}
+    inputs = rule.inputs
+    first = next(name for name in inputs if name != rule.mask)
+    rest = [name for name in inputs if name != first]
+    statics = "{" + ", ".join(f"{name!r}: {name}" for name in rule.statics) + "}"
+    generally = f"return general(rule, ({', '.join(inputs)},), {statics})"
+    plain = " and ".join([
+        f"{first}.__class__ in PLAIN",
+        *[f"({name}.__class__ in PLAIN or {name} is None)" for name in rest],
+        "not special.active",
+    ])
+    usual = f"a_{first}.__class__ is ndarray"
+    if rule.promote is not None:
+        usual += " and dtype_ in FAST_DTYPES"
+        usual += "".join(
+            f" and (a_{name} is None or a_{name}.dtype is dtype_)" for name in rest if name != rule.mask
+        )
+    single = rule.outputs == 1 and not rule.hidden
+    body = [*_computing(rule, generally), *_laying_out(rule, first, rest)]
+    if single:
+        body += ["result_ = wrap(computed_)"]
+    else:
+        body += [
+            "results_ = [wrap(each) for each in computed_]",
+            f"shown_ = results_[:{-len(rule.hidden)}]" if rule.hidden else "shown_ = results_",
+            "result_ = results_[0]",
+        ]
+    recording = _recording(rule, single)
+    if recording:
+        body += ["modes_ = local.modes", "if modes_.grad_enabled:", *["    " + line for line in recording]]
+    if rule.view:
+        body += [f"link_view(rule, {first}, {'(result_,)' if single else 'tuple(shown_)'}, {statics})"]
+    lines = [
+        f"def run({', '.join([*inputs, *(['*'] if rule.statics else []), *rule.statics])}):",
+        f"    if {plain}:",
+        f"        a_{first} = {first}._array",
+        *[f"        a_{name} = None if {name} is None else {name}._array" for name in rest],
+        f"        dtype_ = a_{first}.dtype",
+        f"        if {usual}:",
+        *["            " + line for line in body],
+        f"            return {'result_' if rule.outputs == 1 else 'tuple(shown_)'}",
+        f"    {generally}",
+    ]
+    return _execute(rule, "forward", lines, scope)
+
+
+def _computing(rule: Rule, generally: str) -> list[str]:
+    """The lines that run the forward."""
+    arguments = ", ".join([f"a_{name}" for name in rule.inputs] + [f"{name}={name}" for name in rule.statics])
+    if rule.view:
+        return [f"computed_ = forward(xp, {arguments})"]
+    # Shapes that do not fit, a number given as a tensor, or another thread is computing too: left to the general path.
+    return [
+        "try:",
+        f"    computed_ = silently(forward, xp, {arguments})",
+        "except (ValueError, TypeError, RuntimeError, MemoryError):",
+        f"    {generally}",
+    ]
+
+
+def _laying_out(rule: Rule, first: str, rest: list[str]) -> list[str]:
+    """The lines that have an elementwise result lie in memory as its inputs do."""
+    if rule.outputs != 1 or rule.hidden or rule.rows or rule.promote not in ("numeric", "float"):
+        return []
+    if not rest:
+        return [
+            f"if 0 in a_{first}.strides and computed_.ndim > 1:",
+            f"    computed_ = ordered(computed_, (a_{first},))",
+        ]
+    arrays = [f"a_{name}" for name in sorted(rule.inputs, key=lambda name: name != rule.mask or rule.name != "where")]
+    in_rows = f"a_{first}.size == computed_.size and " + " and ".join(
+        f"({array} is None or {array}.flags.c_contiguous)" for array in arrays
+    )
+    return [
+        f"if computed_.ndim > 1 and not ({in_rows}):",
+        f"    computed_ = ordered(computed_, ({', '.join(arrays)}))",
+    ]
+
+
+def _recording(rule: Rule, single: bool) -> list[str]:
+    """The lines that give the results their node."""
+    inputs = rule.inputs
+    recorded = [
+        name for name, gradient in zip(inputs, rule.gradients) if rule.joint is not None or gradient is not None
+    ]
+    if not recorded:
+        return []
+    lines = []
+    for name in recorded:
+        if name == inputs[0]:
+            lines += [f"if {name}._view is not None:", f"    refresh_view({name})", f"r_{name} = {name}._requires_grad"]
+        else:
+            lines += [
+                f"if {name} is None:", f"    r_{name} = False", "else:",
+                f"    if {name}._view is not None:", f"        refresh_view({name})",
+                f"    r_{name} = {name}._requires_grad",
+            ]  # fmt: skip
+    edges = [
+        f"({name}._edge or edge_of({name})) if r_{name} else None" if name in recorded else "None"
+        for name in inputs[: rule.slots]
+    ]
+    arrays = [f"a_{name}" for name in inputs]
+    fits = rule.promote in ("numeric", "float") and len(inputs) > 1
+    asked = set().union(*[gradient.names for gradient in (rule.joint, *rule.gradients) if gradient is not None])
+    specs = ", ".join(
+        "None" if not fits and f"{name}_spec" not in asked else
+        f"None if {array} is None else Spec({array}.shape, {array}.dtype)" if place else
+        f"Spec({array}.shape, {array}.dtype)" for place, (name, array) in enumerate(zip(inputs, arrays))
+    )  # fmt: skip
+    lines += [f"if {' or '.join([f'r_{name}' for name in recorded])}:"]
+    if fits:
+        stretched = " or ".join(f"{array} is not None and {array}.shape != {arrays[0]}.shape" for array in arrays[1:])
+        lines += [f"    chores_ = FIT if {stretched} else 0"]
+        specs_made = f"({specs},)" if rule.uses_specs else f"({specs},) if chores_ else ()"
+    else:
+        lines += ["    chores_ = 0"]
+        specs_made = f"({specs},)" if rule.uses_specs else "()"
+    saved = "".join(f"{_saving(rule, name, recorded)}, " for name in rule.saves)
+    lines += [
+        "    node_ = (rule.node_class or node_class(rule))(",
+        f"        ({', '.join(edges)},), next(modes_.sequence), ({saved}), ({''.join(f'{s}, ' for s in rule.statics)}),",
+        f"        {specs_made}, chores_)",
+    ]
+    packing = ["    if modes_.saved_hooks:", "        pack_saved(node_)"] if rule.saves else []
+    if single:
+        if rule.promote is None:
+            return [*lines, *["    " + line for line in _claim("result_", 0)], *packing]
+        return [*lines, "    result_._edge = (node_, 0)", "    result_._requires_grad = True", *packing]
+    several = "shown_" if rule.outputs == 0 else f"results_[:{rule.differentiable}]"
+    if rule.outputs != 1:
+        lines += [
+            f"    node_._n_outputs = len({several})",
+            f"    node_.outputs = [Spec(each._array.shape, each._array.dtype) for each in {several}]",
+        ]
+    lines += [f"    for place, each in enumerate({several}):", *["        " + line for line in _claim("each", "place")]]
+    return [*lines, *packing]
+
+
+def _claim(result: str, place: int | str) -> list[str]:
+    return [
+        f"if {result}._array.dtype is dtype_ or DTYPE_OF[{result}._array.dtype].is_inexact:",
+        f"    {result}._edge = (node_, {place})",
+        f"    {result}._requires_grad = True",
+    ]
+
+
+def _saving(rule: Rule, name: str, recorded: list[str]) -> str:
+    """The expression that saves one value, if the gradient of an input that wants one reads it."""
+    if name == "result":
+        if rule.outputs == 1:
+            value = "SavedOutput(result_)"
+        else:
+            value = "tuple([SavedOutput(each, nr) for nr, each in enumerate(shown_)])"
+    elif name in rule.names and rule.outputs == 1:
+        value = "SavedOutput(result_)"
+    elif name in rule.names:
+        value = f"SavedOutput(results_[{rule.names.index(name)}], {rule.names.index(name)})"
+    elif name in rule.hidden:
+        place = f"len(shown_) + {rule.hidden.index(name)}"
+        value = f"SavedOutput(results_[{place}], {place})"
+    else:
+        value = f"SavedInput({name})" + ("" if name == rule.inputs[0] else f" if {name} is not None else None")
+    if rule.joint is not None:
+        return f"({value})"
+    wanting = [given for given, needed in zip(rule.inputs, rule.needed) if given in recorded and name in needed]
+    return f"(({value}) if {' or '.join(f'r_{given}' for given in wanting)} else None)"

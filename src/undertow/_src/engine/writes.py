@@ -1,0 +1,285 @@
+"""Writing into a tensor: whether it may be written to, the write itself, and the history afterwards.
+
+An in-place op computes its rule like any other, copies the result into the tensor's memory and counts the write. If
+gradients are recorded the tensor's history is rebuilt: a plain tensor gets the op's node; for a view it is the base
+that changed, so the base gets a `CopySlices` node that runs the op's node on the part that was written.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from undertow._src.arrays.numpy import namespace as numpy_xp
+from undertow._src.arrays.quiet import quietly, silently
+from undertow._src.base import errors
+from undertow._src.base.modes import local, special
+from undertow._src.engine.apply import FAST_DTYPES, NUMBERS, PLAIN, settle, tensor_among, with_numbers
+from undertow._src.engine.node import Edge, Node, edge_of, note_origin
+from undertow._src.engine.operands import operands, run_forward
+from undertow._src.engine.outputs import bump, refuse_inference, refuse_overlap
+from undertow._src.engine.record import KeptInputs, edges_of, make_node, pack_in_vain
+from undertow._src.engine.rule_node import FIT, RuleNode
+from undertow._src.engine.saved import Freed, SavedInput, SavedOutput, described_source
+from undertow._src.engine.views import (
+    AsStridedBackward0,
+    Step,
+    move_retained,
+    refresh_view,
+    refuse_overlap_of,
+    steps_of,
+    take_view,
+    view_gradient,
+)  # fmt: skip
+from undertow._src.rules.rule import Rule
+from undertow._src.tensor import lazy_conj
+from undertow._src.tensor.core import InferenceStorage, TensorCore, ndarray
+from undertow._src.types.dtypes import DTYPE_OF
+
+guards: list[Any] = []  # told before memory is written; see graph.allow_mutation_on_saved_tensors
+
+
+def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any:
+    """Runs a rule with `target` as its first input and writes the result into it."""
+    settle((target, *others))
+    if tensor_among(statics):
+        statics = with_numbers(rule, statics)
+    inputs = (target, *others)
+    if special.dispatcher is not None and special.dispatcher.takes(inputs):
+        return special.dispatcher.write(
+            rule, target, others, statics, lambda: apply_in_place(rule, target, *others, **statics)
+        )
+    edges = edges_of(rule, inputs)
+    check_writable(target, edges is not None)
+    for other in others:
+        if isinstance(other, TensorCore):
+            refuse_overlap_of(target, other)
+    arrays, chores, half = quietly(operands, rule, inputs)
+    kept = None
+    if edges is not None:
+        kept = KeptInputs(inputs, arrays)
+        if rule.inputs[0] in rule.saves:
+            kept[0] = SavedInput(_snapshot(target))
+        if special.duals is not None:  # forward mode takes its derivative of the values as they are now
+            for place, given in enumerate(inputs[1:], 1):
+                if isinstance(given, TensorCore) and np.may_share_memory(given._array, target._array):
+                    kept[place] = SavedInput(_snapshot(given))
+        kept.freeze(rule, edges)
+    try:
+        value = quietly(run_forward, rule, arrays, statics, half)
+    except Exception as error:
+        if local.modes.saved_hooks:
+            pack_in_vain(rule, inputs, error)
+        raise
+    check_castable(value, half, target)
+    quietly(write, target, value)
+    if edges is not None:
+        chores |= FIT
+        rebase(target, make_node(rule, edges, inputs, kept, (target,), statics, chores))
+    return target
+
+
+def wrote_directly(ufunc: Any, target: Any, *others: Any) -> bool:
+    """Writes ufunc(target, *others) into plain floats that nothing is recorded of; says whether it did.
+
+    This is how most parameters are updated: no temporary, no copy. Everything else is left to `apply_in_place`.
+    """
+    array = target._array
+    if special.active or guards or type(array) is not ndarray or array.dtype not in FAST_DTYPES or 0 in array.strides:
+        return False
+    recording = local.modes.grad_enabled
+    storage = target._storage
+    if (recording and (target._requires_grad or target._view is not None)) or type(storage) is InferenceStorage:
+        return False
+    operands = [array]
+    for other in others:
+        if type(other) not in NUMBERS:
+            if type(other) not in PLAIN or (recording and (other._requires_grad or other._view is not None)):
+                return False
+            other = other._array
+            if other.dtype is not array.dtype or (other.ndim and other.shape != array.shape):
+                return False
+            if np.may_share_memory(other, array):
+                return False
+        operands.append(other)
+    try:
+        silently(ufunc, *operands, array)  # type: ignore[call-arg]
+    except (RuntimeError, ValueError, OverflowError):  # another thread, memory that can't be written, a huge number
+        return False
+    if storage is None:
+        storage = target._get_storage()
+    storage.version += 1
+    if lazy_conj.known:
+        lazy_conj.sync(array)
+    return True
+
+
+def _snapshot(target: Any) -> Any:
+    """The value before the write, with its place in the graph, for a gradient that needs it."""
+    copy = object.__new__(type(target))
+    copy._array = target._array.copy()
+    copy._edge = target._edge
+    copy._requires_grad = target._requires_grad
+    copy._storage = copy._view = copy._meta = None
+    return copy
+
+
+def write(target: Any, value: Any) -> None:
+    """Copies a raw value into a tensor's memory and counts the write."""
+    array = target._array
+    shape = getattr(value, "shape", ())
+    if shape != array.shape:
+        if len(shape) > array.ndim or any(
+            n != 1 and n != m for n, m in zip(reversed(shape), reversed(array.shape))
+        ):
+            raise RuntimeError(
+                f"output with shape {list(array.shape)} doesn't match the broadcast shape {list(shape)}"
+            )
+    refuse_overlap(array)
+    for guard in guards:
+        guard.before_write(target)
+    np.copyto(array, value, casting="unsafe")
+    bump(target)
+
+
+def check_castable(value: Any, half: Any, target: Any) -> None:
+    """Refuses a result that the target's dtype can't hold."""
+    computed = DTYPE_OF[value.dtype]
+    computed = half if half is not None and half.opmath is computed else computed
+    own = DTYPE_OF[target._array.dtype]
+    if computed.category > own.category:
+        raise RuntimeError(
+            f"result type {computed.scalar_name} can't be cast to the desired output type {own.scalar_name}"
+        )
+
+
+def check_writable(target: Any, recorded: bool) -> None:
+    """Refuses writes whose gradient would be wrong or lost."""
+    refuse_inference(target)
+    if not recorded or (special.duals is not None and not local.modes.grad_enabled):
+        return
+    view = target._view
+    if view is not None:
+        if view.origin is not None:
+            raise errors.written_view(view.origin, described_source(target), through_another=False)
+        if _is_leaf(view.base) and target._requires_grad:
+            raise RuntimeError(
+                "a view of a leaf Variable that requires grad is being used in an in-place operation. "
+                "Write under torch.no_grad(), or to a clone() of the leaf."
+            )
+    elif special.duals is not None and special.duals.is_view_of_a_leaf(target):
+        raise RuntimeError(
+            "a view of a leaf Variable that requires grad is being used in an in-place operation. Make the dual of a "
+            "clone() of the leaf."
+        )
+    elif _is_leaf(target) and target._requires_grad:
+        raise RuntimeError(
+            "a leaf Variable that requires grad is being used in an in-place operation. Its old value could not be "
+            "differentiated any more: write under torch.no_grad() (as an optimizer does), or to a clone()."
+        )
+
+
+def _is_leaf(tensor: Any) -> bool:
+    return tensor._edge is None or tensor._edge[0]._begins
+
+
+# --- history after a write
+
+
+def rebase(target: Any, node: Node) -> None:
+    """Makes `node` the history of what was just written."""
+    view = target._view
+    if view is None:
+        set_edge(target, (node, 0))
+        return
+    base = view.base
+    base_edge = edge_of(base) if base._requires_grad else None
+    set_edge(base, (CopySlices(base_edge, node, steps_of(view)), 0))
+    refresh_view(target)
+
+
+def set_edge(tensor: Any, edge: Edge) -> None:
+    """Gives a tensor a new history. Its hooks stay with the old node; a kept gradient is that of the new value."""
+    old = tensor._edge
+    tensor._edge = edge
+    tensor._requires_grad = True
+    if special.duals is not None:
+        special.duals.note(tensor)
+        if old is not None and old[0]._begins:  # written under no_grad, which leaves a leaf what it is
+            special.duals.ask(tensor, True)
+    meta = tensor._meta
+    if meta is not None and meta.retains and old is not None:
+        move_retained(tensor, old, edge)
+
+
+class SavedViewOutput(SavedOutput):
+    """The output of a write through a view, saved by the write's node: in the graph it is a view of the rewritten base."""
+
+    __slots__ = ("whole", "steps")
+
+    def __init__(self, saved: SavedOutput, whole: CopySlices) -> None:
+        self.array, self.storage, self.version = saved.array, saved.storage, saved.version
+        self.output_nr, self.packed = saved.output_nr, saved.packed
+        self.whole = weakref.ref(whole)  # which holds the node that holds this
+        self.steps = whole.steps
+
+    def place(self, node: Node) -> tuple[Node, int]:
+        whole = self.whole()
+        if whole is None:
+            return (node, self.output_nr)
+        return (AsStridedBackward0((whole, 0), next(local.modes.sequence), self.steps), 0)
+
+
+class CopySlices(Node):
+    """A write through a view, seen from the base: the op's node runs on the written part, the rest passes through."""
+
+    __slots__ = ("written", "steps", "freed")
+
+    def __init__(self, base_edge: Edge | None, written: Node, steps: tuple[Step, ...]) -> None:
+        self._edges = (base_edge, *written._edges[1:])
+        self._order = next(local.modes.sequence)
+        self._extras = self._tensor_hooks = None
+        self.written = written
+        self.steps = steps
+        self.freed: Freed | None = None
+        if special.anomaly:
+            note_origin(self)
+        if isinstance(written, RuleNode) and type(written.saved) is tuple:
+            written.saved = tuple([
+                SavedViewOutput(saved, self) if type(saved) is SavedOutput else saved for saved in written.saved
+            ])
+
+    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+        if self.freed is not None:
+            raise errors.freed_graph(self._node_name(), self.freed.at)
+        inner_needs = None if needs is None else (needs[0] and self.written._edges[0] is not None, *needs[1:])
+        part = take_view(xp, g, self.steps)
+        results = self.written._run(xp, part, inner_needs)
+        base = None
+        if self._edges[0] is not None and (needs is None or needs[0]):
+            inside = results[0] if results[0] is not None else xp.zeros_like(part)
+            base = put_view(xp, g, self.steps, inside)
+        return (base, *results[1:])
+
+    def _release(self, freed: Freed) -> None:
+        self.freed = freed
+        self.written._release(freed)
+
+
+def put_view(xp: Any, x: Any, steps: tuple[Step, ...], value: Any) -> Any:
+    """x with the part that the steps take replaced by value, leaving x as it is."""
+    if type(x) is ndarray:
+        copy = np.array(x)
+        part = take_view(xp, copy, steps)
+        if np.may_share_memory(part, copy):
+            part[...] = value
+            return copy
+    part_shape = value.shape
+    spec = steps[0][2]
+    if spec.dtype.kind == "c":  # a view may show half of an element
+        return x + view_gradient(xp, value - take_view(xp, x, steps), steps)
+    mask = view_gradient(numpy_xp, np.ones(part_shape, spec.dtype), steps) != 0
+    return xp.where(xp.constant(mask), view_gradient(xp, value, steps), x)
+
