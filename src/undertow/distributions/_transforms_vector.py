@@ -174,9 +174,7 @@ class _SideBySide(Transform):
         torch.insist(size == length, f"{name}.size({self.dim}) = {size} must equal {called} {length}")
         return self._split(value)
 
-    @lazy_property
-    def bijective(self) -> bool:
-        return all(each.bijective for each in self.transforms)
+    bijective = torch.formula(lambda self: all(each.bijective for each in self.transforms))
 
     def _call(self, x: Any) -> Any:
         parts = zip(self.transforms, self._parts(x, "x", "tensor"), strict=True)

@@ -51,6 +51,9 @@ def _transform_to_positive(constraint: Any) -> transforms.Transform:
     return transforms.ComposeTransform([transforms.ExpTransform(), shift])
 
 
+_transform_to_greater_than = _transform_to_positive  # PyTorch has both names
+
+
 def _transform_to_less_than(constraint: Any) -> transforms.Transform:
     shift = transforms.AffineTransform(constraint.upper_bound, -1)
     return transforms.ComposeTransform([transforms.ExpTransform(), shift])

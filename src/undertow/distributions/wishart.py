@@ -39,7 +39,7 @@ class Wishart(ByCovariance, ExponentialFamily):
             raise ValueError(f"Value of df={degrees} expected to be greater than ndim - 1 = {size - 1}.")
         self.df = degrees.expand(batch_shape)
         if (self.df < size).any():
-            torch.warn("Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.")
+            torch.warn("Low df values detected. Below the size of the matrix, draws are close to singular.")
         super().__init__(batch_shape, matrix.shape[-2:], validate_args=validate_args)
         self._unbroadcasted_scale_tril = _FACTORS[name](matrix)
         # The squared diagonal of a draw's factor: as many squares as there are degrees of freedom left, row after row.
