@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cProfile
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -23,6 +24,7 @@ NAME = "undertow_tests_large"
 LARGE = "\n".join(f"def rare_{n}(v):\n    LOG.append({n})\n    return rare_{n + 1}(v) * 1.01" for n in range(20))
 PACKAGE = """
 import collections, functools, random, time
+import undertow
 from undertow import nn
 from undertow.autograd import Function
 
@@ -123,6 +125,10 @@ def clock(v): return v + 0 * (time.time() > 0)
 def writes(v, path):
     with open(path, "a") as file:
         file.write("x")
+    return v
+
+def saves(v, path):
+    undertow.save({"one": 1}, path)
     return v
 
 def raises(v): raise KeyError("of the package")
@@ -326,6 +332,20 @@ def test_a_clock(make: Callable[[], World]) -> None:
     package: Any = make().package
     with pytest.raises(CompileError, match="time"):
         torch.compile(lambda x: package.clock(x))(torch.ones(2))
+
+
+def test_what_undertow_does_outside_is_done_once_for_each_call(
+    make: Callable[[], World], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in a trace that is thrown away."""
+    package: Any = make().package
+    step = torch.compile(lambda x: package.saves(x, tmp_path / "saved") * 2)
+    saved: list[Any] = []
+    real = os.replace
+    monkeypatch.setattr(os, "replace", lambda *args: (saved.append(args), real(*args)))
+    for turn in range(3):
+        step(torch.ones(2))
+        assert len(saved) == turn + 1
 
 
 def test_an_error_of_the_package(make: Callable[[], World]) -> None:

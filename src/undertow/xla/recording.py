@@ -59,7 +59,7 @@ class Recording:
         self._state = state
         self._snapshots: list[Snapshot] = []
         self._empty = _empty_among(state)  # functions that keep what they give, and have nothing yet
-        self._kinds: dict[str, str] = {}  # of files: "noted", "standard" (which act for their callers), "other"
+        self._kinds: dict[str, str] = {}  # of files, see `_kind_of_file`
         self._ran: dict[int, tuple[CodeType, set[int]]] = {}
         self._noted: set[Any] = set()  # kinds of arguments and results
         self._grew = False
@@ -126,9 +126,11 @@ class Recording:
             return self._until_left(frame, self._imported)
         if kind == "standard" or self._imports:
             return None
-        if kind == "other":
+        if kind != "noted":
             if not self._profiles:
                 return None
+            if kind == "acting" and frame.f_back is not None and code.co_name not in trust.ANSWERED:
+                self._act(frame.f_back)
             self._switch(False)
             return self._until_left(frame, self._back)
         if id(code) not in self._tracing:
@@ -214,12 +216,16 @@ class Recording:
 
     def _profile(self, frame: FrameType, event: str, function: Any) -> None:
         if event == "c_call" and not self._imports and not _is_harmless(function):
-            if self._is_unread(frame):
-                raise NotRead
-            around: FrameType | None = frame
-            while around is not None and around.f_code not in self._acted:
-                self._acted.add(around.f_code)
-                around = around.f_back
+            self._act(frame)
+
+    def _act(self, frame: FrameType) -> None:
+        """Before a frame does what can't be undone: not if that was not read."""
+        if self._is_unread(frame):
+            raise NotRead
+        around: FrameType | None = frame
+        while around is not None and around.f_code not in self._acted:
+            self._acted.add(around.f_code)
+            around = around.f_back
 
     def _is_unread(self, frame: FrameType) -> bool:
         """Whether code of the user's, or of a package, calls for the first time what a frame is about to do."""
@@ -236,10 +242,16 @@ class Recording:
 
 
 def _kind_of_file(frame: FrameType) -> str:
-    """Whether code is the user's, or of a package that undertow itself does not work with."""
+    """Whose code it is: "noted" is the user's, and that of packages that undertow itself does not work with.
+
+    "standard" is Python's own, which acts for its callers. Of undertow's some is "acting": it saves files, say. The rest is
+    "other".
+    """
     whose = trust.whose_file(frame.f_code.co_filename)
     if whose == "user":
         return "other" if str(frame.f_globals.get("__name__", "")).partition(".")[0] in FOREIGN else "noted"
+    if whose == "own" and trust.own_field(trust.own_module(frame.f_code.co_filename)) == "output":
+        return "acting"
     return "standard" if whose == "standard" else "other"
 
 
