@@ -342,7 +342,12 @@ def test_what_undertow_does_outside_is_done_once_for_each_call(
     step = torch.compile(lambda x: package.saves(x, tmp_path / "saved") * 2)
     saved: list[Any] = []
     real = os.replace
-    monkeypatch.setattr(os, "replace", lambda *args: (saved.append(args), real(*args)))
+
+    def replace(*args: Any) -> None:
+        saved.append(args)
+        real(*args)
+
+    monkeypatch.setattr(os, "replace", replace)
     for turn in range(3):
         step(torch.ones(2))
         assert len(saved) == turn + 1
