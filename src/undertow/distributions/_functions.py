@@ -13,15 +13,12 @@ from undertow._src.ops.arrange import tril_indices
 from undertow._src.ops.broadcasting import broadcast_shapes, broadcast_tensors
 from undertow._src.ops.compare import where
 from undertow._src.ops.decompositions import linalg_eigvalsh as eigvalsh
-from undertow._src.ops.draws import _dirichlet_grad
 from undertow._src.ops.draws import _sample_dirichlet as sample_dirichlet
 from undertow._src.ops.draws import _standard_gamma as standard_gamma
 from undertow._src.ops.factor import linalg_slogdet as slogdet
 from undertow._src.ops.join import cat, stack
 from undertow._src.ops.loss import binary_cross_entropy_with_logits
-from undertow._src.ops.masks import one_hot
 from undertow._src.ops.matmul import matmul
-from undertow._src.ops.pad import pad
 from undertow._src.ops.triangular import cholesky_inverse, cholesky_solve
 from undertow._src.ops.triangular import linalg_cholesky as cholesky
 from undertow._src.ops.triangular import linalg_cholesky_ex as cholesky_ex
@@ -36,7 +33,6 @@ from undertow._src.types.dtypes import finfo, float64, get_default_dtype
 from undertow._src.types.sizes import Size
 from undertow._tensor import Tensor
 from undertow.random import normal, rand, randn
-from undertow.special import gammainc, i0e, i1e
 
 Shape = Sequence[int]
 Value = Tensor | float  # what parameters are given as

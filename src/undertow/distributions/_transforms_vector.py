@@ -8,6 +8,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from undertow._src.ops.pad import pad
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions._transform_base import Transform, need_dims
@@ -17,7 +18,7 @@ from undertow.distributions.utils import _sum_rightmost, lazy_property, tril_mat
 
 def _shifted(rows: Any) -> Any:
     """Return rows moved one place to the right, with a 1 in front."""
-    return torch.pad(rows, [1, -1], value=1)
+    return pad(rows, [1, -1], value=1)
 
 
 class CorrCholeskyTransform(Transform):
@@ -90,7 +91,7 @@ class StickBreakingTransform(Transform):
 
     def _call(self, x: Any) -> Any:
         z = clipped_sigmoid(x - _log_pieces(x))
-        return torch.pad(z, [0, 1], value=1) * torch.pad((1 - z).cumprod(-1), [1, 0], value=1)
+        return pad(z, [0, 1], value=1) * pad((1 - z).cumprod(-1), [1, 0], value=1)
 
     def _inverse(self, y: Any) -> Any:
         broken = y[..., :-1]

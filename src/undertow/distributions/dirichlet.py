@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.ops.draws import _dirichlet_grad
+from undertow._src.ops.masks import one_hot
 from undertow.autograd.function import Function, once_differentiable
 from undertow.distributions._family import ExponentialFamily, constraints, torch, validated
 
@@ -13,7 +15,7 @@ __all__ = ["Dirichlet"]
 def _Dirichlet_backward(x: Any, concentration: Any, grad_output: Any) -> Any:
     """Return the gradient of a sample's concentrations."""
     total = concentration.sum(-1, True).expand_as(concentration)
-    grad = torch._dirichlet_grad(x, concentration, total)
+    grad = _dirichlet_grad(x, concentration, total)
     return grad * (grad_output - (x * grad_output).sum(-1, True))
 
 
@@ -54,7 +56,7 @@ class Dirichlet(ExponentialFamily):
     def mode(self) -> torch.Tensor:
         above = (self.concentration - 1).clamp(min=0.0)
         mode = above / above.sum(-1, True)
-        corner = torch.one_hot(mode.argmax(-1), mode.shape[-1]).to(mode)
+        corner = one_hot(mode.argmax(-1), mode.shape[-1]).to(mode)
         return torch.where((self.concentration < 1).all(-1, keepdim=True), corner, mode)
 
     @property

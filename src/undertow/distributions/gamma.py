@@ -6,6 +6,7 @@ from typing import Any
 
 from undertow.distributions._family import ExponentialFamily, constraints, torch, validated
 from undertow.distributions._functions import standard_gamma as _standard_gamma
+from undertow.special import gammainc
 
 __all__ = ["Gamma"]
 
@@ -40,7 +41,7 @@ class Gamma(ExponentialFamily):
 
     @validated
     def cdf(self, value: torch.Tensor) -> torch.Tensor:
-        return torch.gammainc(self.concentration, self.rate * value)
+        return gammainc(self.concentration, self.rate * value)
 
     def entropy(self) -> torch.Tensor:
         a = self.concentration

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.ops.masks import one_hot
 from undertow.distributions._family import constraints, torch, validated
 from undertow.distributions.categorical import OfCategorical
 
@@ -24,7 +25,7 @@ class OneHotCategorical(OfCategorical):
     mean = torch.alias("probs")
 
     def _encoded(self, index: torch.Tensor) -> torch.Tensor:
-        return torch.one_hot(index, self._event_shape[0]).to(self.probs)
+        return one_hot(index, self._event_shape[0]).to(self.probs)
 
     mode = torch.formula(lambda self: self._encoded(self._categorical.mode))
     variance = torch.formula(lambda self: self.probs * (1 - self.probs))

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from undertow.distributions._family import Distribution, constraints, lazy_property, torch, validated
+from undertow.special import i0e, i1e
 
 __all__ = ["VonMises"]
 
@@ -31,7 +32,7 @@ class VonMises(Distribution):
     @lazy_property
     def variance(self) -> torch.Tensor:
         """The circular variance, 1 - I1/I0."""
-        return 1 - torch.i1e(self.concentration) / torch.i0e(self.concentration)
+        return 1 - i1e(self.concentration) / i0e(self.concentration)
 
     @validated
     def log_prob(self, value: torch.Tensor) -> torch.Tensor:
@@ -64,7 +65,7 @@ def _log_modified_bessel_fn(x: torch.Tensor, order: int = 0) -> torch.Tensor:
     """Return the logarithm of the modified Bessel function of order 0 or 1, without overflow."""
     if order not in (0, 1):
         raise AssertionError(f"order must be 0 or 1, got {order}")
-    return (torch.i1e if order else torch.i0e)(x).log() + x
+    return (i1e if order else i0e)(x).log() + x
 
 
 def _propose(concentration: torch.Tensor, r: torch.Tensor, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
