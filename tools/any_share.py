@@ -12,7 +12,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "undertow"
 ROOMS = {
-    "engine": ("autograd", "_src/engine"), "rules": ("_src/rules",), "ops": ("ops", "_src/ops"), "nn": ("nn",),
+    "engine": ("autograd", "_src/engine"), "rules": ("_src/rules",), "ops": ("_src/ops",), "nn": ("nn",),
 }  # fmt: skip
 
 

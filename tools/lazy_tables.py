@@ -5,7 +5,7 @@ python -m tools.lazy_tables --own cube   # and take in a function that PyTorch l
 
 A function of `ops` belongs to `undertow` if PyTorch's `torch` has its name, and is a method if PyTorch's Tensor has it and
 no `...Methods` class does. Entries of other rooms are written by hand and stay as they are. The source is parsed, not
-imported, so that a table that is wrong can be written again.
+imported, so that a table that is wrong can be written again; files that make functions in a loop keep what the table has.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ def tables(source: Path, own: Iterable[str] = ()) -> dict[Path, str]:
     prefix = f"{_module(source, ops)}."
     early = _imported(package / "__init__.py") | held["RENAMED"].keys()
     homes = _functions(source, ops, functions - early - _elsewhere(held["HOMES"], prefix))
+    homes |= _made_in_loops(source, held["HOMES"])
     of_classes = {name for path in package.rglob("*.py") if "Methods" in _text(path) for name in _methods_in(path)}
     plain = _functions(source, ops, methods - of_classes - _elsewhere(held["METHODS"], prefix))
     text = _replaced(_text(table), "HOMES", _with(held["HOMES"], homes, prefix))
@@ -145,6 +146,12 @@ def _with(held: dict[str, str], found: Table, prefix: str) -> dict[str, str]:
     """Return a table with what was found in place of what it had of those files; other entries stay."""
     kept = {home: names for home, names in held.items() if not home.startswith(prefix) and home not in found}
     return kept | {home: " ".join(sorted(names)) for home, names in found.items() if names}
+
+
+def _made_in_loops(source: Path, held: dict[str, str]) -> Table:
+    """Return what a table has of files that make functions in a loop: their names can't be read in the source."""
+    paths = {home: _path(source, home) for home in held if ":" not in home}
+    return {home: set(held[home].split()) for home, path in paths.items() if path.exists() and "globals()" in _text(path)}
 
 
 def _replaced(text: str, name: str, table: dict[str, str]) -> str:

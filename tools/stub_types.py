@@ -182,7 +182,7 @@ def _schema_returns(name: str, text: str) -> str:
 _NAMES = {
     "Any", "Callable", "Iterable", "Iterator", "Sequence", "Tensor", "bool", "complex", "dict", "dtype", "float", "int",
     "layout", "list", "memory_format", "object", "set", "str", "tuple", "type", "device", "Size", "Generator", "Self",
-    "Number", "Device",
+    "Number", "Device", "_size",
 }  # fmt: skip
 _RENAMED = {"TensorCore": "Tensor", "Function": "Callable[..., Any]"}
 
@@ -239,7 +239,7 @@ def forms_of(function: Callable[..., Any], operator: str, result: str = "") -> l
             return [_merged(named)]
         return _without_repeats(named)
     parameters = tuple(_typed(parameter, schemas) for parameter in here.parameters)
-    vague = "Any" in here.returns or not here.returns
+    vague = not here.returns or "Any" in here.returns or results == {"Self"}
     returns = (next(iter(results)) if vague and results else here.returns) or result
     return [Form(parameters, returns)]
 

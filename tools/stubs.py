@@ -117,10 +117,12 @@ def _module(name: str) -> Iterator[str]:
         home, attribute = late.get(each) or early.get(each) or (name, each)
         if isinstance(found, ModuleType):
             yield _import(*found.__name__.rpartition(".")[::2], each)
-        elif isinstance(found, FunctionType) and name in MODULES and not says_all(found):
+        elif isinstance(found, FunctionType) and name in MODULES and not _is_typed(name, each, attribute, found):
             yield from _function(name, each, found)
         elif _has(home, attribute) and home != name:
-            yield _import(home, attribute, each)
+            yield _import(home, attribute, attribute)
+            if each != attribute:  # an import under another name is none that a stub exports
+                yield f"{each} = {attribute}\n"
         elif isinstance(found, FunctionType):
             yield from _function(name, each, found)
         elif isinstance(found, type):
@@ -218,8 +220,7 @@ def _function(module: str, name: str, function: Callable[..., Any]) -> Iterator[
     if name == "compile":
         yield COMPILE
         return
-    given = FUNCTIONS.get(f"{module}.{name}".removeprefix("undertow."))
-    if given is not None:
+    if given := _given(module, name):
         yield from _lines(module, name, given, "")
         return
     result = RESULT_OF.get(name, "" if _is_hidden(name) or module == "undertow" else "Tensor")
@@ -227,6 +228,15 @@ def _function(module: str, name: str, function: Callable[..., Any]) -> Iterator[
     if name.startswith("_foreach_"):
         forms = [_of_lists(form, in_place=name.endswith("_")) for form in forms]
     yield from _lines(module, name, [str(_of_module(form)) for form in forms], "")
+
+
+def _is_typed(module: str, name: str, attribute: str, function: Callable[..., Any]) -> bool:
+    """Tell whether a function can be imported from where it is defined: its source says what its users must know."""
+    return name == attribute and not _given(module, name) and says_all(function)
+
+
+def _given(module: str, name: str) -> list[str]:
+    return FUNCTIONS.get(f"{module}.{name}".removeprefix("undertow."), [])
 
 
 def _of_lists(form: Form, in_place: bool) -> Form:

@@ -20,6 +20,7 @@ from undertow._src.tensor.creation import empty_strided
 from undertow._src.tensor.from_data import from_numpy
 from undertow._src.types.devices import device as Device
 from undertow._src.types.dtypes import dtype as Dtype
+from undertow._tensor import Tensor
 from undertow.serialization.rebuild import rebuild_from_type as _rebuild_from_type_v2
 from undertow.serialization.rebuild import rebuild_parameter as _rebuild_parameter  # noqa: F401
 from undertow.serialization.rebuild import (
@@ -121,7 +122,7 @@ def _element_size(dtype: Any) -> int:
 
 def _handle_complex(tensor: Any) -> Any:
     """A complex tensor as the real and imaginary parts of its elements; any other as it is."""
-    return view_as_real(tensor) if isinstance(tensor, TensorCore) and tensor.is_complex() else tensor
+    return view_as_real(tensor) if isinstance(tensor, Tensor) and tensor.is_complex() else tensor
 
 
 def _flatten_sparse_tensors(tensors: Sequence[Any]) -> tuple[Any, Any]:

@@ -4,7 +4,8 @@ from undertow._tensor import Tensor
 from undertow._src.types.dtypes import dtype
 from undertow import return_types
 from undertow._src.types.aliases import Number, _size
-from undertow._src.base.errors import _LinAlgError as LinAlgError
+from undertow._src.base.errors import _LinAlgError as _LinAlgError
+LinAlgError = _LinAlgError
 def cholesky(input: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor: ...
 def cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False, out: Tensor | None = None) -> return_types.linalg_cholesky_ex: ...
 def cond(input: Tensor, p: Number | complex | str | None = None, *, out: Tensor | None = None) -> Tensor: ...

@@ -242,7 +242,7 @@ def norm(
     """The norm of the elements that the mask lets through."""
     wide = _as(input, dtype)
     kept = wide if mask is None else _combine_input_and_mask("norm", wide, mask, ord)
-    return linalg_vector_norm(kept, ord, _canonical_dim(dim, input.ndim), bool(keepdim))
+    return linalg_vector_norm(kept, ord, _canonical_dim(dim, input.ndim), bool(keepdim))  # type: ignore[arg-type]
 
 
 def _spread(

@@ -12,6 +12,7 @@ from undertow._src.overrides import torch_function
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types import dtypes
 from undertow._src.types.dtypes import DTYPE_OF
+from undertow._tensor import Tensor
 
 Message = Callable[[], Any] | None
 
@@ -83,7 +84,7 @@ def _check_is_size(i: Any, message: Message = None, *, max: int | None = None) -
 
 def _check_tensor_all_with(error: type[Exception], cond: Any, message: Message = None) -> None:
     """Raises an error of a given class unless every element of a tensor of bools is true."""
-    if not isinstance(cond, TensorCore):
+    if not isinstance(cond, Tensor):
         raise TypeError(f"cond must be a tensor, but got {type(cond)}")
     if DTYPE_OF[cond._array.dtype] is not dtypes.bool:
         raise TypeError(f"cond tensor must have dtype torch.bool, but got {DTYPE_OF[cond._array.dtype]}")

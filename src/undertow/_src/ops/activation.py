@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.sites import warn
 from undertow._src.engine.apply import apply, unary
@@ -20,6 +20,10 @@ from undertow._src.rules import convert
 from undertow._src.rules.rule import Rule
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF, INTEGRAL, as_dtype, finfo
+
+if TYPE_CHECKING:
+    from undertow._src.types.dtypes import dtype
+    from undertow._tensor import Tensor
 
 SELU = {"alpha": 1.6732632423543772848170429916717, "scale": 1.0507009873554804934193349852946, "input_scale": 1}
 
@@ -42,20 +46,20 @@ relu, relu_ = unary(rules.relu, doc="max(x, 0)."), in_place(rules.relu)
 
 
 @public
-def functional_relu(input: Any, inplace: bool = False) -> Any:
+def functional_relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(x, 0)."""
     return relu_(input) if inplace else relu(input)
 
 
 @public
-def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """The input moved into [min_val, max_val]."""
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     return _hardtanh("hardtanh", input, min_val, max_val, inplace)
 
 
-def _hardtanh(name: str, input: Any, min_val: float, max_val: float, inplace: bool) -> Any:
+def _hardtanh(name: str, input: Tensor, min_val: float, max_val: float, inplace: bool) -> Any:
     check_tensor(input, name)
     min_val, max_val = as_number(min_val), as_number(max_val)
     if DTYPE_OF[input._array.dtype].category <= INTEGRAL:
@@ -64,37 +68,37 @@ def _hardtanh(name: str, input: Any, min_val: float, max_val: float, inplace: bo
 
 
 @public
-def hardtanh_(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
+def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """In-place hardtanh."""
     return _hardtanh("hardtanh_", input, min_val, max_val, True)
 
 
 @public
-def relu6(input: Any, inplace: bool = False) -> Any:
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """min(max(x, 0), 6)."""
     return _hardtanh("relu6", input, 0, 6, inplace)
 
 
 @public
-def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x above 0, negative_slope · x below."""
     return _activate("leaky_relu", rules.leaky_relu, rules.leaky_relu_, input, inplace, negative_slope=negative_slope)
 
 
 @public
-def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Any:
+def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     """In-place leaky_relu."""
     return _activate("leaky_relu_", rules.leaky_relu, rules.leaky_relu_, input, True, negative_slope=negative_slope)
 
 
 @public
-def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """x above the threshold, else value."""
     return _threshold("threshold", input, threshold, value, inplace)
 
 
 @public
-def threshold_(input: Any, threshold: float, value: float) -> Any:
+def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     """In-place threshold."""
     return _threshold("threshold_", input, threshold, value, True)
 
@@ -110,7 +114,7 @@ def _threshold(name: str, input: Any, threshold: Any, value: Any, inplace: bool)
 
 
 @public
-def prelu(input: Any, weight: Any) -> Any:
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x above 0, weight · x below: one weight for all, or one per channel (dim 1)."""
     check_tensor(input, "prelu")
     check_tensor(weight, "prelu", "weight", 2)
@@ -142,13 +146,13 @@ def prelu(input: Any, weight: Any) -> Any:
 
 
 @public
-def hardshrink(input: Any, lambd: float = 0.5, *, out: Any = None) -> Any:
+def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """x outside [-lambd, lambd], 0 inside."""
     return _activate("hardshrink", rules.hardshrink, rules.hardshrink, input, False, out, lambd=lambd)
 
 
 @public
-def softshrink(input: Any, lambd: float = 0.5, *, out: Any = None) -> Any:
+def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """x moved towards 0 by lambd."""
     check_tensor(input, "softshrink")
     if is_number(lambd) and lambd < 0:
@@ -160,13 +164,13 @@ def softshrink(input: Any, lambd: float = 0.5, *, out: Any = None) -> Any:
 
 
 @public
-def hardsigmoid(input: Any, inplace: bool = False) -> Any:
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """min(max(x + 3, 0), 6) / 6."""
     return _activate("hardsigmoid", rules.hardsigmoid, rules.hardsigmoid, input, inplace)
 
 
 @public
-def hardswish(input: Any, inplace: bool = False) -> Any:
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """x · hardsigmoid(x)."""
     return _activate("hardswish", rules.hardswish, rules.hardswish, input, inplace)
 
@@ -175,13 +179,13 @@ def hardswish(input: Any, inplace: bool = False) -> Any:
 
 
 @public
-def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x above 0, alpha (eˣ − 1) below."""
     return _activate("elu", rules.elu, rules.elu_, input, inplace, alpha=alpha, scale=1, input_scale=1)
 
 
 @public
-def elu_(input: Any, alpha: float = 1.0) -> Any:
+def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """In-place elu."""
     return _activate("elu_", rules.elu, rules.elu_, input, True, alpha=alpha, scale=1, input_scale=1)
 
@@ -199,18 +203,18 @@ def selu_(input: Any) -> Any:
 
 
 @public
-def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x above 0, alpha (e^(x/alpha) − 1) below."""
     return _celu("celu", input, alpha, inplace)
 
 
 @public
-def celu_(input: Any, alpha: float = 1.0) -> Any:
+def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """In-place celu."""
     return _celu("celu_", input, alpha, True)
 
 
-def _celu(name: str, input: Any, alpha: float, inplace: bool) -> Any:
+def _celu(name: str, input: Tensor, alpha: float, inplace: bool) -> Any:
     check_tensor(input, name)
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
@@ -218,7 +222,7 @@ def _celu(name: str, input: Any, alpha: float, inplace: bool) -> Any:
 
 
 @public
-def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0, *, out: Any = None) -> Any:
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0, *, out: Tensor | None = None) -> Tensor:
     """log(1 + e^(beta x)) / beta; x itself where beta x is above the threshold."""
     return _activate("softplus", rules.softplus, rules.softplus, input, False, out, beta=beta, threshold=threshold)
 
@@ -230,7 +234,7 @@ logsigmoid.__module__, logsigmoid.__qualname__ = "undertow.nn.functional", "logs
 
 
 @public
-def silu(input: Any, inplace: bool = False) -> Any:
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """x · sigmoid(x)."""
     if isinstance(input, TensorCore) and input._requires_grad and input._array.dtype.kind == "c":
         raise RuntimeError("silu does not support automatic differentiation for outputs with complex dtype.")
@@ -238,13 +242,13 @@ def silu(input: Any, inplace: bool = False) -> Any:
 
 
 @public
-def mish(input: Any, inplace: bool = False) -> Any:
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """x · tanh(softplus(x))."""
     return _activate("mish", rules.mish, rules.mish, input, inplace)
 
 
 @public
-def gelu(input: Any, *, approximate: str = "none", out: Any = None) -> Any:
+def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None) -> Tensor:
     """x times the normal distribution function at x, exact or by 'tanh'."""
     check_tensor(input, "gelu")
     if approximate not in ("none", "tanh"):
@@ -253,25 +257,25 @@ def gelu(input: Any, *, approximate: str = "none", out: Any = None) -> Any:
 
 
 @public
-def softsign(input: Any) -> Any:
+def softsign(input: Tensor) -> Tensor:
     """x / (1 + |x|)."""
     return input / (input.abs() + 1)
 
 
 @public
-def tanhshrink(input: Any) -> Any:
+def tanhshrink(input: Tensor) -> Tensor:
     """x − tanh(x)."""
     return input - input.tanh()
 
 
 @public
-def functional_sigmoid(input: Any) -> Any:
+def functional_sigmoid(input: Tensor) -> Tensor:
     """1 / (1 + e⁻ˣ)."""
     return input.sigmoid()
 
 
 @public
-def functional_tanh(input: Any) -> Any:
+def functional_tanh(input: Tensor) -> Tensor:
     """The hyperbolic tangent."""
     return input.tanh()
 
@@ -279,7 +283,7 @@ def functional_tanh(input: Any) -> Any:
 # --- along a dim
 
 
-def _along(name: str, rule: Rule, input: Any, dim: Any, dtype: Any, out: Any = None) -> Any:
+def _along(name: str, rule: Rule, input: Tensor, dim: Any, dtype: Any, out: Tensor | None = None) -> Any:
     check_tensor(input, name)
     dim = as_int(dim, name, "dim", 2)
     if dtype is not None:
@@ -295,13 +299,13 @@ def _along(name: str, rule: Rule, input: Any, dim: Any, dtype: Any, out: Any = N
 
 
 @public
-def softmax(input: Any, dim: int, dtype: Any = None, *, out: Any = None) -> Any:
+def softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Tensor | None = None) -> Tensor:
     """eˣ / Σ eˣ along a dim."""
     return _along("softmax", rules.softmax, input, dim, dtype, out)
 
 
 @public
-def log_softmax(input: Any, dim: int, dtype: Any = None, *, out: Any = None) -> Any:
+def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Tensor | None = None) -> Tensor:
     """log(softmax(x)) along a dim."""
     return _along("log_softmax", rules.log_softmax, input, dim, dtype, out)
 
@@ -315,7 +319,9 @@ def usual_dim(name: str, ndim: int) -> int:
 
 
 @public
-def functional_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+def functional_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None
+) -> Tensor:
     """eˣ / Σ eˣ along a dim."""
     if dim is None:
         dim = usual_dim("softmax", input.ndim)
@@ -323,7 +329,7 @@ def functional_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3,
 
 
 @public
-def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None) -> Tensor:
     """softmax(−x)."""
     if dim is None:
         dim = usual_dim("softmin", input.ndim)
@@ -331,7 +337,9 @@ def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
 
 
 @public
-def functional_log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+def functional_log_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None
+) -> Tensor:
     """log(softmax(x)) along a dim."""
     if dim is None:
         dim = usual_dim("log_softmax", input.ndim)
@@ -339,7 +347,7 @@ def functional_log_softmax(input: Any, dim: int | None = None, _stacklevel: int 
 
 
 @public
-def glu(input: Any, dim: int = -1) -> Any:
+def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half of a dim times the sigmoid of the second."""
     check_tensor(input, "glu")
     if input._array.ndim == 0:

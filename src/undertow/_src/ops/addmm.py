@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.engine.arguments import check_tensor, no_kernel, scalar_name
 from undertow._src.engine.writes import apply_in_place
@@ -19,22 +19,31 @@ from undertow._src.ops.named import run
 from undertow._src.ops.public import overloaded
 from undertow._src.rules import linalg as rules
 
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import Number
+    from undertow._tensor import Tensor
+
 
 @overloaded
-def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
+def addmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number | complex = 1, alpha: Number | complex = 1,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """beta input + alpha mat1 @ mat2."""
     return added_product(input, mat1, mat2, beta, alpha, out)
 
 
 @overloaded
-def addmm_(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def addmm_(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number | complex = 1, alpha: Number | complex = 1
+) -> Tensor:
     """In-place addmm."""
     statics = check_addmm(input, mat1, mat2, beta, alpha)
     _check_in_place(input, (mat1._array.shape[0], mat2._array.shape[1]))
     return apply_in_place(rules.addmm, input, mat1, mat2, **statics)
 
 
-def _check_in_place(input: Any, shape: tuple[int, ...]) -> None:
+def _check_in_place(input: Tensor, shape: tuple[int, ...]) -> None:
     """What is written to must have the size of the product."""
     if input._array.shape != shape:
         raise RuntimeError(
@@ -43,7 +52,7 @@ def _check_in_place(input: Any, shape: tuple[int, ...]) -> None:
         )
 
 
-def _checked_baddbmm(input: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> dict[str, Any]:
+def _checked_baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, beta: Any, alpha: Any) -> dict[str, Any]:
     for place, (name, given) in enumerate((("input", input), ("batch1", batch1), ("batch2", batch2))):
         check_tensor(given, "baddbmm", name, place + 1)
     a, b = batch1._array.shape, batch2._array.shape
@@ -60,14 +69,19 @@ def _checked_baddbmm(input: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any
 
 
 @overloaded
-def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
+def baddbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number | complex = 1, alpha: Number | complex = 1,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """beta input + alpha batch1 @ batch2, for stacks of matrices."""
     statics = _checked_baddbmm(input, batch1, batch2, beta, alpha)
     return run("baddbmm", out, rules.baddbmm, input, batch1, batch2, **statics)
 
 
 @overloaded
-def baddbmm_(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def baddbmm_(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number | complex = 1, alpha: Number | complex = 1
+) -> Tensor:
     """In-place baddbmm."""
     statics = _checked_baddbmm(input, batch1, batch2, beta, alpha)
     _check_in_place(input, (*batch1._array.shape[:2], batch2._array.shape[2]))
@@ -84,7 +98,7 @@ def _check_batch(name: str, shape: tuple[int, ...]) -> None:
         raise RuntimeError(f"{name} must be a 3D tensor")
 
 
-def _checked_addbmm(input: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> dict[str, Any]:
+def _checked_addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, beta: Any, alpha: Any) -> dict[str, Any]:
     a, b = batch1._array.shape, batch2._array.shape
     for name, shape in (("batch1", a), ("batch2", b)):
         _check_batch(name, shape)
@@ -99,19 +113,24 @@ def _checked_addbmm(input: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any)
 
 
 @overloaded
-def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
+def addbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number | complex = 1, alpha: Number | complex = 1,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """beta input + alpha Σ batch1 @ batch2 over a stack."""
     statics = _checked_addbmm(input, batch1, batch2, beta, alpha)
     return run("addbmm", out, rules.addbmm, input, batch1, batch2, **statics)
 
 
 @overloaded
-def addbmm_(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def addbmm_(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number | complex = 1, alpha: Number | complex = 1
+) -> Tensor:
     """In-place addbmm."""
     return apply_in_place(rules.addbmm, input, batch1, batch2, **_checked_addbmm(input, batch1, batch2, beta, alpha))
 
 
-def _checked_addmv(input: Any, mat: Any, vec: Any, beta: Any, alpha: Any) -> dict[str, Any]:
+def _checked_addmv(input: Tensor, mat: Tensor, vec: Tensor, beta: Any, alpha: Any) -> dict[str, Any]:
     c, a, b = input._array, mat._array, vec._array
     if a.ndim != 2 or b.ndim != 1 or c.ndim > 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got {c.ndim}, {a.ndim}, {b.ndim}")
@@ -128,20 +147,25 @@ def _checked_addmv(input: Any, mat: Any, vec: Any, beta: Any, alpha: Any) -> dic
 
 
 @overloaded
-def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
+def addmv(
+    input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number | complex = 1, alpha: Number | complex = 1,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """beta input + alpha mat @ vec."""
     return run("addmv", out, rules.addmv, input, mat, vec, **_checked_addmv(input, mat, vec, beta, alpha))
 
 
 @overloaded
-def addmv_(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def addmv_(
+    input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number | complex = 1, alpha: Number | complex = 1
+) -> Tensor:
     """In-place addmv."""
     statics = _checked_addmv(input, mat, vec, beta, alpha)
     _check_in_place(input, mat._array.shape[:1])
     return apply_in_place(rules.addmv, input, mat, vec, **statics)
 
 
-def _checked_addr(input: Any, vec1: Any, vec2: Any, beta: Any, alpha: Any) -> dict[str, Any]:
+def _checked_addr(input: Tensor, vec1: Tensor, vec2: Tensor, beta: Any, alpha: Any) -> dict[str, Any]:
     for name, given in (("vec1", vec1), ("vec2", vec2)):
         if given._array.ndim != 1:
             raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {given._array.ndim}-D")
@@ -156,13 +180,18 @@ def _checked_addr(input: Any, vec1: Any, vec2: Any, beta: Any, alpha: Any) -> di
 
 
 @overloaded
-def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
+def addr(
+    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number | complex = 1, alpha: Number | complex = 1,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """beta input + alpha times the outer product of two vectors."""
     return run("addr", out, rules.addr, input, vec1, vec2, **_checked_addr(input, vec1, vec2, beta, alpha))
 
 
 @overloaded
-def addr_(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def addr_(
+    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number | complex = 1, alpha: Number | complex = 1
+) -> Tensor:
     """In-place addr."""
     return apply_in_place(rules.addr, input, vec1, vec2, **_checked_addr(input, vec1, vec2, beta, alpha))
 

@@ -6,7 +6,7 @@ static of the rule.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,6 +43,10 @@ from undertow._src.rules import elementwise as rules
 from undertow._src.rules.rule import Rule
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF, INTEGRAL, complex128, float64
+
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import Number
+    from undertow._tensor import Tensor
 
 # --- sums and differences
 
@@ -116,7 +120,7 @@ subtract = sum_function("subtract", _subtract, rules.sub_scaled, several=True)
 
 
 @overloaded
-def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+def rsub(input: Tensor, other: Number | complex | Tensor, *, alpha: Number | complex = 1) -> Tensor:
     """other − alpha · input."""
     check_operands("rsub", rules.rsub, (input, other), "number")
     refuse_bools((input, other))
@@ -147,7 +151,7 @@ def quotient_function(name: str, several: bool = False) -> Function:
     """`div` and its aliases. Giving a rounding mode, None included, is another op to PyTorch."""
     plain = binary(rules.div, name, takes="numbers", several=several)
 
-    def function(input: Any, other: Any, *, rounding_mode: Any = MISSING, out: Any = None) -> Any:
+    def function(input: Tensor, other: Any, *, rounding_mode: Any = MISSING, out: Tensor | None = None) -> Any:
         if rounding_mode is MISSING:
             return plain(input, other, out=out)
         rule = _rounded(rounding_mode)
@@ -160,7 +164,7 @@ def quotient_function(name: str, several: bool = False) -> Function:
 def quotient_in_place(name: str, several: bool = False) -> Function:
     plain = in_place(rules.div, name, several=several)
 
-    def method(self: Any, other: Any, *, rounding_mode: Any = MISSING) -> Any:
+    def method(self: Tensor, other: Any, *, rounding_mode: Any = MISSING) -> Any:
         if rounding_mode is MISSING:
             return plain(self, other)
         rule = _rounded(rounding_mode)
@@ -177,12 +181,12 @@ floor_divide = binary(rules.floor_divide, "floor_divide", "The quotient, rounded
 
 
 @overloaded
-def remainder(input: Any, other: Any, *, out: Any = None) -> Any:
+def remainder(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """What is left of a division rounded down; it has the sign of the divisor."""
     return finish(_remainder_rule(input, other), (input, other), out)
 
 
-def _remainder_rule(input: Any, other: Any) -> Rule:
+def _remainder_rule(input: Tensor, other: Any) -> Rule:
     if isinstance(input, TensorCore):
         if isinstance(other, TensorCore):
             return rules.remainder
@@ -194,14 +198,14 @@ def _remainder_rule(input: Any, other: Any) -> Rule:
 
 
 @overloaded
-def fmod(input: Any, other: Any, *, out: Any = None) -> Any:
+def fmod(input: Tensor, other: Number | complex | Tensor, *, out: Tensor | None = None) -> Tensor:
     """What is left of a division rounded towards zero; it has the sign of the dividend."""
     check_operands("fmod", rules.fmod, (input, other), "number", several=True)
     return finish(rules.fmod if isinstance(other, TensorCore) else rules.fmod_number, (input, other), out)
 
 
 @overloaded
-def remainder_(self: Any, other: Any) -> Any:
+def remainder_(self: Tensor, other: Number | complex | Tensor) -> Tensor:
     """In-place remainder."""
     if not (isinstance(other, TensorCore) or is_number(other)):
         raise invalid_combination("remainder_", (other,))
@@ -209,7 +213,7 @@ def remainder_(self: Any, other: Any) -> Any:
 
 
 @overloaded
-def fmod_(self: Any, other: Any) -> Any:
+def fmod_(self: Tensor, other: Number | complex | Tensor) -> Tensor:
     """In-place fmod."""
     check_operands("fmod_", rules.fmod, (self, other), "number", several=True, method=True)
     return apply_in_place(rules.fmod if isinstance(other, TensorCore) else rules.fmod_number, self, other)
@@ -218,7 +222,7 @@ def fmod_(self: Any, other: Any) -> Any:
 # --- powers
 
 
-def power(name: str, input: Any, exponent: Any, out: Any = None) -> Any:
+def power(name: str, input: Tensor, exponent: Any, out: Tensor | None = None) -> Any:
     if isinstance(input, TensorCore):
         if isinstance(exponent, TensorCore):
             return finish(rules.pow, (input, exponent), out)
@@ -236,19 +240,19 @@ def _exponent(base: Any, exponent: Any) -> Any:
     return as_element(exponent, kind) if kind.category == INTEGRAL else exponent
 
 
-def _refuse_negative(input: Any, exponent: Any) -> None:
+def _refuse_negative(input: Tensor, exponent: Any) -> None:
     if isinstance(exponent, int) and exponent < 0 and DTYPE_OF[input._array.dtype].category <= INTEGRAL:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
 
 
 @overloaded
-def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
+def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     """input to the power of exponent; either may be a number."""
     return power("pow", input, exponent, out)
 
 
 @overloaded
-def pow_(self: Any, exponent: Any) -> Any:
+def pow_(self: Tensor, exponent: Number | complex | Tensor) -> Tensor:
     """In-place power."""
     if isinstance(exponent, TensorCore):
         return apply_in_place(rules.pow, self, exponent)
@@ -261,7 +265,9 @@ def pow_(self: Any, exponent: Any) -> Any:
 
 
 @overloaded
-def float_power(input: Any, exponent: Any, *, out: Any = None) -> Any:
+def float_power(
+    input: Number | complex | Tensor, exponent: Tensor | Number | complex, *, out: Tensor | None = None
+) -> Tensor:
     """The power, computed and returned in double precision."""
     if not (isinstance(input, TensorCore) or isinstance(exponent, TensorCore)):
         raise invalid_combination("float_power", (input, exponent))
@@ -278,7 +284,7 @@ def _double(value: Any) -> Any:
 
 
 @overloaded
-def float_power_(self: Any, exponent: Any) -> Any:
+def float_power_(self: Tensor, exponent: Number | complex | Tensor) -> Tensor:
     """In-place power of a tensor that is in double precision."""
     wanted = complex128 if isinstance(exponent, complex) or DTYPE_OF[self._array.dtype].is_complex else float64
     if DTYPE_OF[self._array.dtype] is not wanted:
@@ -290,14 +296,14 @@ def float_power_(self: Any, exponent: Any) -> Any:
 
 
 @public
-def square(input: Any, *, out: Any = None) -> Any:
+def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The square."""
     check_tensor(input, "square")
     return finish(rules.square, (lifted(input, 2),), out)
 
 
 @public
-def square_(input: Any) -> Any:
+def square_(input: Tensor) -> Tensor:
     """In-place square."""
     check_holds(input, 2)
     return apply_in_place(rules.square, input)
@@ -308,7 +314,7 @@ _reciprocal = unary(rules.reciprocal)
 _times = binary(rules.mul)
 
 
-def _over(number: Any, tensor: Any) -> Any:
+def _over(number: Any, tensor: Tensor) -> Any:
     """`2 / x`, which PyTorch computes as 1/x times 2."""
     return _times(_reciprocal(tensor), number)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,10 +37,15 @@ from undertow._src.types.devices import cpu, get_default_device
 from undertow._src.types.dtypes import DTYPE_OF, as_dtype
 from undertow._src.types.layouts import CHANNELS_LAST, axes_of, contiguous_format, memory_format, preserve_format
 
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import Device, Number, _size
+    from undertow._src.types.dtypes import dtype
+    from undertow._tensor import Tensor
+
 # --- copies
 
 
-def _in_format(input: Any, order: Any, name: str) -> Any:
+def _in_format(input: Tensor, order: Any, name: str) -> Any:
     """A copy with the memory order of a format."""
     if order is None or order is preserve_format:
         result = apply(rules.clone, input)
@@ -59,14 +64,14 @@ def _in_format(input: Any, order: Any, name: str) -> Any:
 
 
 @public
-def clone(input: Any, *, memory_format: Any = None) -> Any:
+def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     """A copy that gradients flow through."""
     check_tensor(input, "clone")
     return _in_format(input, memory_format, "clone")
 
 
 @public
-def contiguous(self: Any, *, memory_format: Any = contiguous_format) -> Any:
+def contiguous(self: Tensor, *, memory_format: Any = contiguous_format) -> Tensor:
     """The tensor itself if its elements lie in memory in order, else a copy of which they do."""
     array = self._array if Watch.trace is None else lying(self._array)
     axes = CHANNELS_LAST.get(memory_format) if not isinstance(memory_format, (int, str)) else None
@@ -83,7 +88,7 @@ def contiguous(self: Any, *, memory_format: Any = contiguous_format) -> Any:
 # --- repeating
 
 
-def _repeated(input: Any, repeats: tuple[int, ...]) -> Any:
+def _repeated(input: Tensor, repeats: tuple[int, ...]) -> Any:
     shape = input._array.shape
     if len(repeats) < len(shape):
         raise RuntimeError(
@@ -98,24 +103,24 @@ def _repeated(input: Any, repeats: tuple[int, ...]) -> Any:
 
 
 @public
-def repeat(self: Any, *repeats: Any, **named: Any) -> Any:
+def repeat(self: Tensor, *repeats: Any, **named: Any) -> Tensor:
     """A tensor laid out several times along each dim, and along new leading dims."""
     return _repeated(self, spread_ints((*repeats, *named.values()), "repeat", "repeats"))
 
 
-def _tiled(input: Any, dims: tuple[int, ...]) -> Any:
+def _tiled(input: Tensor, dims: tuple[int, ...]) -> Any:
     return _repeated(input, (1,) * (input._array.ndim - len(dims)) + dims)
 
 
 @public
-def tile(input: Any, dims: Any) -> Any:
+def tile(input: Tensor, dims: _size) -> Tensor:
     """`repeat` with ones for the dims that are left out in front."""
     check_tensor(input, "tile")
     return _tiled(input, as_ints(dims, "tile", "dims", 2))
 
 
 @public
-def tile_method(self: Any, *dims: Any, **named: Any) -> Any:
+def tile_method(self: Tensor, *dims: Any, **named: Any) -> Any:
     """`repeat` with ones for the dims that are left out in front."""
     return _tiled(self, spread_ints((*dims, *named.values()), "tile", "dims"))
 
@@ -134,7 +139,9 @@ def _counts(repeats: Any, output_size: int | None) -> Any:
 
 
 @overloaded
-def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None) -> Any:
+def repeat_interleave(
+    input: Tensor, repeats: Tensor | int | None = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
     """Every element (or every slice of a dim) several times in a row; of counts alone, the indices to take."""
     check_tensor(input, "repeat_interleave")
     if repeats is None:
@@ -171,26 +178,26 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *
 # --- turning
 
 
-def _flipped(input: Any, dims: tuple[int, ...]) -> Any:
+def _flipped(input: Tensor, dims: tuple[int, ...]) -> Any:
     dims = wrap_dims(dims, input._array.ndim)
     return apply(rules.flip, input, dims=dims if input._array.ndim else ())
 
 
 @public
-def flip(input: Any, dims: Any) -> Any:
+def flip(input: Tensor, dims: _size) -> Tensor:
     """A copy with the order along some dims reversed."""
     check_tensor(input, "flip")
     return _flipped(input, as_ints(dims, "flip", "dims", 2))
 
 
 @public
-def flip_method(self: Any, *dims: Any, **named: Any) -> Any:
+def flip_method(self: Tensor, *dims: Any, **named: Any) -> Any:
     """A copy with the order along some dims reversed."""
     return _flipped(self, spread_ints((*dims, *named.values()), "flip", "dims"))
 
 
 @public
-def fliplr(input: Any) -> Any:
+def fliplr(input: Tensor) -> Tensor:
     """A copy with the order along dim 1 reversed."""
     if input._array.ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
@@ -198,7 +205,7 @@ def fliplr(input: Any) -> Any:
 
 
 @public
-def flipud(input: Any) -> Any:
+def flipud(input: Tensor) -> Tensor:
     """A copy with the order along dim 0 reversed."""
     if input._array.ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
@@ -220,7 +227,7 @@ def roll(input: Any, shifts: Any, dims: Any = ()) -> Any:
 
 
 @public
-def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
+def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
     """A copy turned k times by 90 degrees from the first dim towards the second."""
     check_tensor(input, "rot90")
     dims = as_ints(dims, "rot90", "dims", 3)
@@ -241,20 +248,20 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
 def _triangle(rule: Any) -> tuple[Any, Any]:
     name = rule.name
 
-    def check(input: Any, diagonal: Any) -> int:
+    def check(input: Tensor, diagonal: Any) -> int:
         check_tensor(input, name)
         diagonal = as_int(diagonal, name, "diagonal", 2)
         if input._array.ndim < 2:
             raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
         return diagonal
 
-    def function(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
+    def function(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Any:
         diagonal = check(input, diagonal)
         if out is None:
             return apply(rule, input, diagonal=diagonal)
         return into(out, lambda: apply(rule, input, diagonal=diagonal), (input,), name)
 
-    def method(self: Any, diagonal: int = 0) -> Any:
+    def method(self: Tensor, diagonal: int = 0) -> Any:
         return apply_in_place(rule, self, diagonal=check(self, diagonal))
 
     half = "lower" if name == "tril" else "upper"
@@ -270,7 +277,9 @@ triu, triu_ = _triangle(rules.triu)
 
 
 def _triangle_indices(name: str, positions: Any) -> Any:
-    def function(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None) -> Any:
+    def function(
+        row: int, col: int, offset: int = 0, *, dtype: dtype | None = None, device: Device = None, layout: Any = None
+    ) -> Any:
         row, col = as_int(row, name, "row", 1), as_int(col, name, "col", 2)
         for label, n in (("row", row), ("col", col)):
             if n < 0:
@@ -292,7 +301,7 @@ triu_indices = _triangle_indices("triu_indices", np.triu_indices)
 
 
 @public
-def diag(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
+def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """The diagonal of a matrix, or a matrix with a vector as its diagonal."""
     check_tensor(input, "diag")
     diagonal = as_int(diagonal, "diag", "diagonal", 2)
@@ -305,7 +314,7 @@ def diag(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
 
 
 @public
-def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Matrices along two new dims whose diagonals are the last dim."""
     check_tensor(input, "diag_embed")
     offset, dim1, dim2 = diagonal_dims(input._array.ndim + 1, offset, dim1, dim2, "diag_embed")
@@ -313,7 +322,7 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
 
 
 @public
-def diagflat(input: Any, offset: int = 0) -> Any:
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """A matrix whose diagonal is all of a tensor's elements."""
     check_tensor(input, "diagflat")
     return diag(reshape_to(input, (-1,)), offset)
@@ -323,7 +332,7 @@ def diagflat(input: Any, offset: int = 0) -> Any:
 
 
 @public
-def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
+def constant_pad_nd(input: Tensor, pad: _size, value: Number | complex = 0) -> Tensor:
     """A tensor framed by a value; widths come in pairs from the last dim on, and negative ones crop."""
     check_tensor(input, "constant_pad_nd")
     pad = as_ints(pad, "constant_pad_nd", "pad", 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,8 +17,11 @@ from undertow._src.rules import attention as rules
 from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF, float32
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
-def _check_operands(query: Any, key: Any, value: Any, mask: Any) -> None:
+
+def _check_operands(query: Tensor, key: Tensor, value: Any, mask: Tensor) -> None:
     for place, (argument, given) in enumerate((("query", query), ("key", key), ("value", value)), 1):
         check_tensor(given, "scaled_dot_product_attention", argument, place)
     kinds = [DTYPE_OF[given._array.dtype].c_name for given in (query, key, value)]
@@ -88,7 +91,7 @@ def scaled_dot_product_attention(
     return _composed(query, key, value, mask, dropout_p, factor, enable_gqa)
 
 
-def _check_groups(query: Any, key: Any, value: Any) -> None:
+def _check_groups(query: Tensor, key: Any, value: Any) -> None:
     heads = query._array.shape[-3] if query._array.ndim > 2 else 1
     for given in (key, value):
         if given._array.ndim > 2 and heads % given._array.shape[-3]:
@@ -104,7 +107,7 @@ def _added(mask: Any, query: Any) -> Any:
     return mask if mask._array.dtype == query._array.dtype else mask.to(query.dtype)
 
 
-def _fits(mask: Any, query: Any, key: Any) -> bool:
+def _fits(mask: Tensor, query: Tensor, key: Tensor) -> bool:
     if mask is None:
         return True
     wanted = (*query._array.shape[:3], key._array.shape[2])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.arrays.numpy.shape import expand_dims, restride
 from undertow._src.engine.arguments import (
@@ -27,10 +27,14 @@ from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.sizes import Size, size_of
 
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import _size
+    from undertow._tensor import Tensor
+
 # --- dims of size one
 
 
-def _squeezed_axes(input: Any, dim: Any) -> tuple[Any, tuple[int, ...]]:
+def _squeezed_axes(input: Tensor, dim: Any) -> tuple[Any, tuple[int, ...]]:
     """The dims that `squeeze` was asked for, and those of them that have size one."""
     shape = input._array.shape
     if isinstance(dim, (tuple, list)):
@@ -42,7 +46,7 @@ def _squeezed_axes(input: Any, dim: Any) -> tuple[Any, tuple[int, ...]]:
     return dim, (dim,) if shape and shape[dim] == 1 else ()
 
 
-def _without_ones(input: Any) -> tuple[int, ...]:
+def _without_ones(input: Tensor) -> tuple[int, ...]:
     return tuple([axis for axis, n in enumerate(input._array.shape) if n == 1])
 
 
@@ -50,7 +54,7 @@ _ALL: Any = object()
 
 
 @overloaded
-def squeeze(input: Any, dim: Any = _ALL, *more: int) -> Any:
+def squeeze(input: Tensor, dim: Any = _ALL, *more: int) -> Tensor:
     """A view without the dims of size one, or without those among the given dims."""
     check_tensor(input, "squeeze")
     array = input._array
@@ -63,7 +67,7 @@ def squeeze(input: Any, dim: Any = _ALL, *more: int) -> Any:
 
 
 @public
-def unsqueeze(input: Any, dim: int) -> Any:
+def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """A view with a new dim of size one."""
     check_tensor(input, "unsqueeze")
     array = input._array
@@ -78,7 +82,7 @@ _unsqueeze_in_place = twin(rules.unsqueeze, "UnsqueezeBackward1", view=True)
 
 
 @overloaded
-def squeeze_(self: Any, dim: Any = _ALL) -> Any:
+def squeeze_(self: Tensor, dim: Any = _ALL) -> Tensor:
     """Removes dims of size one in place."""
     if dim is _ALL:
         return apply_view_in_place(_squeeze_in_place, self, axes=_without_ones(self))
@@ -88,7 +92,7 @@ def squeeze_(self: Any, dim: Any = _ALL) -> Any:
 
 
 @public
-def unsqueeze_(self: Any, dim: int) -> Any:
+def unsqueeze_(self: Tensor, dim: int) -> Tensor:
     """Adds a dim of size one in place."""
     dim = wrap_dim(as_int(dim, "unsqueeze_", "dim", 1), self._array.ndim + 1)
     return apply_view_in_place(_unsqueeze_in_place, self, dim=dim)
@@ -97,7 +101,7 @@ def unsqueeze_(self: Any, dim: int) -> Any:
 # --- stretching
 
 
-def expand_to(input: Any, size: tuple[int, ...]) -> Any:
+def expand_to(input: Tensor, size: tuple[int, ...]) -> Any:
     """A view stretched to a size, of which -1 keeps what is there."""
     array = input._array
     have = array.shape
@@ -134,7 +138,7 @@ def expand_to(input: Any, size: tuple[int, ...]) -> Any:
 
 
 @public
-def expand(self: Any, *size: Any, implicit: bool = False, **named: Any) -> Any:
+def expand(self: Tensor, *size: Any, implicit: bool = False, **named: Any) -> Tensor:
     """A view stretched along dims of size one and new leading dims; -1 keeps a dim."""
     if named:
         size = (*size, *only_named(named, "expand", "size"))
@@ -142,21 +146,21 @@ def expand(self: Any, *size: Any, implicit: bool = False, **named: Any) -> Any:
 
 
 @public
-def expand_as(self: Any, other: Any) -> Any:
+def expand_as(self: Tensor, other: Tensor) -> Tensor:
     """`expand` to another tensor's shape."""
     check_tensor(other, "expand_as", "other")
     return expand_to(self, other._array.shape)
 
 
 @public
-def broadcast_to(input: Any, size: Any) -> Any:
+def broadcast_to(input: Tensor, size: _size) -> Tensor:
     """A view stretched to a size."""
     check_tensor(input, "broadcast_to")
     return expand_to(input, as_ints(size, "broadcast_to", "size", 2))
 
 
 @public
-def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
+def broadcast_tensors(*tensors: Tensor) -> tuple[Any, ...]:
     """Tensors stretched to one shape."""
     given = tensor_list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors, "")
     shape: tuple[int, ...] = ()
@@ -202,12 +206,12 @@ def _at_least(dims: int, name: str, grow: Any) -> Any:
     return public(function)
 
 
-def _grow_2d(x: Any) -> Any:
+def _grow_2d(x: Tensor) -> Any:
     ndim = x._array.ndim
     return reshape_to(x, (1, 1)) if not ndim else unsqueeze(x, 0) if ndim == 1 else x
 
 
-def _grow_3d(x: Any) -> Any:
+def _grow_3d(x: Tensor) -> Any:
     ndim = x._array.ndim
     if ndim == 1:
         return unsqueeze(unsqueeze(x, 0), -1)

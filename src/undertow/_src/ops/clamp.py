@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,12 +17,16 @@ from undertow._src.rules.rule import Rule
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF, INTEGRAL, result_type
 
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import Number
+    from undertow._tensor import Tensor
+
 # --- bounds
 
 _PLAIN_BOUNDS = frozenset({int, float, type(None)})
 
 
-def _bounds(name: str, input: Any, min: Any, max: Any) -> bool:
+def _bounds(name: str, input: Tensor, min: Any, max: Any) -> bool:
     """Whether the bounds are tensors; refuses what can't be bounds."""
     if type(min) in _PLAIN_BOUNDS and type(max) in _PLAIN_BOUNDS and (min is not None or max is not None):
         if isinstance(input, TensorCore):
@@ -54,7 +58,7 @@ def _numbers(*bounds: Any) -> tuple[Any, ...]:
     return tuple([as_number(bound) for bound in bounds if bound is not None])
 
 
-def _clamp(name: str, input: Any, min: Any, max: Any, out: Any) -> Any:
+def _clamp(name: str, input: Tensor, min: Any, max: Any, out: Any) -> Any:
     min, max = _alike(min, max)
     if _bounds(name, input, min, max):
         return finish(rules.clamp, (input, min, max), out)
@@ -62,13 +66,13 @@ def _clamp(name: str, input: Any, min: Any, max: Any, out: Any) -> Any:
     return finish(rules.clamp_numbers, (input,), out, min=_bound_of(input, min), max=_bound_of(input, max))
 
 
-def _bound_of(input: Any, bound: Any) -> Any:
+def _bound_of(input: Tensor, bound: Any) -> Any:
     """A number as a bound of a tensor's elements; a negative one wraps around among unsigned integers."""
     bound, kind = as_number(bound), DTYPE_OF[input._array.dtype]
     return bound if bound is None or kind.category != INTEGRAL else as_element(bound, kind)
 
 
-def _clamp_(name: str, self: Any, min: Any, max: Any) -> Any:
+def _clamp_(name: str, self: Tensor, min: Any, max: Any) -> Any:
     if type(self) in PLAIN and type(min) in NUMBERS and type(max) in NUMBERS:
         if wrote_directly(np.ndarray.clip, self, min, max):
             return self
@@ -80,36 +84,46 @@ def _clamp_(name: str, self: Any, min: Any, max: Any) -> Any:
 
 
 @overloaded
-def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
+def clamp(
+    input: Tensor, min: Number | complex | Tensor | None = None, max: Number | complex | Tensor | None = None, *,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """The input moved into [min, max], which are numbers or tensors."""
     return _clamp("clamp", input, min, max, out)
 
 
 @overloaded
-def clip(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
+def clip(
+    input: Tensor, min: Number | complex | Tensor | None = None, max: Number | complex | Tensor | None = None, *,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """The same as clamp."""
     return _clamp("clip", input, min, max, out)
 
 
 @overloaded
-def clamp_(input: Any, min: Any = None, max: Any = None) -> Any:
+def clamp_(
+    input: Tensor, min: Number | complex | Tensor | None = None, max: Number | complex | Tensor | None = None
+) -> Tensor:
     """In-place clamp."""
     return _clamp_("clamp_", input, min, max)
 
 
 @overloaded
-def clip_(input: Any, min: Any = None, max: Any = None) -> Any:
+def clip_(
+    input: Tensor, min: Number | complex | Tensor | None = None, max: Number | complex | Tensor | None = None
+) -> Tensor:
     """In-place clip."""
     return _clamp_("clip_", input, min, max)
 
 
-def _bound(name: str, input: Any, bound: Any) -> None:
+def _bound(name: str, input: Tensor, bound: Any) -> None:
     if not isinstance(input, TensorCore) or not (is_number(bound) or isinstance(bound, TensorCore)):
         raise invalid_combination(name, (input, bound))
 
 
 @overloaded
-def clamp_min(input: Any, min: Any, *, out: Any = None) -> Any:
+def clamp_min(input: Tensor, min: Number | complex | Tensor, *, out: Tensor | None = None) -> Tensor:
     """The input where it is above min, else min."""
     _bound("clamp_min", input, min)
     if isinstance(min, TensorCore):
@@ -119,7 +133,7 @@ def clamp_min(input: Any, min: Any, *, out: Any = None) -> Any:
 
 
 @overloaded
-def clamp_max(input: Any, max: Any, *, out: Any = None) -> Any:
+def clamp_max(input: Tensor, max: Number | complex | Tensor, *, out: Tensor | None = None) -> Tensor:
     """The input where it is below max, else max."""
     _bound("clamp_max", input, max)
     if isinstance(max, TensorCore):
@@ -129,7 +143,7 @@ def clamp_max(input: Any, max: Any, *, out: Any = None) -> Any:
 
 
 @overloaded
-def clamp_min_(input: Any, min: Any) -> Any:
+def clamp_min_(input: Tensor, min: Number | complex | Tensor) -> Tensor:
     """In-place clamp_min."""
     _bound("clamp_min_", input, min)
     if isinstance(min, TensorCore):
@@ -139,7 +153,7 @@ def clamp_min_(input: Any, min: Any) -> Any:
 
 
 @overloaded
-def clamp_max_(input: Any, max: Any) -> Any:
+def clamp_max_(input: Tensor, max: Number | complex | Tensor) -> Tensor:
     """In-place clamp_max."""
     _bound("clamp_max_", input, max)
     if isinstance(max, TensorCore):
@@ -150,8 +164,9 @@ def clamp_max_(input: Any, max: Any) -> Any:
 
 @public
 def nan_to_num(
-    input: Any, nan: float | None = None, posinf: float | None = None, neginf: float | None = None, *, out: Any = None
-) -> Any:
+    input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None, *,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """The input with nan and infinities replaced: by 0 and the largest finite numbers, unless told otherwise."""
     check_tensor(input, "nan_to_num")
     if input._requires_grad and DTYPE_OF[input._array.dtype].is_complex and out is None:
@@ -161,8 +176,8 @@ def nan_to_num(
 
 @public
 def nan_to_num_(
-    input: Any, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
-) -> Any:
+    input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
     """In-place nan_to_num."""
     return apply_in_place(compare.nan_to_num, input, nan=nan, posinf=posinf, neginf=neginf)
 
@@ -170,7 +185,7 @@ def nan_to_num_(
 # --- blends
 
 
-def _lerp_rule(name: str, input: Any, end: Any, weight: Any) -> Rule:
+def _lerp_rule(name: str, input: Tensor, end: Any, weight: Tensor) -> Rule:
     if not (isinstance(input, TensorCore) and isinstance(end, TensorCore)):
         raise invalid_combination(name, (input, end, weight))
     for argument, given in (("end", end), ("weight", weight)):
@@ -185,7 +200,7 @@ def _lerp_rule(name: str, input: Any, end: Any, weight: Any) -> Rule:
 
 
 @overloaded
-def lerp(input: Any, end: Any, weight: Any, *, out: Any = None) -> Any:
+def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) -> Tensor:
     """input + weight · (end − input)."""
     rule = _lerp_rule("lerp", input, end, weight)
     if rule is rules.lerp:
@@ -194,7 +209,7 @@ def lerp(input: Any, end: Any, weight: Any, *, out: Any = None) -> Any:
 
 
 @overloaded
-def lerp_(self: Any, end: Any, weight: Any) -> Any:
+def lerp_(self: Tensor, end: Tensor, weight: Any) -> Tensor:
     """In-place lerp."""
     rule = _lerp_rule("lerp_", self, end, weight)
     if rule is rules.lerp:
@@ -214,28 +229,32 @@ def _three(name: str, tensors: tuple[Any, ...], value: Any) -> tuple[tuple[Any, 
 
 
 @overloaded
-def addcmul(input: Any, tensor1: Any, tensor2: Any, *old: Any, value: Any = 1, out: Any = None) -> Any:
+def addcmul(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *old: Any, value: Number | complex = 1, out: Tensor | None = None
+) -> Tensor:
     """input + value · tensor1 · tensor2."""
     tensors, value = _three("addcmul", (input, tensor1, tensor2, *old), value)
     return finish(rules.addcmul, tensors, out, value=value)
 
 
 @overloaded
-def addcmul_(self: Any, tensor1: Any, tensor2: Any, *old: Any, value: Any = 1) -> Any:
+def addcmul_(self: Tensor, tensor1: Tensor, tensor2: Tensor, *old: Any, value: Number | complex = 1) -> Tensor:
     """In-place addcmul."""
     tensors, value = _three("addcmul_", (self, tensor1, tensor2, *old), value)
     return apply_in_place(rules.addcmul, *tensors, value=value)
 
 
 @overloaded
-def addcdiv(input: Any, tensor1: Any, tensor2: Any, *old: Any, value: Any = 1, out: Any = None) -> Any:
+def addcdiv(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *old: Any, value: Number | complex = 1, out: Tensor | None = None
+) -> Tensor:
     """input + value · tensor1 / tensor2."""
     tensors, value = _three("addcdiv", (input, tensor1, tensor2, *old), value)
     return finish(rules.addcdiv, tensors, out, value=value)
 
 
 @overloaded
-def addcdiv_(self: Any, tensor1: Any, tensor2: Any, *old: Any, value: Any = 1) -> Any:
+def addcdiv_(self: Tensor, tensor1: Tensor, tensor2: Tensor, *old: Any, value: Number | complex = 1) -> Tensor:
     """In-place addcdiv."""
     tensors, value = _three("addcdiv_", (self, tensor1, tensor2, *old), value)
     return apply_in_place(rules.addcdiv, *tensors, value=value)
@@ -245,14 +264,14 @@ def addcdiv_(self: Any, tensor1: Any, tensor2: Any, *old: Any, value: Any = 1) -
 
 
 @overloaded
-def copysign(input: Any, other: Any, *, out: Any = None) -> Any:
+def copysign(input: Tensor, other: Number | complex | Tensor, *, out: Tensor | None = None) -> Tensor:
     """The size of input with the sign of other."""
     _bound("copysign", input, other)
     return finish(_copysign_rule(other), (input, other), out)
 
 
 @overloaded
-def copysign_(self: Any, other: Any) -> Any:
+def copysign_(self: Tensor, other: Number | complex | Tensor) -> Tensor:
     """In-place copysign."""
     _bound("copysign_", self, other)
     return apply_in_place(_copysign_rule(other), self, other)
@@ -263,18 +282,18 @@ def _copysign_rule(other: Any) -> Rule:
 
 
 @overloaded
-def xlogy(input: Any, other: Any, *, out: Any = None) -> Any:
+def xlogy(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """input · log(other), which is 0 where input is 0."""
     return finish(_xlogy_rule("xlogy", input, other), (input, other), out)
 
 
 @overloaded
-def xlogy_(self: Any, other: Any) -> Any:
+def xlogy_(self: Tensor, other: Number | complex | Tensor) -> Tensor:
     """In-place xlogy."""
     return apply_in_place(_xlogy_rule("xlogy_", self, other), self, other)
 
 
-def _xlogy_rule(name: str, input: Any, other: Any) -> Rule:
+def _xlogy_rule(name: str, input: Tensor, other: Any) -> Rule:
     if isinstance(input, TensorCore):
         if isinstance(other, TensorCore):
             return special.xlogy

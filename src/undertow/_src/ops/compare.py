@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from undertow._src.rules import compare as rules
 from undertow._src.rules.rule import Rule
 from undertow._src.tensor.core import TensorCore, ndarray, wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING, INTEGRAL, bfloat16
+
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import Number
+    from undertow._tensor import Tensor
 
 # --- comparisons
 
@@ -76,14 +80,14 @@ signbit = unary(rules.signbit, doc="True where the sign is minus, that of -0.0 i
 
 
 @public
-def isreal(input: Any) -> Any:
+def isreal(input: Tensor) -> Tensor:
     """True where the imaginary part is zero."""
     check_tensor(input, "isreal")
     return wrap(np.asarray(input._array.imag == 0))
 
 
 @public
-def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """True where |input − other| ≤ atol + rtol · |other|."""
     check_tensor(input, "isclose")
     check_tensor(other, "isclose", "other", 2)
@@ -113,7 +117,7 @@ def _close(a: Any, b: Any, rtol: float, atol: float, equal_nan: bool) -> Any:
 
 
 @public
-def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Whether all elements are close, as `isclose` means it."""
     check_tensor(input, "allclose")
     check_tensor(other, "allclose", "other", 2)
@@ -121,7 +125,7 @@ def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, e
 
 
 @public
-def equal(input: Any, other: Any) -> bool:
+def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors are of one size, with equal elements."""
     check_tensor(input, "equal")
     check_tensor(other, "equal", "other", 2)
@@ -130,8 +134,9 @@ def equal(input: Any, other: Any) -> bool:
 
 @overloaded
 def isin(
-    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False, out: Any = None
-) -> Any:
+    elements: Tensor, test_elements: Tensor, *, assume_unique: bool = False, invert: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """True where an element is among the test elements."""
     given = (elements, test_elements)
     if not any(isinstance(value, TensorCore) for value in given) or not all(
@@ -154,7 +159,10 @@ def isin(
 
 
 @overloaded
-def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
+def where(
+    condition: Tensor, input: Number | complex | Tensor | None = None, other: Number | complex | Tensor | None = None,
+    *, out: Any = None,
+) -> Any:  # fmt: skip
     """input where the condition holds, else other; with a condition alone, the indices where it holds."""
     check_tensor(condition, "where", "condition")
     if input is None and other is None:
@@ -179,7 +187,7 @@ def _choice(number: Any, tensor: Any) -> Any:
     return as_element(number, kind) if kind.category == INTEGRAL or kind.itemsize == 4 else number
 
 
-def _mask(condition: Any) -> Any:
+def _mask(condition: Tensor) -> Any:
     kind = condition._array.dtype.kind
     if kind == "b":
         return condition
@@ -195,7 +203,7 @@ def _mask(condition: Any) -> Any:
     )
 
 
-def _where_method(self: Any, condition: Any, other: Any) -> Any:
+def _where_method(self: Any, condition: Tensor, other: Any) -> Any:
     """self where the condition holds, else other."""
     if not isinstance(condition, TensorCore) or not (isinstance(other, TensorCore) or is_number(other)):
         raise invalid_combination("where", (condition, other))
@@ -206,7 +214,7 @@ def _where_method(self: Any, condition: Any, other: Any) -> Any:
 
 
 @public
-def __invert__(input: Any) -> Any:
+def __invert__(input: Tensor) -> Any:
     if DTYPE_OF[input._array.dtype].category > INTEGRAL:
         raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
     return apply(rules.bitwise_not, input)

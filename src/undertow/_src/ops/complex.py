@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,8 +16,11 @@ from undertow._src.tensor.core import TensorCore, ndarray
 from undertow._src.tensor.lazy_conj import reflect, reflections
 from undertow._src.types.dtypes import DTYPE_OF
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
-def _is_complex(tensor: Any) -> bool:
+
+def _is_complex(tensor: Tensor) -> bool:
     return tensor._array.dtype.kind == "c"
 
 
@@ -42,24 +45,24 @@ def imag(input: Any) -> Any:
 
 
 @public
-def conj(input: Any) -> Any:
+def conj(input: Tensor) -> Tensor:
     """The conjugate, as a view; a real tensor is its own."""
     check_tensor(input, "conj")
     return _mirrored(rules.conj_view, input, np.conjugate) if _is_complex(input) else input
 
 
-def conjugate(input: Any) -> Any:
+def conjugate(input: Tensor) -> Any:
     """The conjugate as the mathematics of other functions takes it: no view."""
     return apply(rules.conj, input) if _is_complex(input) else input
 
 
 @public
-def _neg_view(self: Any) -> Any:
+def _neg_view(self: Tensor) -> Any:
     """The negative, as a view."""
     return _mirrored(rules.neg_view, self, np.negative)
 
 
-def _mirrored(rule: Any, input: Any, function: Any) -> Any:
+def _mirrored(rule: Any, input: Tensor, function: Any) -> Any:
     """A view that shows the input's memory through a function."""
     result = apply(rule, input)
     if type(input._array) is ndarray:
@@ -68,19 +71,19 @@ def _mirrored(rule: Any, input: Any, function: Any) -> Any:
 
 
 @public
-def is_conj(input: Any) -> bool:
+def is_conj(input: Tensor) -> bool:
     """Whether a tensor shows the conjugate of what its memory holds."""
     return _is_complex(input) and reflections(input._array).count(np.conjugate) % 2 == 1
 
 
 @public
-def is_neg(input: Any) -> bool:
+def is_neg(input: Tensor) -> bool:
     """Whether a tensor shows the negative of what its memory holds, as the imaginary part of a conjugate does."""
     return reflections(input._array).count(np.negative) % 2 == 1
 
 
 @public
-def conj_physical(input: Any, *, out: Any = None) -> Any:
+def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The conjugate, as a new tensor."""
     check_tensor(input, "conj_physical")
     if out is None and input._array.dtype.kind != "c":
@@ -89,34 +92,34 @@ def conj_physical(input: Any, *, out: Any = None) -> Any:
 
 
 @public
-def conj_physical_(self: Any) -> Any:
+def conj_physical_(self: Tensor) -> Tensor:
     """In-place conjugate."""
     return apply_in_place(rules.conj_physical_, self)
 
 
 @public
-def resolve_conj(input: Any) -> Any:
+def resolve_conj(input: Tensor) -> Tensor:
     """The conjugate that `conj` put off."""
     check_tensor(input, "resolve_conj")
     return input.clone() if is_conj(input) else input  # a copy is no mirror
 
 
 @public
-def resolve_neg(input: Any) -> Any:
+def resolve_neg(input: Tensor) -> Tensor:
     """The negation that was put off."""
     check_tensor(input, "resolve_neg")
     return input.clone() if is_neg(input) else input
 
 
 @public
-def angle(input: Any, *, out: Any = None) -> Any:
+def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The angle in the complex plane, in radians."""
     check_tensor(input, "angle")
     return finish(rules.angle, (input,), out)
 
 
 @public
-def view_as_real(input: Any) -> Any:
+def view_as_real(input: Tensor) -> Tensor:
     """Complex numbers as pairs of real ones along a new last dim, in the same memory."""
     check_tensor(input, "view_as_real")
     if not _is_complex(input):
@@ -130,7 +133,7 @@ def view_as_real(input: Any) -> Any:
 
 
 @public
-def view_as_complex(input: Any) -> Any:
+def view_as_complex(input: Tensor) -> Tensor:
     """Pairs of real numbers along the last dim as complex ones, in the same memory."""
     check_tensor(input, "view_as_complex")
     array, kind = input._array, DTYPE_OF[input._array.dtype]
@@ -167,7 +170,7 @@ def _check_parts(one: Any, two: Any) -> None:
 
 
 @public
-def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
+def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     """real + i·imag."""
     check_tensor(real, "complex", "real")
     check_tensor(imag, "complex", "imag", 2)
@@ -176,7 +179,7 @@ def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
 
 
 @public
-def polar(abs: Any, angle: Any, *, out: Any = None) -> Any:
+def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The complex number of a size and an angle."""
     check_tensor(abs, "polar", "abs")
     check_tensor(angle, "polar", "angle", 2)

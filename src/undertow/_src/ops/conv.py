@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from undertow._src.ops.public import overloaded, public
 from undertow._src.rules import conv as rules
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF
+
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import _size
+    from undertow._tensor import Tensor
 
 Sizes = tuple[int, ...]
 
@@ -39,7 +43,7 @@ def expanded(value: Any, rank: int, name: str, function: str, given: tuple[Any, 
     return values * rank if len(values) == 1 else values
 
 
-def _check_input(input: Any, weight: Any, bias: Any, rank: int, name: str) -> bool:
+def _check_input(input: Tensor, weight: Any, bias: Any, rank: int, name: str) -> bool:
     """Whether the input has a batch dim."""
     given = (input, weight) if bias is None else (input, weight, bias)
     if not all(isinstance(each, TensorCore) for each in given):
@@ -72,7 +76,7 @@ def _check_options(
         raise RuntimeError("non-positive groups is not supported")
 
 
-def _check_weight(input: Any, weight: Any, bias: Any, groups: int, transposed: bool) -> None:
+def _check_weight(input: Tensor, weight: Tensor, bias: Tensor, groups: int, transposed: bool) -> None:
     shape, size = input._array.shape, list(weight._array.shape)
     if len(size) < 3:
         raise RuntimeError("weight should have at least three dimensions")
@@ -107,7 +111,7 @@ def _check_weight(input: Any, weight: Any, bias: Any, groups: int, transposed: b
         )
 
 
-def _check_not_empty(input: Any, weight: Any, transposed: bool) -> None:
+def _check_not_empty(input: Tensor, weight: Tensor, transposed: bool) -> None:
     """Refuse what has a size of zero, unless it is the batch or the channels of the input."""
     shape, size = input._array.shape, list(weight._array.shape)
     if 0 in shape[:2]:
@@ -184,7 +188,7 @@ def convolved(
     return squeeze(result, 0)
 
 
-def _complex_product(input: Any, weight: Any, bias: Any, options: dict[str, Any]) -> Any:
+def _complex_product(input: Tensor, weight: Tensor, bias: Tensor, options: dict[str, Any]) -> Any:
     """A convolution of complex numbers as three real ones."""
     real = apply(rules.convolution, input.real, weight.real, None if bias is None else bias.real, **options)
     imaginary = apply(rules.convolution, input.imag, weight.imag, None, **options)
@@ -232,8 +236,9 @@ def _check_transposed_size(
 
 
 def _conv(
-    rank: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: Any
-) -> Any:
+    rank: int, input: Any, weight: Any, bias: Any, stride: int | _size, padding: int | _size, dilation: int | _size,
+    groups: Any,
+) -> Any:  # fmt: skip
     name = f"conv{rank}d"
     batched = _check_input(input, weight, bias, rank, name)
     given = (input, weight)
@@ -246,7 +251,7 @@ def _conv(
     return convolved(input, weight, bias, batched, strides, paddings, dilations, as_int(groups, name, "groups"))
 
 
-def _named_padding(input: Any, weight: Any, padding: str, stride: Sizes, dilation: Sizes) -> tuple[Any, Sizes]:
+def _named_padding(input: Tensor, weight: Tensor, padding: str, stride: Sizes, dilation: Sizes) -> tuple[Any, Sizes]:
     """'valid' and 'same'; where both sides can't get the same padding, the right one is given more beforehand."""
     rank = len(stride)
     if padding == "valid":
@@ -268,31 +273,34 @@ def _named_padding(input: Any, weight: Any, padding: str, stride: Sizes, dilatio
 
 @overloaded
 def conv1d(
-    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
-) -> Any:
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:  # fmt: skip
     """A convolution over sequences (batch, channel, length)."""
     return _conv(1, input, weight, bias, stride, padding, dilation, groups)
 
 
 @overloaded
 def conv2d(
-    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
-) -> Any:
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | _size = 1, padding: Any = 0,
+    dilation: int | _size = 1, groups: int = 1,
+) -> Tensor:  # fmt: skip
     """A convolution over images (batch, channel, height, width)."""
     return _conv(2, input, weight, bias, stride, padding, dilation, groups)
 
 
 @overloaded
 def conv3d(
-    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
-) -> Any:
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | _size = 1, padding: Any = 0,
+    dilation: int | _size = 1, groups: int = 1,
+) -> Tensor:  # fmt: skip
     """A convolution over volumes (batch, channel, depth, height, width)."""
     return _conv(3, input, weight, bias, stride, padding, dilation, groups)
 
 
 def _conv_transpose(
-    rank: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any, groups: Any,
-    dilation: Any,
+    rank: int, input: Any, weight: Any, bias: Any, stride: int | _size, padding: int | _size,
+    output_padding: int | _size, groups: Any, dilation: int | _size,
 ) -> Any:  # fmt: skip
     name = f"conv_transpose{rank}d"
     batched = _check_input(input, weight, bias, rank, name)
@@ -308,27 +316,27 @@ def _conv_transpose(
 
 @public
 def conv_transpose1d(
-    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
-    groups: int = 1, dilation: Any = 1,
-) -> Any:  # fmt: skip
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | _size = 1, padding: int | _size = 0,
+    output_padding: int | _size = 0, groups: int = 1, dilation: int | _size = 1,
+) -> Tensor:  # fmt: skip
     """The transpose of conv1d: spreads each element over a window."""
     return _conv_transpose(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @public
 def conv_transpose2d(
-    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
-    groups: int = 1, dilation: Any = 1,
-) -> Any:  # fmt: skip
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | _size = 1, padding: int | _size = 0,
+    output_padding: int | _size = 0, groups: int = 1, dilation: int | _size = 1,
+) -> Tensor:  # fmt: skip
     """The transpose of conv2d: spreads each pixel over a window."""
     return _conv_transpose(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @public
 def conv_transpose3d(
-    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
-    groups: int = 1, dilation: Any = 1,
-) -> Any:  # fmt: skip
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | _size = 1, padding: int | _size = 0,
+    output_padding: int | _size = 0, groups: int = 1, dilation: int | _size = 1,
+) -> Tensor:  # fmt: skip
     """The transpose of conv3d: spreads each cell over a window."""
     return _conv_transpose(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
@@ -371,7 +379,10 @@ def _block_counts(size: Sizes, kernel: Sizes, dilation: Sizes, padding: Sizes, s
 
 
 @public
-def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+def unfold(
+    input: Tensor, kernel_size: int | _size, dilation: int | _size = 1, padding: int | _size = 0,
+    stride: int | _size = 1,
+) -> Tensor:  # fmt: skip
     """Every window of an image as a column: (batch, channel · kernel, windows)."""
     kernel, dilations = _pair(kernel_size, "kernel_size"), _pair(dilation, "dilation")
     paddings, strides = _pair(padding, "padding"), _pair(stride, "stride")
@@ -398,8 +409,9 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
 
 @public
 def fold(
-    input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
-) -> Any:
+    input: Tensor, output_size: int | _size, kernel_size: int | _size, dilation: int | _size = 1,
+    padding: int | _size = 0, stride: int | _size = 1,
+) -> Tensor:  # fmt: skip
     """Columns added back into an image of `output_size`: the adjoint of unfold."""
     size, kernel = _pair(output_size, "output_size"), _pair(kernel_size, "kernel_size")
     dilations, paddings, strides = _pair(dilation, "dilation"), _pair(padding, "padding"), _pair(stride, "stride")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,8 +12,11 @@ from undertow._src.base.sites import warn_once
 from undertow._src.engine.apply import apply
 from undertow._src.rules import convert as rules
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
-def cast(input: Any, dtype: np.dtype[Any], axes: tuple[int, ...] | None = None) -> Any:
+
+def cast(input: Tensor, dtype: np.dtype[Any], axes: tuple[int, ...] | None = None) -> Any:
     """A copy of another (or the same) NumPy dtype; `axes`: in which order they are in memory, the widest first."""
     if input._array.dtype.kind == "c" and dtype.kind not in "cb":
         warn_once("Casting complex values to real discards the imaginary part")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,9 +18,12 @@ from undertow._src.rules.rule import op
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
+
 
 @public
-def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Any, ...]:
     """Flat indices into a tensor of a shape as coordinates, a tensor for each dim."""
     if indices.is_complex() or indices.is_floating_point() or indices._array.dtype.kind == "b":
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
@@ -98,7 +101,9 @@ _bin_edges = op("histogramdd", lambda xp, self, *, found: found, node="NotImplem
 
 
 @overloaded
-def histogramdd(input: Any, bins: Any, range: Any = None, weight: Any = None, density: bool = False) -> Any:
+def histogramdd(
+    input: Tensor, bins: Any, range: Any = None, weight: Tensor | None = None, density: bool = False
+) -> Any:
     """How many points, given by their coordinates along the last dim, every cell of a grid has; and the cells' edges."""
     check_tensor(input, "histogramdd")
     array = input._array

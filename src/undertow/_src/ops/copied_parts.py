@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,10 +30,14 @@ from undertow._src.rules import index as index_rules
 from undertow._src.rules.rule import twin
 from undertow._src.tensor.core import InferenceStorage, wrap
 
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import _size
+    from undertow._tensor import Tensor
+
 _twin = cache(twin)
 
 
-def apart(input: Any, views: Any, node: Callable[[str], str], copied: bool) -> Any:
+def apart(input: Tensor, views: Any, node: Callable[[str], str], copied: bool) -> Any:
     """Views of an alias of the input as tensors of their own, with a node that is named after the view's.
 
     The views' last step says by which rule they were taken, and so what their gradient is.
@@ -52,7 +56,7 @@ def apart(input: Any, views: Any, node: Callable[[str], str], copied: bool) -> A
     return results if several else results[0]
 
 
-def alias_of(input: Any) -> Any:
+def alias_of(input: Tensor) -> Any:
     """The same memory as a tensor that nobody knows, to take views of."""
     return wrap(input._array)
 
@@ -65,7 +69,7 @@ def _unsafe(node: str) -> str:
 
 
 @public
-def unsafe_split(input: Any, split_size: int, dim: int = 0) -> tuple[Any, ...]:
+def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Any, ...]:
     """`split` without the record that keeps gradients right when a part is written to."""
     check_tensor(input, "unsafe_split")
     size = as_int(split_size, "unsafe_split", "split_size", 2)
@@ -73,7 +77,7 @@ def unsafe_split(input: Any, split_size: int, dim: int = 0) -> tuple[Any, ...]:
 
 
 @public
-def unsafe_split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, ...]:
+def unsafe_split_with_sizes(input: Tensor, split_sizes: _size, dim: int = 0) -> tuple[Any, ...]:
     """`split_with_sizes` without the record that keeps gradients right when a part is written to."""
     check_tensor(input, "unsafe_split_with_sizes")
     sizes = as_ints(split_sizes, "unsafe_split_with_sizes", "split_sizes", 2)
@@ -81,7 +85,7 @@ def unsafe_split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple
 
 
 @public
-def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """`chunk` without the record that keeps gradients right when a part is written to."""
     check_tensor(input, "unsafe_chunk")
     return apart(input, chunk(alias_of(input), chunks, dim), _unsafe, copied=False)
@@ -91,7 +95,7 @@ def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
 
 
 @public
-def narrow_copy(input: Any, dim: int, start: Any, length: int, *, out: Any = None) -> Any:
+def narrow_copy(input: Tensor, dim: int, start: int, length: int, *, out: Tensor | None = None) -> Tensor:
     """A copy of the range of a dim that begins at start and has a length."""
     check_tensor(input, "narrow_copy")
     start, length = as_int(start, "narrow_copy", "start", 3), as_int(length, "narrow_copy", "length", 4)
@@ -105,7 +109,9 @@ def narrow_copy(input: Any, dim: int, start: Any, length: int, *, out: Any = Non
 
 
 @public
-def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+def as_strided_scatter(
+    input: Tensor, src: Tensor, size: _size, stride: _size, storage_offset: int | None = None
+) -> Tensor:
     """A copy with what `as_strided` would show replaced."""
     check_tensor(src, "as_strided_scatter", "src", 2)
     statics = strides_wanted(input, size, stride, storage_offset, "as_strided_scatter")
@@ -116,7 +122,7 @@ def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_off
 
 
 @public
-def nonzero_static(input: Any, *, size: int, fill_value: int = -1, out: Any = None) -> Any:
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tensor | None = None) -> Tensor:
     """The positions of the first `size` elements that are not zero, a row for each, and rows of `fill_value`."""
     check_tensor(input, "nonzero_static")
     size = as_int(size, "nonzero_static", "size")
@@ -133,7 +139,7 @@ def nonzero_static(input: Any, *, size: int, fill_value: int = -1, out: Any = No
 
 
 @public
-def sum_to_size(self: Any, *size: Any, **named: Any) -> Any:
+def sum_to_size(self: Tensor, *size: Any, **named: Any) -> Tensor:
     """The tensor summed over the dims along which `size` would have to be expanded to have its shape."""
     if named:
         size = (*size, *only_named(named, "sum_to_size", "size"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.linalg import LinAlgError
@@ -22,21 +22,24 @@ from undertow._src.rules import decompose as rules
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
-def check_matrices(A: Any, name: str, argument: str = "A") -> None:
+
+def check_matrices(A: Tensor, name: str, argument: str = "A") -> None:
     """Refuses what is not a (stack of) matrices."""
     if A._array.ndim < 2:
         raise RuntimeError(f"{name}: The input tensor {argument} must have at least 2 dimensions.")
 
 
-def check_square(A: Any, name: str) -> None:
+def check_square(A: Tensor, name: str) -> None:
     check_matrices(A, name)
     rows, columns = A._array.shape[-2:]
     if rows != columns:
         raise RuntimeError(f"{name}: A must be batches of square matrices, but they are {rows} by {columns} matrices")
 
 
-def check_inexact(A: Any, name: str, kernel: str) -> None:
+def check_inexact(A: Tensor, name: str, kernel: str) -> None:
     """Refuses integers, and the half precision that LAPACK does not have."""
     kind = DTYPE_OF[A._array.dtype]
     if kind.category < FLOATING:
@@ -57,7 +60,7 @@ def in_batch(place: tuple[int, ...], shape: tuple[int, ...]) -> str:
 _MODES = ("reduced", "complete", "r")
 
 
-def _qr(A: Any, mode: str) -> Any:
+def _qr(A: Tensor, mode: str) -> Any:
     if mode not in _MODES:
         raise RuntimeError(
             f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
@@ -68,7 +71,7 @@ def _qr(A: Any, mode: str) -> Any:
 
 
 @public
-def linalg_qr(A: Any, mode: str = "reduced", *, out: Any = None) -> Any:
+def linalg_qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
     """Q with orthonormal columns and upper triangular R, whose product is A."""
     check_tensor(A, "linalg_qr", "A")
     if out is None:
@@ -77,7 +80,7 @@ def linalg_qr(A: Any, mode: str = "reduced", *, out: Any = None) -> Any:
 
 
 @public
-def qr(input: Any, some: bool = True, *, out: Any = None) -> Any:
+def qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
     """Q with orthonormal columns and upper triangular R, whose product is the input."""
     check_tensor(input, "qr")
     warn_once(
@@ -93,7 +96,7 @@ def qr(input: Any, some: bool = True, *, out: Any = None) -> Any:
 # --- singular values
 
 
-def _svd(A: Any, full_matrices: bool) -> Any:
+def _svd(A: Tensor, full_matrices: bool) -> Any:
     check_matrices(A, "linalg.svd")
     check_inexact(A, "linalg.svd", "linalg_svd_cpu")
     try:
@@ -105,7 +108,7 @@ def _svd(A: Any, full_matrices: bool) -> Any:
 
 
 @public
-def linalg_svd(A: Any, full_matrices: bool = True, *, driver: Any = None, out: Any = None) -> Any:
+def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Any = None) -> Any:
     """U, S and Vh with A = U diag(S) Vh; full_matrices completes U and Vh to square ones."""
     check_tensor(A, "linalg_svd", "A")
     _check_driver(driver)
@@ -122,7 +125,7 @@ def _check_driver(driver: Any) -> None:
 
 
 @public
-def linalg_svdvals(A: Any, *, driver: Any = None, out: Any = None) -> Any:
+def linalg_svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
     """The singular values, largest first."""
     check_tensor(A, "linalg_svdvals", "A")
     _check_driver(driver)
@@ -131,7 +134,7 @@ def linalg_svdvals(A: Any, *, driver: Any = None, out: Any = None) -> Any:
 
 
 @public
-def svd(input: Any, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> Any:
+def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> Any:
     """U, S and V with input = U diag(S) Vᴴ."""
     check_tensor(input, "svd")
 
@@ -152,7 +155,7 @@ def svd(input: Any, some: bool = True, compute_uv: bool = True, *, out: Any = No
 # --- eigenvalues
 
 
-def _eigh(A: Any, UPLO: str) -> Any:
+def _eigh(A: Tensor, UPLO: str) -> Any:
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
     check_square(A, "linalg.eigh")
@@ -169,7 +172,7 @@ def _eigh(A: Any, UPLO: str) -> Any:
 
 
 @public
-def linalg_eigh(input: Any, UPLO: str = "L", *, out: Any = None) -> Any:
+def linalg_eigh(input: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
     """The eigenvalues, in order, and eigenvectors of symmetric (Hermitian) matrices, of which one half is read."""
     check_tensor(input, "linalg_eigh")
     if out is None:
@@ -178,14 +181,14 @@ def linalg_eigh(input: Any, UPLO: str = "L", *, out: Any = None) -> Any:
 
 
 @public
-def linalg_eigvalsh(input: Any, UPLO: str = "L", *, out: Any = None) -> Any:
+def linalg_eigvalsh(input: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
     """The eigenvalues of symmetric (Hermitian) matrices, in order."""
     check_tensor(input, "linalg_eigvalsh")
     compute = lambda: _eigh(input, UPLO)[0]
     return compute() if out is None else into(out, compute, (input,), "_linalg_eigh")
 
 
-def _eig(A: Any) -> Any:
+def _eig(A: Tensor) -> Any:
     kind = DTYPE_OF[A._array.dtype]
     if kind.category < FLOATING:
         kind.to_complex()
@@ -197,7 +200,7 @@ def _eig(A: Any) -> Any:
 
 
 @public
-def linalg_eig(input: Any, *, out: Any = None) -> Any:
+def linalg_eig(input: Tensor, *, out: Any = None) -> Any:
     """The eigenvalues and eigenvectors of square matrices, as complex numbers."""
     check_tensor(input, "linalg_eig")
     if out is None:
@@ -206,7 +209,7 @@ def linalg_eig(input: Any, *, out: Any = None) -> Any:
 
 
 @public
-def linalg_eigvals(input: Any, *, out: Any = None) -> Any:
+def linalg_eigvals(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The eigenvalues of square matrices, as complex numbers."""
     check_tensor(input, "linalg_eigvals")
     compute = lambda: _eig(input)[0]
@@ -220,7 +223,7 @@ def _number(value: Any) -> Any:
     return value._array if isinstance(value, TensorCore) else value
 
 
-def cutoff_of(A: Any, atol: Any, rtol: Any) -> Any:
+def cutoff_of(A: Tensor, atol: Any, rtol: Any) -> Any:
     """How small a singular value must be to count as zero, as a function of the largest."""
     absolute = 0.0 if atol is None else _number(atol)
     if rtol is None:
@@ -235,8 +238,9 @@ def cutoff_of(A: Any, atol: Any, rtol: Any) -> Any:
 
 @public
 def linalg_pinv(
-    input: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None, out: Any = None
-) -> Any:
+    input: Tensor, rcond: float | Tensor | None = None, hermitian: bool = False, *, atol: float | Tensor | None = None,
+    rtol: float | Tensor | None = None, out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """The pseudo-inverse (Moore-Penrose); small singular values count as zero."""
     check_tensor(input, "linalg_pinv")
     kind = DTYPE_OF[input._array.dtype]
@@ -250,15 +254,16 @@ def linalg_pinv(
 
 
 @public
-def pinverse(input: Any, rcond: float = 1e-15) -> Any:
+def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """The pseudo-inverse (Moore-Penrose)."""
     return linalg_pinv(input, rcond)
 
 
 @public
 def linalg_matrix_rank(
-    input: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None, out: Any = None
-) -> Any:
+    input: Tensor, tol: float | Tensor | None = None, hermitian: bool = False, *, atol: float | Tensor | None = None,
+    rtol: float | Tensor | None = None, out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """How many singular values do not count as zero."""
     check_tensor(input, "linalg_matrix_rank")
     check_matrices(input, "torch.linalg.matrix_rank", "input")
@@ -279,7 +284,9 @@ _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
 @public
-def linalg_lstsq(input: Any, b: Any, rcond: Any = None, *, driver: Any = None, out: Any = None) -> Any:
+def linalg_lstsq(
+    input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None, out: Any = None
+) -> Any:
     """The X with the least |A X - b|; also the residuals, the rank and the singular values, as far as a driver has them."""
     check_tensor(input, "linalg_lstsq")
     check_tensor(b, "linalg_lstsq", "b", 2)
@@ -308,7 +315,7 @@ def linalg_lstsq(input: Any, b: Any, rcond: Any = None, *, driver: Any = None, o
 
 
 @public
-def linalg_matrix_exp(input: Any) -> Any:
+def linalg_matrix_exp(input: Tensor) -> Tensor:
     """e to the power of square matrices."""
     check_tensor(input, "linalg_matrix_exp")
     check_inexact(input, "linalg.matrix_exp", "linalg_matrix_exp")

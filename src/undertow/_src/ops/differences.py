@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.engine.arguments import as_int, as_ints, check_tensor, invalid_combination, is_int, wrap_dims
 from undertow._src.ops import statistics
@@ -12,8 +12,12 @@ from undertow._src.ops.numbers import as_number, is_number
 from undertow._src.ops.public import overloaded
 from undertow._src.tensor.core import TensorCore
 
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import _size
+    from undertow._tensor import Tensor
 
-def _spacings(spacing: Any, input: Any) -> list[Any] | Any:
+
+def _spacings(spacing: Any, input: Tensor) -> list[Any] | Any:
     """A number for all dims, or a list with a number or sample points for each."""
     if spacing is None:
         return 1
@@ -56,7 +60,7 @@ def _per_dim(spacing: Any, dim: Any, dims: Sequence[int], ndim: int) -> list[Any
     return spacing
 
 
-def _even(x: Any, dim: int, step: Any, edge_order: int) -> Any:
+def _even(x: Tensor, dim: int, step: Any, edge_order: int) -> Any:
     """Slopes along a dim whose samples are a step apart."""
     n = x._array.shape[dim]
     at = lambda place: x.narrow(dim, place, 1)
@@ -69,7 +73,7 @@ def _even(x: Any, dim: int, step: Any, edge_order: int) -> Any:
     return cat([first, inner, last], dim)
 
 
-def _uneven(x: Any, dim: int, points: Any, edge_order: int) -> Any:
+def _uneven(x: Tensor, dim: int, points: Any, edge_order: int) -> Any:
     """Slopes along a dim whose samples were taken at points."""
     n, ndim = x._array.shape[dim], x._array.ndim
     steps = statistics.diff(points)
@@ -100,7 +104,9 @@ def _edge(end: Any, second: Any, third: Any, near: Any, far: Any) -> Any:
 
 
 @overloaded
-def gradient(input: Any, *, spacing: Any = None, dim: Any = None, edge_order: int = 1) -> tuple[Any, ...]:
+def gradient(
+    input: Tensor, *, spacing: Any = None, dim: _size | int | None = None, edge_order: int = 1
+) -> tuple[Any, ...]:
     """The slope along each dim, exact for parabolas inside and of the given order at the edges."""
     check_tensor(input, "gradient")
     array = input._array

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,9 +15,12 @@ from undertow._src.rules import distance as rules
 from undertow._src.rules import scalars, vector_norm
 from undertow._src.types.dtypes import DTYPE_OF, promote_types
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
+
 
 @public
-def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-08) -> Any:
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) -> Tensor:
     """x1 · x2 / (|x1| |x2|) along a dim, lengths no less than eps."""
     check_tensor(x1, "cosine_similarity", "x1", 1)
     check_tensor(x2, "cosine_similarity", "x2", 2)
@@ -30,7 +33,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-08) -> Any
     return (_unit(first, axis, eps) * _unit(second, axis, eps)).sum(axis)
 
 
-def _unit(x: Any, axis: int, eps: float) -> Any:
+def _unit(x: Tensor, axis: int, eps: float) -> Any:
     """x over its length. A length below eps counts as eps, but its slope as its own."""
     length = apply(vector_norm.linalg_vector_norm, x, ord=2, dim=(axis,), keepdim=True).clone()
     np.maximum(length._array, eps, out=length._array, casting="unsafe")
@@ -38,7 +41,7 @@ def _unit(x: Any, axis: int, eps: float) -> Any:
 
 
 @public
-def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-06, keepdim: bool = False) -> Any:
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-06, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 − x2 + eps along the last dim."""
     check_tensor(x1, "pairwise_distance", "x1", 1)
     check_tensor(x2, "pairwise_distance", "x2", 2)
@@ -48,7 +51,7 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-06, keep
 
 
 @public
-def pdist(input: Any, p: float = 2) -> Any:
+def pdist(input: Tensor, p: float = 2) -> Tensor:
     """The p-norm distances of all pairs of rows."""
     check_tensor(input, "pdist")
     if input._array.ndim != 2:
@@ -62,7 +65,7 @@ def pdist(input: Any, p: float = 2) -> Any:
 
 
 @public
-def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input1ᵀ weight input2 + bias for every output of the weight."""
     for place, (argument, value) in enumerate((("input1", input1), ("input2", input2), ("weight", weight)), 1):
         check_tensor(value, "bilinear", argument, place)

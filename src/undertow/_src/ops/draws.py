@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import check_tensor
@@ -11,8 +11,11 @@ from undertow._src.random.generators import Generator, stream_of
 from undertow._src.rules import draws as rules
 from undertow._src.types.dtypes import DTYPE_OF
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
-def _check(input: Any, name: str) -> None:
+
+def _check(input: Tensor, name: str) -> None:
     check_tensor(input, name)
     kind = DTYPE_OF[input._array.dtype]
     if kind.name not in ("float32", "float64"):
@@ -20,26 +23,26 @@ def _check(input: Any, name: str) -> None:
 
 
 @public
-def _standard_gamma(input: Any, generator: Generator | None = None) -> Any:
+def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Any:
     """A gamma draw of rate 1 for the shape at each place of a tensor."""
     _check(input, "_standard_gamma")
     return apply(rules.standard_gamma, input, values=stream_of(generator).gamma(input._array))
 
 
 @public
-def _standard_gamma_grad(input: Any, output: Any) -> Any:
+def _standard_gamma_grad(input: Tensor, output: Tensor) -> Any:
     """How a gamma draw moves with its shape."""
     return apply(rules.standard_gamma_grad, input, output)
 
 
 @public
-def _sample_dirichlet(input: Any, generator: Generator | None = None) -> Any:
+def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Any:
     """A Dirichlet draw for the concentrations along the last dim."""
     _check(input, "_sample_dirichlet")
     return apply(rules.sample_dirichlet, input, values=stream_of(generator).dirichlet(input._array))
 
 
 @public
-def _dirichlet_grad(x: Any, alpha: Any, total: Any) -> Any:
+def _dirichlet_grad(x: Tensor, alpha: Any, total: Any) -> Any:
     """How a share of a Dirichlet draw moves with its concentration, divided by what is left of the whole."""
     return apply(rules.dirichlet_grad, x, alpha, total)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from undertow._src.random.memory_order import in_memory_order
 from undertow._src.rules import dropout as rules
 from undertow._src.tensor.core import TensorCore, ndarray, wrap
 from undertow._src.types.dtypes import DTYPE_OF
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 
 def _check_chance(p: float, error: type[Exception]) -> None:
@@ -43,7 +46,7 @@ def _laid_out_like(array: Any, flat: Any) -> Any:
     return out
 
 
-def _noise(input: Any, p: float, features: bool) -> Any:
+def _noise(input: Tensor, p: float, features: bool) -> Any:
     array = input._array
     if not DTYPE_OF[array.dtype].is_inexact:
         raise RuntimeError(
@@ -59,7 +62,7 @@ def _noise(input: Any, p: float, features: bool) -> Any:
     return stream_of(None, input).dropout_noise(int(np.prod(shape)), p, array.dtype).reshape(shape)
 
 
-def _feature_shape(input: Any) -> tuple[int, ...]:
+def _feature_shape(input: Tensor) -> tuple[int, ...]:
     shape = input._array.shape
     if len(shape) < 2:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
@@ -71,7 +74,7 @@ def _multiplied(input: Any, noise: Any, inplace: bool) -> Any:
     return input.mul_(factor) if inplace else input.mul(factor)
 
 
-def _drop(input: Any, p: float, training: bool, inplace: bool, features: bool = False) -> Any:
+def _drop(input: Tensor, p: float, training: bool, inplace: bool, features: bool = False) -> Any:
     if p == 0 or not training or input._array.size == 0:
         return input
     if p == 1:
@@ -83,7 +86,7 @@ def _drop(input: Any, p: float, training: bool, inplace: bool, features: bool = 
     return _multiplied(input, noise, inplace)
 
 
-def _alpha_drop(input: Any, p: float, training: bool, inplace: bool, features: bool = False) -> Any:
+def _alpha_drop(input: Tensor, p: float, training: bool, inplace: bool, features: bool = False) -> Any:
     if p == 0 or not training or input._array.size == 0:
         return input
     array = input._array
@@ -106,7 +109,7 @@ def _alpha_drop(input: Any, p: float, training: bool, inplace: bool, features: b
 
 
 def _torch_dropout(name: str, drop: Any, features: bool, inplace: bool) -> Any:
-    def function(input: Any, p: float, train: bool) -> Any:
+    def function(input: Tensor, p: float, train: bool) -> Any:
         check_tensor(input, name)
         _check_chance(p, RuntimeError)
         return drop(input, p, train, inplace, features)
@@ -130,7 +133,7 @@ torch_feature_alpha_dropout, feature_alpha_dropout_ = (
 
 
 @public
-def native_dropout(input: Any, p: float, train: bool | None) -> Any:
+def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
     """Dropout and the mask of what it kept; unlike dropout it draws for every chance."""
     check_tensor(input, "native_dropout")
     array = input._array
@@ -149,7 +152,7 @@ def native_dropout(input: Any, p: float, train: bool | None) -> Any:
 
 
 @public
-def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zeros with chance p, the rest divided by 1 − p."""
     _check_chance(p, ValueError)
     check_tensor(input, "dropout")
@@ -157,7 +160,7 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = F
 
 
 @public
-def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Whole channels of sequences dropped."""
     _check_chance(p, ValueError)
     ndim = input._array.ndim
@@ -169,7 +172,7 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     return _drop_features(input, p, training, inplace, ndim == 3)
 
 
-def _drop_features(input: Any, p: float, training: bool, inplace: bool, batched: bool) -> Any:
+def _drop_features(input: Tensor, p: float, training: bool, inplace: bool, batched: bool) -> Any:
     if batched:
         return _drop(input, p, training, inplace, features=True)
     input = input.unsqueeze_(0) if inplace else input.unsqueeze(0)
@@ -186,7 +189,7 @@ def _warn_of_dims(name: str, ndim: int, spatial: int) -> None:
 
 
 @public
-def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Whole channels of images dropped."""
     _check_chance(p, ValueError)
     ndim = input._array.ndim
@@ -201,7 +204,7 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 
 @public
-def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Whole channels of volumes dropped."""
     _check_chance(p, ValueError)
     ndim = input._array.ndim
@@ -211,7 +214,7 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 
 @public
-def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Dropout that keeps the mean and the variance of standardised activations."""
     _check_chance(p, ValueError)
     check_tensor(input, "alpha_dropout")
@@ -219,7 +222,7 @@ def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: b
 
 
 @public
-def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """alpha_dropout of whole channels."""
     _check_chance(p, ValueError)
     check_tensor(input, "feature_alpha_dropout")
@@ -229,7 +232,7 @@ def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, in
 # --- other functions that draw
 
 
-def _random_relu(name: str, input: Any, lower: float, upper: float, training: bool, inplace: bool) -> Any:
+def _random_relu(name: str, input: Tensor, lower: float, upper: float, training: bool, inplace: bool) -> Any:
     check_tensor(input, name)
     array = input._array
     if not DTYPE_OF[array.dtype].is_floating_point:
@@ -250,20 +253,20 @@ def _random_relu(name: str, input: Any, lower: float, upper: float, training: bo
 
 @public
 def rrelu(
-    input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
-) -> Any:
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
     """leaky_relu whose slope is drawn for each element while training, and the middle of the range otherwise."""
     return _random_relu("rrelu", input, lower, upper, training, inplace)
 
 
 @public
-def rrelu_(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Any:
+def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
     """In-place rrelu."""
     return _random_relu("rrelu_", input, lower, upper, training, True)
 
 
 @public
-def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Any:
+def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
     """softmax((logits + Gumbel noise) / tau): a soft draw of a class, or a hard one that passes soft gradients."""
     check_tensor(logits, "empty_like")
     if eps != 1e-10:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import as_ints, tensor_list
@@ -19,12 +19,16 @@ from undertow._src.ops.shape import permuted, reshape_to, view_to
 from undertow._src.ops.slicing import diagonal
 from undertow._src.rules import reduce as reduce_rules
 
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import _size
+    from undertow._tensor import Tensor
+
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 Term = tuple[Any, list[str]]  # a tensor and the letter of each of its dims
 
 
 @public
-def einsum(*args: Any, path: Any = None) -> Any:
+def einsum(*args: Any, path: _size | None = None) -> Tensor:
     """Σ of products over the letters that the right side of an equation such as "ij,jk->ik" lacks.
 
     path: which two terms are multiplied first, second and so on; each product becomes the last term.
@@ -231,7 +235,7 @@ def _without_ones(term: Term) -> Term:
     return reshape_to(tensor, tuple([shape[place] for place in wide])), [letters[place] for place in wide]
 
 
-def _summed(tensor: Any, dims: tuple[int, ...]) -> Any:
+def _summed(tensor: Tensor, dims: tuple[int, ...]) -> Any:
     if not dims:
         return tensor
     return apply(reduce_rules.sum, tensor, dim=dims, keepdim=False, dtype=None)
@@ -261,7 +265,7 @@ def _sum_alone(term: Term, others: list[str], kept: list[str]) -> Term:
     return _summed(tensor, alone), [each for place, each in enumerate(letters) if place not in alone]
 
 
-def _as_stack(tensor: Any, letters: list[str], groups: tuple[list[str], ...], lengths: dict[str, int]) -> Any:
+def _as_stack(tensor: Tensor, letters: list[str], groups: tuple[list[str], ...], lengths: dict[str, int]) -> Any:
     order = [letters.index(letter) for group in groups for letter in group]
     size = tuple([math.prod([lengths[letter] for letter in group]) for group in groups])
     return reshape_to(permuted(tensor, tuple(order)), size)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow import return_types
 from undertow._src.engine.apply import binary, unary
@@ -17,6 +17,9 @@ from undertow._src.rules import elementwise as rules
 from undertow._src.rules import special
 from undertow._src.rules import trigonometry as angles
 from undertow._src.rules.rule import Rule
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 
 def pair(rule: Rule, name: str = "", check: Function | None = None) -> tuple[Function, Function]:
@@ -107,14 +110,14 @@ lcm_ = in_place(special.lcm, takes="tensors")
 
 
 @public
-def logit(input: Any, eps: float | None = None, *, out: Any = None) -> Any:
+def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
     """log(x / (1 − x)), the inverse of sigmoid; `eps` keeps x off 0 and 1."""
     check_tensor(input, "logit")
     return finish(special.logit, (input,), out, eps=eps)
 
 
 @public
-def logit_(input: Any, eps: float | None = None) -> Any:
+def logit_(input: Tensor, eps: float | None = None) -> Tensor:
     """In-place logit."""
     check_tensor(input, "logit_")
     return apply_in_place(special.logit, input, eps=eps)
@@ -131,14 +134,14 @@ def polygamma(n: int, input: Any, *, out: Any = None) -> Any:
 
 
 @public
-def mvlgamma(input: Any, p: int, *, out: Any = None) -> Any:
+def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension p."""
     check_tensor(input, "mvlgamma")
     return finish(special.mvlgamma, (input,), out, p=_dimension(p))
 
 
 @public
-def mvlgamma_(self: Any, p: int) -> Any:
+def mvlgamma_(self: Tensor, p: int) -> Tensor:
     """In-place mvlgamma."""
     return apply_in_place(special.mvlgamma, self, p=_dimension(p))
 
@@ -151,7 +154,7 @@ def _dimension(p: Any) -> int:
 
 
 @overloaded
-def round(input: Any, *, decimals: int | None = None, out: Any = None) -> Any:
+def round(input: Tensor, *, decimals: int | None = None, out: Tensor | None = None) -> Tensor:
     """To the nearest integer, or to so many decimals; halves go to the even side."""
     check_tensor(input, "round")
     if decimals is None:
@@ -160,7 +163,7 @@ def round(input: Any, *, decimals: int | None = None, out: Any = None) -> Any:
 
 
 @public
-def round_(input: Any, *, decimals: int | None = None) -> Any:
+def round_(input: Tensor, *, decimals: int | None = None) -> Tensor:
     """In-place round."""
     if decimals is None:
         return apply_in_place(rules.round, input)
@@ -168,7 +171,7 @@ def round_(input: Any, *, decimals: int | None = None) -> Any:
 
 
 @public
-def positive(input: Any) -> Any:
+def positive(input: Tensor) -> Tensor:
     """The input itself."""
     check_tensor(input, "positive")
     if input._array.dtype.kind == "b":
@@ -177,14 +180,14 @@ def positive(input: Any) -> Any:
 
 
 @public
-def frexp(input: Any, *, out: Any = None) -> Any:
+def frexp(input: Tensor, *, out: Any = None) -> Any:
     """Mantissas in [½, 1) and exponents with input = mantissa · 2^exponent."""
     check_tensor(input, "frexp")
     return run_named(return_types.frexp, "frexp", out, rules.frexp, input)
 
 
 @public
-def heaviside(input: Any, values: Any, *, out: Any = None) -> Any:
+def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
     """0 below zero, 1 above, `values` at zero."""
     for place, given in enumerate((input, values)):
         check_tensor(given, "heaviside", ("input", "values")[place], place + 1)
@@ -229,6 +232,6 @@ class ElementwiseMethods:
         return polygamma(n, self)
 
     @public
-    def polygamma_(self, n: int) -> Any:
+    def polygamma_(self, n: int) -> Tensor:
         """In-place polygamma."""
         return apply_in_place(special.polygamma_, self, n=n)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,8 +21,11 @@ from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.sizes import size_of
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
-def _check_indices(indices: Any, name: str, argument: str = "indices", position: int = 1) -> None:
+
+def _check_indices(indices: Tensor, name: str, argument: str = "indices", position: int = 1) -> None:
     if indices._array.dtype not in (np.int64, np.int32):
         kind = DTYPE_OF[indices._array.dtype].scalar_name
         raise RuntimeError(
@@ -50,8 +53,8 @@ def _check_empty_table(indices: Any, count: int) -> None:
 
 @public
 def torch_embedding(
-    weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
-) -> Any:
+    weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+) -> Tensor:
     """The rows of `weight` that the indices name; `sparse`: its gradient holds these rows only."""
     check_tensor(weight, "embedding", "weight", 1)
     check_tensor(indices, "embedding", "indices", 2)
@@ -106,7 +109,7 @@ def _shortened(table: Any, indices: Any, max_norm: float, norm_type: float) -> A
     return (table * factors[:, None]).astype(table.dtype)
 
 
-def _renormalize(weight: Any, indices: Any, max_norm: float, norm_type: float) -> None:
+def _renormalize(weight: Tensor, indices: Any, max_norm: float, norm_type: float) -> None:
     modes = local.modes
     before, modes.grad_enabled = modes.grad_enabled, False
     try:
@@ -117,9 +120,9 @@ def _renormalize(weight: Any, indices: Any, max_norm: float, norm_type: float) -
 
 @public
 def embedding(
-    input: Any, weight: Any, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False, sparse: bool = False,
-) -> Any:  # fmt: skip
+    input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
+    norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
+) -> Tensor:  # fmt: skip
     """The rows of `weight` that `input` names; the row `padding_idx` gets no gradient."""
     if padding_idx is None:
         padding_idx = -1
@@ -130,7 +133,7 @@ def embedding(
     return torch_embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
 
 
-def _padding_row(padding_idx: int, weight: Any) -> int:
+def _padding_row(padding_idx: int, weight: Tensor) -> int:
     count = weight._array.shape[0]
     if not -count <= padding_idx < count:
         raise AssertionError("Padding_idx must be within num_embeddings")
@@ -140,7 +143,7 @@ def _padding_row(padding_idx: int, weight: Any) -> int:
 # --- bags
 
 
-def _bag_padding(padding_idx: int, weight: Any) -> int:
+def _bag_padding(padding_idx: int, weight: Tensor) -> int:
     count = weight._array.shape[0]
     if not -count <= padding_idx < count:
         raise RuntimeError(
@@ -149,7 +152,7 @@ def _bag_padding(padding_idx: int, weight: Any) -> int:
     return _padding_row(padding_idx, weight)
 
 
-def _check_weights(weight: Any, samples: Any) -> None:
+def _check_weights(weight: Tensor, samples: Tensor) -> None:
     kind = DTYPE_OF[weight._array.dtype]
     if not kind.is_floating_point:
         raise RuntimeError(
@@ -211,7 +214,7 @@ def embedding_bag(
     return reduced_bags(indices, weight, mode, scale_grad_by_freq, samples, count, bags, scale, sparse, padding)
 
 
-def _flat_bags(input: Any, offsets: Any, per_sample_weights: Any) -> tuple[Any, Any, Any]:
+def _flat_bags(input: Tensor, offsets: Tensor, per_sample_weights: Any) -> tuple[Any, Any, Any]:
     """Indices one after another, where each bag starts, and the indices' weights."""
     if input._array.ndim == 2:
         if offsets is not None:
@@ -236,7 +239,7 @@ def _flat_bags(input: Any, offsets: Any, per_sample_weights: Any) -> tuple[Any, 
 
 
 def sorted_into_bags(
-    indices: Any, weight: Any, starts: Any, include_last: bool, padding: int, mode: str
+    indices: Tensor, weight: Tensor, starts: Any, include_last: bool, padding: int, mode: str
 ) -> tuple[int, Any, Any]:
     """How many bags there are, which one each index belongs to, and how much it counts (padding does not)."""
     _check_indices(indices, "embedding_bag")
@@ -274,8 +277,8 @@ def bag_sizes(bags: Any, scale: Any, count: int) -> Any:
 
 
 def reduced_bags(
-    indices: Any, weight: Any, mode: str, scale_grad_by_freq: bool, samples: Any, count: int, bags: Any, scale: Any,
-    sparse: bool, padding: int,
+    indices: Tensor, weight: Tensor, mode: str, scale_grad_by_freq: bool, samples: Tensor, count: int, bags: Any,
+    scale: Any, sparse: bool, padding: int,
 ) -> Any:  # fmt: skip
     """One row for each bag: the sum, the mean or the maximum of the rows that its indices name."""
     if mode == "max":

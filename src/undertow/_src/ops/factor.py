@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,37 +34,41 @@ from undertow._src.rules import factor as rules
 from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import Number, _size
+    from undertow._tensor import Tensor
+
 # --- determinants
 
 
 @public
-def linalg_det(A: Any, *, out: Any = None) -> Any:
+def linalg_det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The determinants of square matrices."""
     check_tensor(A, "linalg_det", "A")
     return _det(A, out)
 
 
 @public
-def det(input: Any) -> Any:
+def det(input: Tensor) -> Tensor:
     """The determinants of square matrices."""
     check_tensor(input, "det")
     return _det(input, None)
 
 
-def _det(A: Any, out: Any) -> Any:
+def _det(A: Tensor, out: Any) -> Any:
     check_square(A, "linalg.det")
     check_inexact(A, "linalg.det", "lu_cpu")
     return run("_linalg_det", out, rules.linalg_det, A)
 
 
-def _slogdet(A: Any) -> Any:
+def _slogdet(A: Tensor) -> Any:
     check_square(A, "linalg.slogdet")
     check_inexact(A, "linalg.slogdet", "")
     return apply(rules.linalg_slogdet, A)
 
 
 @public
-def linalg_slogdet(A: Any, *, out: Any = None) -> Any:
+def linalg_slogdet(A: Tensor, *, out: Any = None) -> Any:
     """The sign of determinants and the logarithm of their absolute value."""
     check_tensor(A, "linalg_slogdet", "A")
     if out is None:
@@ -73,7 +77,7 @@ def linalg_slogdet(A: Any, *, out: Any = None) -> Any:
 
 
 @public
-def slogdet(input: Any, *, out: Any = None) -> Any:
+def slogdet(input: Tensor, *, out: Any = None) -> Any:
     """The sign of determinants and the logarithm of their absolute value."""
     check_tensor(input, "slogdet")
     if out is None:
@@ -82,7 +86,7 @@ def slogdet(input: Any, *, out: Any = None) -> Any:
 
 
 @public
-def logdet(input: Any) -> Any:
+def logdet(input: Tensor) -> Tensor:
     """The logarithm of determinants; nan for a negative one."""
     check_tensor(input, "logdet")
     sign, logabs = _slogdet(input)
@@ -94,7 +98,7 @@ def logdet(input: Any) -> Any:
 # --- inverses
 
 
-def _inverse(A: Any, name: str, checked: bool) -> Any:
+def _inverse(A: Tensor, name: str, checked: bool) -> Any:
     check_square(A, name)
     check_inexact(A, name, "")
     result = apply(rules.linalg_inv_ex, A)
@@ -103,7 +107,7 @@ def _inverse(A: Any, name: str, checked: bool) -> Any:
     return result
 
 
-def _refuse_singular(A: Any, name: str) -> None:
+def _refuse_singular(A: Tensor, name: str) -> None:
     found = first_zero_pivot(A._array)
     if found is not None:
         place, pivot = found
@@ -113,7 +117,7 @@ def _refuse_singular(A: Any, name: str) -> None:
         )
 
 
-def infos(A: Any, find: Any) -> Any:
+def infos(A: Tensor, find: Any) -> Any:
     """LAPACK's verdict per matrix: 0, or the pivot (or minor) that failed."""
     array = A._array
     info = np.zeros(array.shape[:-2], np.int32)
@@ -124,7 +128,7 @@ def infos(A: Any, find: Any) -> Any:
 
 
 @public
-def linalg_inv(A: Any, *, out: Any = None) -> Any:
+def linalg_inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverses of square matrices."""
     check_tensor(A, "linalg_inv", "A")
     compute = lambda: _inverse(A, "linalg.inv", True)
@@ -132,7 +136,7 @@ def linalg_inv(A: Any, *, out: Any = None) -> Any:
 
 
 @public
-def inverse(input: Any, *, out: Any = None) -> Any:
+def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inverses of square matrices."""
     check_tensor(input, "inverse")
     compute = lambda: _inverse(input, "linalg.inv", True)
@@ -140,7 +144,7 @@ def inverse(input: Any, *, out: Any = None) -> Any:
 
 
 @public
-def linalg_inv_ex(A: Any, *, check_errors: bool = False, out: Any = None) -> Any:
+def linalg_inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> Any:
     """The inverses of square matrices, and for each which pivot was zero (0 for none)."""
     check_tensor(A, "linalg_inv_ex", "A")
     compute = lambda: (_inverse(A, "linalg.inv_ex", check_errors), infos(A, first_zero_pivot))
@@ -152,12 +156,12 @@ def linalg_inv_ex(A: Any, *, check_errors: bool = False, out: Any = None) -> Any
 # --- systems of equations
 
 
-def _is_vector(A: Any, B: Any) -> bool:
+def _is_vector(A: Tensor, B: Tensor) -> bool:
     a, b = A._array.shape, B._array.shape
     return len(b) == 1 or (len(a) - 1 == len(b) and b == a[:-1])
 
 
-def check_system(A: Any, B: Any, left: bool, name: str, vector: bool) -> None:
+def check_system(A: Tensor, B: Tensor, left: bool, name: str, vector: bool) -> None:
     if not vector:
         check_matrices(B, name, "B")
     a, b = A._array.shape, B._array.shape
@@ -174,7 +178,7 @@ def check_system(A: Any, B: Any, left: bool, name: str, vector: bool) -> None:
     broadcast_two(a[:-2], b[:-1] if vector else b[:-2])
 
 
-def check_same_dtype(A: Any, B: Any, name: str) -> None:
+def check_same_dtype(A: Tensor, B: Tensor, name: str) -> None:
     one, two = DTYPE_OF[A._array.dtype], DTYPE_OF[B._array.dtype]
     if one is not two:
         raise RuntimeError(
@@ -183,7 +187,7 @@ def check_same_dtype(A: Any, B: Any, name: str) -> None:
         )
 
 
-def _solve(A: Any, B: Any, left: bool, name: str, checked: bool) -> Any:
+def _solve(A: Tensor, B: Tensor, left: bool, name: str, checked: bool) -> Any:
     check_square(A, "linalg.solve")
     kind = DTYPE_OF[A._array.dtype]
     if kind.category < FLOATING:
@@ -205,7 +209,7 @@ def _solve(A: Any, B: Any, left: bool, name: str, checked: bool) -> Any:
 
 
 @public
-def linalg_solve(A: Any, B: Any, *, left: bool = True, out: Any = None) -> Any:
+def linalg_solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:
     """X with A X = B (X A = B with left=False); B holds matrices or single columns."""
     check_tensor(A, "linalg_solve", "A")
     check_tensor(B, "linalg_solve", "B", 2)
@@ -214,7 +218,7 @@ def linalg_solve(A: Any, B: Any, *, left: bool = True, out: Any = None) -> Any:
 
 
 @public
-def linalg_solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False, out: Any = None) -> Any:
+def linalg_solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False, out: Any = None) -> Any:
     """`solve` with, for each matrix, which pivot was zero (0 for none)."""
     check_tensor(A, "linalg_solve_ex", "A")
     check_tensor(B, "linalg_solve_ex", "B", 2)
@@ -229,7 +233,7 @@ def linalg_solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = F
 # --- powers and condition
 
 
-def _matrix_power(A: Any, n: int, name: str, first: str) -> Any:
+def _matrix_power(A: Tensor, n: int, name: str, first: str) -> Any:
     power = as_int(n, name, "n", 2)
     check_square(A, "linalg.matrix_power")
     if power == 0:
@@ -254,7 +258,7 @@ def _matrix_power(A: Any, n: int, name: str, first: str) -> Any:
 
 
 @public
-def linalg_matrix_power(input: Any, n: int, *, out: Any = None) -> Any:
+def linalg_matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     """A whole power of square matrices; a negative one is a power of the inverse."""
     check_tensor(input, "linalg_matrix_power")
     compute = lambda: _matrix_power(input, n, "linalg_matrix_power", "A")
@@ -262,7 +266,7 @@ def linalg_matrix_power(input: Any, n: int, *, out: Any = None) -> Any:
 
 
 @public
-def matrix_power(input: Any, n: int, *, out: Any = None) -> Any:
+def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     """A whole power of square matrices."""
     check_tensor(input, "matrix_power")
     compute = lambda: _matrix_power(input, n, "matrix_power", "input")
@@ -270,7 +274,7 @@ def matrix_power(input: Any, n: int, *, out: Any = None) -> Any:
 
 
 @public
-def linalg_cond(input: Any, p: Any = None, *, out: Any = None) -> Any:
+def linalg_cond(input: Tensor, p: Number | complex | str | None = None, *, out: Tensor | None = None) -> Tensor:
     """How much a matrix may amplify errors: the product of the norms of it and its inverse."""
     check_tensor(input, "linalg_cond")
     if input._array.ndim < 2:
@@ -297,7 +301,7 @@ def linalg_cond(input: Any, p: Any = None, *, out: Any = None) -> Any:
 
 
 @public
-def linalg_tensorinv(input: Any, ind: int = 2, *, out: Any = None) -> Any:
+def linalg_tensorinv(input: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
     """The inverse of a tensor seen as a matrix, its first `ind` dims as rows and the others as columns."""
     check_tensor(input, "linalg_tensorinv")
     if ind <= 0:
@@ -316,7 +320,7 @@ def linalg_tensorinv(input: Any, ind: int = 2, *, out: Any = None) -> Any:
 
 
 @public
-def linalg_tensorsolve(input: Any, other: Any, dims: Any = None, *, out: Any = None) -> Any:
+def linalg_tensorsolve(input: Tensor, other: Tensor, dims: _size | None = None, *, out: Tensor | None = None) -> Tensor:
     """X with tensordot(input, X, X.ndim) = other."""
     check_tensor(input, "linalg_tensorsolve")
     check_tensor(other, "linalg_tensorsolve", "other", 2)

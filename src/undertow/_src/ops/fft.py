@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import as_int, check_tensor, is_int, must_be, wrap_dim, wrap_real_dim
@@ -14,6 +14,9 @@ from undertow._src.ops.public import public
 from undertow._src.ops.slicing import narrow
 from undertow._src.rules import fft as rules
 from undertow._src.types.dtypes import DTYPE_OF, bfloat16, float16, get_default_dtype
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 _FORWARD = {None: 0, "backward": 0, "ortho": 1, "forward": 2}
 _INVERSE = {None: 2, "backward": 2, "ortho": 1, "forward": 0}
@@ -26,7 +29,7 @@ def _normalization(norm: str | None, forward: bool) -> int:
     return modes[norm]
 
 
-def _as_float(input: Any) -> Any:
+def _as_float(input: Tensor) -> Any:
     """Integers become the default float; the halves are refused, as on PyTorch's CPU."""
     kind = DTYPE_OF[input._array.dtype]
     if kind in (float16, bfloat16):
@@ -34,18 +37,18 @@ def _as_float(input: Any) -> Any:
     return input if kind.is_inexact else input.to(get_default_dtype())
 
 
-def _as_complex(input: Any) -> Any:
+def _as_complex(input: Tensor) -> Any:
     kind = DTYPE_OF[input._array.dtype]
     return input if kind.is_complex else input.to(kind.to_complex())
 
 
-def _check_real(input: Any, name: str, words: str = "real") -> None:
+def _check_real(input: Tensor, name: str, words: str = "real") -> None:
     kind = DTYPE_OF[input._array.dtype]
     if kind.is_complex:
         raise RuntimeError(f"{name} expects a {words} input tensor, but got {kind.scalar_name}")
 
 
-def _resized(input: Any, dims: Sequence[int], sizes: Sequence[int]) -> Any:
+def _resized(input: Tensor, dims: Sequence[int], sizes: Sequence[int]) -> Any:
     """The input cut, or filled up with zeros, to a size along each of the dims."""
     shape = input._array.shape
     frame = [0] * (2 * len(shape))
@@ -60,7 +63,7 @@ def _resized(input: Any, dims: Sequence[int], sizes: Sequence[int]) -> Any:
 # --- along one dim
 
 
-def _one_dim(name: str, input: Any, n: Any, dim: Any) -> tuple[int, int | None]:
+def _one_dim(name: str, input: Tensor, n: Any, dim: Any) -> tuple[int, int | None]:
     check_tensor(input, name)
     if n is not None:
         n = as_int(n, name, "n", 2)
@@ -76,11 +79,11 @@ def _check_count(count: int) -> None:
         raise RuntimeError(f"Invalid number of data points ({count}) specified")
 
 
-def _finished(name: str, out: Any, input: Any, compute: Callable[[], Any]) -> Any:
+def _finished(name: str, out: Any, input: Tensor, compute: Callable[[], Any]) -> Any:
     return compute() if out is None else into(out, compute, (input,), name)
 
 
-def _complex_transform(name: str, input: Any, n: Any, dim: Any, norm: str | None, out: Any, forward: bool) -> Any:
+def _complex_transform(name: str, input: Tensor, n: Any, dim: Any, norm: str | None, out: Any, forward: bool) -> Any:
     """fft and ifft. A real input has half as much to compute: the other half mirrors it."""
     axis, count = _one_dim(name, input, n, dim)
     count = input._array.shape[axis] if count is None else count
@@ -98,18 +101,22 @@ def _complex_transform(name: str, input: Any, n: Any, dim: Any, norm: str | None
 
 
 @public
-def fft_fft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
+def fft_fft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Any:
     """Σ x[j] e^(−2πi jk/n) for every k."""
     return _complex_transform("fft_fft", input, n, dim, norm, out, True)
 
 
 @public
-def fft_ifft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
+def fft_ifft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Any:
     """What fft is made of: the sums with the other sign, divided by n."""
     return _complex_transform("fft_ifft", input, n, dim, norm, out, False)
 
 
-def _half_transform(name: str, input: Any, n: Any, dim: Any, norm: str | None, out: Any, forward: bool) -> Any:
+def _half_transform(name: str, input: Tensor, n: Any, dim: Any, norm: str | None, out: Any, forward: bool) -> Any:
     """rfft and ihfft: real numbers to half of a mirrored spectrum."""
     axis, count = _one_dim(name, input, n, dim)
     _check_real(input, name.removeprefix("fft_"))
@@ -126,18 +133,22 @@ def _half_transform(name: str, input: Any, n: Any, dim: Any, norm: str | None, o
 
 
 @public
-def fft_rfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
+def fft_rfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Any:
     """The first half of fft of real numbers; the other half mirrors it."""
     return _half_transform("fft_rfft", input, n, dim, norm, out, True)
 
 
 @public
-def fft_ihfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
+def fft_ihfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Any:
     """The first half of ifft of real numbers."""
     return _half_transform("fft_ihfft", input, n, dim, norm, out, False)
 
 
-def _real_transform(name: str, input: Any, n: Any, dim: Any, norm: str | None, out: Any, forward: bool) -> Any:
+def _real_transform(name: str, input: Tensor, n: Any, dim: Any, norm: str | None, out: Any, forward: bool) -> Any:
     """irfft and hfft: half of a mirrored spectrum to real numbers."""
     axis, count = _one_dim(name, input, n, dim)
     last = 2 * (input._array.shape[axis] - 1) if count is None else count
@@ -152,13 +163,17 @@ def _real_transform(name: str, input: Any, n: Any, dim: Any, norm: str | None, o
 
 
 @public
-def fft_irfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
+def fft_irfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Any:
     """The real numbers whose rfft the input is."""
     return _real_transform("fft_irfft", input, n, dim, norm, out, False)
 
 
 @public
-def fft_hfft(input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None) -> Any:
+def fft_hfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
+) -> Any:
     """fft of a mirrored signal, of which the input is the first half."""
     return _real_transform("fft_hfft", input, n, dim, norm, out, True)
 
@@ -174,7 +189,7 @@ def _listed(value: Any, name: str, argument: str, position: int | None) -> list[
     return [as_int(item, name, argument) for item in value]
 
 
-def _several_dims(name: str, input: Any, s: Any, dim: Any) -> tuple[list[int], list[int]]:
+def _several_dims(name: str, input: Tensor, s: Any, dim: Any) -> tuple[list[int], list[int]]:
     """The dims, and the size that each is to have."""
     check_tensor(input, name)
     shape = input._array.shape
@@ -201,7 +216,7 @@ def _several_dims(name: str, input: Any, s: Any, dim: Any) -> tuple[list[int], l
     return dims, wanted
 
 
-def _complex_transforms(name: str, input: Any, s: Any, dim: Any, norm: str | None, out: Any, forward: bool) -> Any:
+def _complex_transforms(name: str, input: Tensor, s: Any, dim: Any, norm: str | None, out: Any, forward: bool) -> Any:
     dims, sizes = _several_dims(name, input, s, dim)
     mode = _normalization(norm, forward)
 
@@ -218,7 +233,7 @@ def _last_of(dims: list[int], name: str) -> int:
     return dims[-1]
 
 
-def _half_transforms(name: str, input: Any, s: Any, dim: Any, norm: str | None, out: Any, forward: bool) -> Any:
+def _half_transforms(name: str, input: Tensor, s: Any, dim: Any, norm: str | None, out: Any, forward: bool) -> Any:
     check_tensor(input, name)
     short = name.removeprefix("fft_")
     _check_real(input, short, "real-valued")
@@ -239,7 +254,7 @@ def _half_transforms(name: str, input: Any, s: Any, dim: Any, norm: str | None, 
     return _finished(name, out, input, compute)
 
 
-def _real_transforms(name: str, input: Any, s: Any, dim: Any, norm: str | None, out: Any, forward: bool) -> Any:
+def _real_transforms(name: str, input: Tensor, s: Any, dim: Any, norm: str | None, out: Any, forward: bool) -> Any:
     dims, sizes = _several_dims(name, input, s, dim)
     axis = _last_of(dims, name.removeprefix("fft_"))
     given_last = None if s is None else _listed(s, name, "s", 2)[-1]
@@ -261,10 +276,14 @@ def _real_transforms(name: str, input: Any, s: Any, dim: Any, norm: str | None, 
 def _family(kind: Any, forward: bool, name: str, doc: str) -> tuple[Any, Any]:
     """The transform over all dims, and the one over the last two."""
 
-    def over_all(input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None) -> Any:
+    def over_all(
+        input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Tensor | None = None
+    ) -> Any:
         return kind(f"fft_{name}n", input, s, dim, norm, out, forward)
 
-    def over_two(input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None) -> Any:
+    def over_two(
+        input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Tensor | None = None
+    ) -> Any:
         return kind(f"fft_{name}n", input, s, dim, norm, out, forward)
 
     for function, suffix, where in ((over_all, "n", "several dims"), (over_two, "2", "two dims")):
@@ -284,7 +303,7 @@ fft_hfftn, fft_hfft2 = _family(_real_transforms, True, "hfft", "hfft")
 # --- the order of frequencies
 
 
-def _shifted(name: str, input: Any, dim: Any, forward: bool) -> Any:
+def _shifted(name: str, input: Tensor, dim: Any, forward: bool) -> Any:
     check_tensor(input, name)
     shape = input._array.shape
     given = range(len(shape)) if dim is None else _listed(dim, name, "dim", 2)
@@ -293,13 +312,13 @@ def _shifted(name: str, input: Any, dim: Any, forward: bool) -> Any:
 
 
 @public
-def fft_fftshift(input: Any, dim: Any = None) -> Any:
+def fft_fftshift(input: Tensor, dim: Any = None) -> Any:
     """The zero frequency moved to the middle."""
     return _shifted("fft_fftshift", input, dim, True)
 
 
 @public
-def fft_ifftshift(input: Any, dim: Any = None) -> Any:
+def fft_ifftshift(input: Tensor, dim: Any = None) -> Any:
     """The zero frequency moved from the middle to the front."""
     return _shifted("fft_ifftshift", input, dim, False)
 

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import methodcaller
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.engine.arguments import invalid_combination
 from undertow._src.ops.arithmetic import pow as power
 from undertow._src.ops.norms import norm
 from undertow._src.tensor.core import TensorCore
+
+if TYPE_CHECKING:
+    from undertow._src.types.dtypes import dtype
 
 _UNARY = (
     "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round rsqrt "
@@ -104,7 +107,7 @@ def _ternary(name: str, method: str, in_place: bool) -> Callable[..., Any]:
     return foreach
 
 
-def _foreach_norm(self: Any, ord: Any = 2, dtype: Any = None) -> tuple[Any, ...]:
+def _foreach_norm(self: Any, ord: Any = 2, dtype: dtype | None = None) -> tuple[Any, ...]:
     """The norm of each tensor."""
     return tuple(norm(tensor, ord, dtype=dtype) for tensor in _tensors("_foreach_norm", self))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow import return_types
 from undertow._src.engine.apply import apply
@@ -13,15 +13,18 @@ from undertow._src.rules import decompose
 from undertow._src.rules import householder as rules
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
-def _check_kind(input: Any, kernel: str) -> None:
+
+def _check_kind(input: Tensor, kernel: str) -> None:
     kind = DTYPE_OF[input._array.dtype]
     if kind.category < FLOATING or kind.opmath is not kind:
         raise no_kernel(kernel, input)
 
 
 @public
-def geqrf(input: Any, *, out: Any = None) -> Any:
+def geqrf(input: Tensor, *, out: Any = None) -> Any:
     """R in the upper triangle and below it the reflections whose product is Q, with their weights."""
     check_tensor(input, "geqrf")
     if input._array.ndim < 2:
@@ -30,7 +33,7 @@ def geqrf(input: Any, *, out: Any = None) -> Any:
     return run_named(return_types.geqrf, "geqrf", out, decompose.geqrf, input)
 
 
-def _check_reflections(input: Any, tau: Any, name: str) -> None:
+def _check_reflections(input: Tensor, tau: Tensor, name: str) -> None:
     a, t = input._array.shape, tau._array.shape
     if len(a) < 2:
         raise RuntimeError(f"{name}: input must have at least 2 dimensions.")
@@ -47,7 +50,7 @@ def _check_reflections(input: Any, tau: Any, name: str) -> None:
         raise RuntimeError(f"{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got {list(t)}")
 
 
-def _product(input: Any, tau: Any, name: str, out: Any) -> Any:
+def _product(input: Tensor, tau: Tensor, name: str, out: Any) -> Any:
     check_tensor(input, name)
     check_tensor(tau, name, "tau", 2)
     _check_reflections(input, tau, "torch.linalg.householder_product")
@@ -62,21 +65,22 @@ def _product(input: Any, tau: Any, name: str, out: Any) -> Any:
 
 
 @public
-def linalg_householder_product(input: Any, tau: Any, *, out: Any = None) -> Any:
+def linalg_householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The first columns of the orthogonal matrix that the reflections of `geqrf` make."""
     return _product(input, tau, "linalg_householder_product", out)
 
 
 @public
-def orgqr(input: Any, input2: Any, *, out: Any = None) -> Any:
+def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The first columns of the orthogonal matrix that the reflections of `geqrf` make."""
     return _product(input, input2, "orgqr", out)
 
 
 @public
 def ormqr(
-    input: Any, input2: Any, input3: Any, left: bool = True, transpose: bool = False, *, out: Any = None
-) -> Any:
+    input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False, *,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """Q X for the orthogonal matrix that reflections make (X Q with left=False, Qᴴ for Q with transpose=True)."""
     for place, (argument, value) in enumerate({"input": input, "input2": input2, "input3": input3}.items(), 1):
         check_tensor(value, "ormqr", argument, place)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,11 +33,15 @@ from undertow._src.rules import index as rules
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import Number
+    from undertow._tensor import Tensor
+
 # --- slices of a dim
 
 
 @public
-def index_select(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
+def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The slices of a dim that an index names."""
     check_tensor(input, "index_select")
     check_tensor(index, "index_select", "index", 3)
@@ -61,7 +65,7 @@ def index_select(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
     return into(out, lambda: apply(rules.index_select, input, index, dim=dim), (input, index), "index_select")
 
 
-def _slices(name: str, input: Any, dim: Any, index: Any) -> int:
+def _slices(name: str, input: Tensor, dim: Any, index: Any) -> int:
     """Checks what index_add, index_copy and index_fill share, and wraps the dim."""
     check_tensor(input, name.removesuffix("_"))
     check_tensor(index, name.removesuffix("_"), "index", 3)
@@ -71,7 +75,7 @@ def _slices(name: str, input: Any, dim: Any, index: Any) -> int:
     return dim
 
 
-def _check_add(input: Any, dim: Any, index: Any, source: Any, name: str = "index_add_()") -> int:
+def _check_add(input: Tensor, dim: Any, index: Any, source: Any, name: str = "index_add_()") -> int:
     dim = _slices("index_add_", input, dim, index)
     check_tensor(source, "index_add", "source", 4)
     array, other, picks = input._array, source._array, index._array
@@ -103,7 +107,9 @@ def _check_add(input: Any, dim: Any, index: Any, source: Any, name: str = "index
 
 
 @public
-def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1, out: Any = None) -> Any:
+def index_add(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number | complex = 1, out: Tensor | None = None
+) -> Tensor:
     """A copy with slices of source added to the slices of a dim that an index names."""
     dim = _check_add(input, dim, index, source)
     scale = None if alpha == 1 else as_factor(alpha, (input, source))
@@ -115,14 +121,14 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1, 
 
 
 @public
-def index_add_(self: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number | complex = 1) -> Tensor:
     """Adds slices of source to the slices of a dim that an index names."""
     dim = _check_add(self, dim, index, source)
     scale = None if alpha == 1 else as_factor(alpha, (self, source))
     return apply_in_place(rules.index_add, self, source, index, dim=dim, alpha=scale)
 
 
-def _check_copy(input: Any, dim: Any, index: Any, source: Any) -> int:
+def _check_copy(input: Tensor, dim: Any, index: Any, source: Any) -> int:
     dim = _slices("index_copy_", input, dim, index)
     check_tensor(source, "index_copy", "source", 4)
     array, other, picks = input._array, source._array, index._array
@@ -156,7 +162,7 @@ def _check_copy(input: Any, dim: Any, index: Any, source: Any) -> int:
 
 
 @public
-def index_copy(input: Any, dim: int, index: Any, source: Any, *, out: Any = None) -> Any:
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy with the slices of a dim that an index names replaced by slices of source."""
     dim = _check_copy(input, dim, index, source)
 
@@ -167,12 +173,12 @@ def index_copy(input: Any, dim: int, index: Any, source: Any, *, out: Any = None
 
 
 @public
-def index_copy_(self: Any, dim: int, index: Any, source: Any) -> Any:
+def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """Replaces the slices of a dim that an index names by slices of source."""
     return apply_in_place(rules.index_copy, self, source, index, dim=_check_copy(self, dim, index, source))
 
 
-def _check_fill(input: Any, dim: Any, index: Any, value: Any) -> tuple[int, Any, Any]:
+def _check_fill(input: Tensor, dim: Any, index: Any, value: Any) -> tuple[int, Any, Any]:
     dim = _slices("index_fill_", input, dim, index)
     picks = index._array
     if picks.dtype not in (np.int64, np.int32):
@@ -195,7 +201,7 @@ def _check_fill(input: Any, dim: Any, index: Any, value: Any) -> tuple[int, Any,
 
 
 @overloaded
-def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | complex | Tensor) -> Tensor:
     """A copy with a value in the slices of a dim that an index names."""
     dim, index, value = _check_fill(input, dim, index, value)
     if isinstance(value, TensorCore):
@@ -204,7 +210,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
 
 
 @overloaded
-def index_fill_(self: Any, dim: int, index: Any, value: Any) -> Any:
+def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """Writes a value into the slices of a dim that an index names."""
     dim, index, value = _check_fill(self, dim, index, value)
     tensors: tuple[Any, ...]
@@ -222,7 +228,7 @@ def index_fill_(self: Any, dim: int, index: Any, value: Any) -> Any:
     return write_in_place(rule, self, tensors, statics, write, warning)
 
 
-def _check_reduce(input: Any, dim: Any, index: Any, source: Any, reduce: str) -> int:
+def _check_reduce(input: Tensor, dim: Any, index: Any, source: Any, reduce: str) -> int:
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(
             f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."
@@ -236,8 +242,9 @@ def _check_reduce(input: Any, dim: Any, index: Any, source: Any, reduce: str) ->
 
 @public
 def index_reduce(
-    input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True, out: Any = None
-) -> Any:
+    input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """A copy with slices of source folded into the slices of a dim that an index names."""
     dim = _check_reduce(input, dim, index, source, reduce)
 
@@ -248,7 +255,9 @@ def index_reduce(
 
 
 @public
-def index_reduce_(self: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
+def index_reduce_(
+    self: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
     """Folds slices of source into the slices of a dim that an index names."""
     dim = _check_reduce(self, dim, index, source, reduce)
     return apply_in_place(rules.index_reduce, self, source, index, dim=dim, reduce=reduce, include_self=include_self)
@@ -257,7 +266,7 @@ def index_reduce_(self: Any, dim: int, index: Any, source: Any, reduce: str, *, 
 # --- flat positions
 
 
-def _check_flat(input: Any, index: Any, name: str) -> None:
+def _check_flat(input: Tensor, index: Any, name: str) -> None:
     check_tensor(input, name)
     check_tensor(index, name, "index", 2)
     picks, n = index._array, input._array.size
@@ -272,7 +281,7 @@ def _check_flat(input: Any, index: Any, name: str) -> None:
 
 
 @public
-def take(input: Any, index: Any, *, out: Any = None) -> Any:
+def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Elements by their position in the tensor read row by row."""
     _check_flat(input, index, "take")
     if out is None:
@@ -280,7 +289,7 @@ def take(input: Any, index: Any, *, out: Any = None) -> Any:
     return into(out, lambda: apply(rules.take, input, index), (input, index), "take")
 
 
-def _check_put(input: Any, index: Any, source: Any) -> None:
+def _check_put(input: Tensor, index: Any, source: Any) -> None:
     _check_flat(input, index, "put_")
     check_tensor(source, "put_", "source", 3)
     if source._array.dtype != input._array.dtype:
@@ -296,7 +305,7 @@ def _check_put(input: Any, index: Any, source: Any) -> None:
 
 
 @public
-def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """A copy with elements of source at positions in the tensor read row by row."""
     _check_put(input, index, source)
     if not accumulate:
@@ -305,7 +314,7 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
 
 
 @public
-def put_(self: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """Writes elements of source to positions in the tensor read row by row."""
     _check_put(self, index, source)
     if not accumulate:
@@ -322,7 +331,7 @@ def _from_the_front(index: Any, size: int) -> Any:
 
 
 @public
-def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any = None) -> Any:
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
     """`gather` with an index that is stretched over the other dims; without a dim, flat."""
     check_tensor(input, "take_along_dim")
     check_tensor(indices, "take_along_dim", "indices", 2)
@@ -352,7 +361,7 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any
 
 
 @public
-def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy with one index of a dim replaced."""
     shape = input._array.shape
     dim = wrap_dim(as_int(dim, "select_scatter", "dim", 3), len(shape))
@@ -362,9 +371,9 @@ def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
 
 @public
 def slice_scatter(
-    input: Any, src: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1, *,
-    out: Any = None,
-) -> Any:  # fmt: skip
+    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1, *,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """A copy with a range of a dim replaced."""
     shape = input._array.shape
     if not shape:
@@ -378,7 +387,7 @@ def slice_scatter(
 
 
 @public
-def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A copy with the diagonal of two dims replaced."""
     offset, dim1, dim2 = diagonal_dims(input._array.ndim, offset, dim1, dim2, "diagonal_scatter")
     check_fits_part(input.detach().diagonal(offset, dim1, dim2), src)

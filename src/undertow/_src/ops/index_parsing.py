@@ -4,7 +4,7 @@ are left to index it with; and what is wrong with a key that can't be used.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,10 +23,13 @@ from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.devices import cpu
 from undertow._src.types.sizes import wrapped_dim
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
+
 # --- views
 
 
-def select_item(x: Any, dim: int, index: int, place: int = 0) -> Any:
+def select_item(x: Tensor, dim: int, index: int, place: int = 0) -> Any:
     """x[index] along a dim; `place` is where in the key the index stands, which errors name."""
     array = x._array
     n = array.shape[dim]
@@ -36,7 +39,7 @@ def select_item(x: Any, dim: int, index: int, place: int = 0) -> Any:
     return view_of(rules.select, x, array[(*leading(dim), at, ...)], {"dim": dim, "index": at})
 
 
-def slice_item(x: Any, dim: int, key: slice, keep: bool) -> Any:
+def slice_item(x: Tensor, dim: int, key: slice, keep: bool) -> Any:
     """x[key] along a dim; a slice that takes everything gives x itself unless it is to be kept."""
     start, end, step = key.start, key.stop, key.step
     start = 0 if start is None else _slice_int(start)
@@ -97,7 +100,7 @@ def listed(key: Any) -> Any:
     return wrap(array)
 
 
-def _plain(key: Any) -> Any:
+def _plain(key: Tensor) -> Any:
     if isinstance(key, TensorCore):
         return key._array.tolist()
     if isinstance(key, (list, tuple, range)):
@@ -186,7 +189,7 @@ def _axes_of(indices: list[Any]) -> int:
 # --- tensors as indices
 
 
-def check_indices(x: Any, indices: list[Any]) -> None:
+def check_indices(x: Tensor, indices: list[Any]) -> None:
     """Refuses index tensors of the wrong dtype and masks of the wrong shape."""
     shape, axis = x._array.shape, 0
     for each in indices:
@@ -212,7 +215,7 @@ def check_indices(x: Any, indices: list[Any]) -> None:
         raise IndexError(f"too many indices for tensor of dimension {len(shape)} (got {axis})")
 
 
-def beside(x: Any, indices: list[Any]) -> list[Any]:
+def beside(x: Tensor, indices: list[Any]) -> list[Any]:
     """Index tensors where the tensor that they index is: those on the CPU may be used on any device."""
     if not special.active or Watch.trace is not None:
         return indices
@@ -227,7 +230,7 @@ def beside(x: Any, indices: list[Any]) -> list[Any]:
     return [each if each is None or each.device is where else moved(each, where) for each in indices]
 
 
-def check_when_known(x: Any, indices: list[Any]) -> None:
+def check_when_known(x: Tensor, indices: list[Any]) -> None:
     """Lets a compiler check, before it runs, indices whose values it will know."""
     shape, axis = x._array.shape, 0
     for each in indices:
@@ -236,7 +239,7 @@ def check_when_known(x: Any, indices: list[Any]) -> None:
         axis += each._array.ndim if each is not None and is_mask(each) else 1
 
 
-def explain_index(x: Any, indices: list[Any]) -> None:
+def explain_index(x: Tensor, indices: list[Any]) -> None:
     """Raises what is wrong with indices that NumPy refused."""
     shape, axis, number, found = x._array.shape, 0, 0, []
     for each in indices:

@@ -6,7 +6,7 @@ lists) indexes the view so far, all at once, and copies.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,10 +49,13 @@ from undertow._src.tensor.core import InferenceStorage, TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.sizes import wrapped_dim
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
+
 _FLOATS = np.float32, np.float64
 
 
-def _take(x: Any, indices: list[Any]) -> Any:
+def _take(x: Tensor, indices: list[Any]) -> Any:
     check_indices(x, indices)
     if Watch.trace is not None:
         check_when_known(x, indices)
@@ -69,14 +72,14 @@ def _take(x: Any, indices: list[Any]) -> Any:
 
 
 @public
-def _getitem(self: Any, key: Any) -> Any:
+def _getitem(self: Tensor, key: Tensor) -> Any:
     view, indices = slicing(self, key, keep=True)
     if indices:
         return _take(view, indices)
     return apply(convert.alias, self) if view is self else view
 
 
-def getitem(self: Any, key: Any) -> Any:
+def getitem(self: Tensor, key: Any) -> Any:
     """A part of the tensor: a view for ints, slices, None and Ellipsis; a copy for tensors, masks and lists."""
     if self.__class__ in PLAIN and not special.active and type(self._array) is np.ndarray:
         kind = type(key)
@@ -99,7 +102,7 @@ def getitem(self: Any, key: Any) -> Any:
     return _getitem(self, key)
 
 
-def _take_rows(self: Any, rows: Any) -> Any | None:
+def _take_rows(self: Tensor, rows: Any) -> Any | None:
     """x[rows] for a tensor of int64, in its usual case; None for any other."""
     array, picks = self._array, rows._array
     if picks.dtype != np.int64 or not picks.ndim or not array.ndim:
@@ -233,7 +236,7 @@ _STRETCHED = (
 )
 
 
-def explain_values(target: Any, indices: list[Any], values: Any) -> None:
+def explain_values(target: Tensor, indices: list[Any], values: Any) -> None:
     try:
         shape = target._array[numpy_key([None if each is None else each._array for each in indices])].shape
     except IndexError:
@@ -244,7 +247,7 @@ def explain_values(target: Any, indices: list[Any], values: Any) -> None:
     ) from None
 
 
-def check_values(target: Any, values: Any) -> None:
+def check_values(target: Tensor, values: Any) -> None:
     own, given = DTYPE_OF[target._array.dtype], DTYPE_OF[values._array.dtype]
     if own is not given:
         raise RuntimeError(
@@ -254,7 +257,7 @@ def check_values(target: Any, values: Any) -> None:
 
 
 @public
-def _setitem(self: Any, key: Any, value: Any) -> None:
+def _setitem(self: Tensor, key: Tensor, value: Any) -> None:
     value = value_tensor(value, self)
     if key is False:
         return
@@ -280,7 +283,7 @@ def setitem(self: Any, key: Any, value: Any) -> None:
     _setitem(self, key, value)
 
 
-def _writes_plainly(self: Any, key: Any, value: Any) -> bool:
+def _writes_plainly(self: Tensor, key: Any, value: Any) -> bool:
     """Does a write that nothing records and that can't go wrong; False if it takes more than that."""
     view = self._view
     if (self._requires_grad or (view is not None and view.base._requires_grad)) and local.modes.grad_enabled:
@@ -326,7 +329,7 @@ def _index_list(indices: Any, name: str) -> list[Any]:
     return [each if each is None or isinstance(each, TensorCore) else listed(each) for each in indices]
 
 
-def _check_put(input: Any, indices: Any, values: Any, name: str) -> list[Any]:
+def _check_put(input: Tensor, indices: Any, values: Any, name: str) -> list[Any]:
     check_tensor(input, name)
     check_tensor(values, name, "values", 3)
     given = _index_list(indices, name)
@@ -350,7 +353,7 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
 
 
 @public
-def index_put_(self: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """Writes (or adds) values where index tensors point."""
     given = _check_put(self, indices, values, "index_put_")
     return put_indexed(self, given, values, bool(accumulate))

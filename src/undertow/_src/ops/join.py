@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations as _combinations
 from itertools import combinations_with_replacement
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from undertow._src.rules.index import index_select
 from undertow._src.rules.rule import Rule, Spec
 from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF, get_default_dtype, promote
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 
 def common_dtype(tensors: tuple[Any, ...]) -> np.dtype[Any] | None:
@@ -113,7 +116,7 @@ def joined(rule: Rule, tensors: tuple[Any, ...], statics: dict[str, Any]) -> Any
 
 
 @public
-def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
+def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Tensors one after the other along a dim."""
     tensors = tensor_list(tensors, "cat")
     dim = as_int(dim, "cat", "dim", 2)
@@ -121,19 +124,19 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
 
 
 @public
-def concat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
+def concat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Tensors one after the other along a dim."""
     return cat(tensors, dim, out=out)
 
 
 @public
-def concatenate(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
+def concatenate(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Tensors one after the other along a dim."""
     return cat(tensors, dim, out=out)
 
 
 @public
-def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
+def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Tensors of one shape side by side along a new dim."""
     tensors = tensor_list(tensors, "stack")
     dim = as_int(dim, "stack", "dim", 2)
@@ -157,7 +160,7 @@ def _joined(name: str, doc: str, prepare: Any, dim: Any) -> Any:
     """`hstack` and its relatives: tensors made ready, then joined."""
     label = "vstack" if name == "row_stack" else name
 
-    def function(tensors: Any, *, out: Any = None) -> Any:
+    def function(tensors: Any, *, out: Tensor | None = None) -> Any:
         given = tensor_list(tensors, name)
         if not given:
             raise RuntimeError(f"{label} expects a non-empty TensorList")
@@ -188,7 +191,7 @@ column_stack = _joined("column_stack", "Tensors side by side, as columns.", _col
 
 
 @public
-def block_diag(*tensors: Any) -> Any:
+def block_diag(*tensors: Tensor) -> Tensor:
     """Matrices along the diagonal of a larger one."""
     given = tensor_list(tensors, "block_diag")
     if not given:
@@ -203,7 +206,7 @@ def block_diag(*tensors: Any) -> Any:
 
 
 @public
-def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
+def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Any, ...]:
     """Coordinates of a grid: each vector stretched over the dims of all."""
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
     given = tensor_list(given, "meshgrid")
@@ -235,13 +238,13 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
     return tuple(grids)
 
 
-def _shown(tensor: Any) -> str:
+def _shown(tensor: Tensor) -> str:
     text = repr(tensor)
     return text[text.find("(") + 1 :].strip("[]()")
 
 
 @public
-def cartesian_prod(*tensors: Any) -> Any:
+def cartesian_prod(*tensors: Tensor) -> Tensor:
     """All ways to take one element of each vector, as rows."""
     given = tensor_list(tensors, "cartesian_prod")
     for tensor in given:
@@ -253,7 +256,7 @@ def cartesian_prod(*tensors: Any) -> Any:
 
 
 @public
-def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All ways to take r elements of a vector, in order, as rows."""
     if input._array.ndim != 1:
         raise RuntimeError(f"Expect a 1D vector, but got shape {list(input._array.shape)}")

@@ -8,7 +8,7 @@ two equal negative ones mark a block of two whose second row was.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from undertow._src.rules.rule import op
 from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.storage import Array
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 _GROWTH = (1 + math.sqrt(17)) / 8
 
@@ -118,7 +121,7 @@ def _columns_first(shape: tuple[int, ...], kind: Any) -> Array:
     return np.empty((*shape[:-2], shape[-1], shape[-2]), kind).swapaxes(-1, -2)
 
 
-def _factor_all(A: Any, hermitian: bool) -> tuple[Any, Any, Array]:
+def _factor_all(A: Tensor, hermitian: bool) -> tuple[Any, Any, Array]:
     array = A._array
     check_square(A, "torch.linalg.ldl_factor_ex")
     check_inexact(A, "torch.linalg.ldl_factor_ex", "ldl_factor_cpu")
@@ -137,7 +140,7 @@ def _refuse(failed: Array, name: str) -> None:
 
 
 @public
-def linalg_ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool = False, out: Any = None) -> Any:
+def linalg_ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Any = None) -> Any:
     """The LDL factors of symmetric (Hermitian) matrices in one matrix, the pivots, and which step failed."""
     check_tensor(A, "linalg_ldl_factor_ex")
 
@@ -152,7 +155,7 @@ def linalg_ldl_factor_ex(A: Any, *, hermitian: bool = False, check_errors: bool 
 
 
 @public
-def linalg_ldl_factor(A: Any, *, hermitian: bool = False, out: Any = None) -> Any:
+def linalg_ldl_factor(A: Tensor, *, hermitian: bool = False, out: Any = None) -> Any:
     """The LDL factors of symmetric (Hermitian) matrices in one matrix, and the pivots."""
     check_tensor(A, "linalg_ldl_factor")
 
@@ -166,14 +169,16 @@ def linalg_ldl_factor(A: Any, *, hermitian: bool = False, out: Any = None) -> An
 
 
 @public
-def linalg_ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False, out: Any = None) -> Any:
+def linalg_ldl_solve(
+    LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False, out: Tensor | None = None
+) -> Tensor:
     """X with A X = B, given `ldl_factor(A)`."""
     for place, (argument, value) in enumerate({"LD": LD, "pivots": pivots, "B": B}.items(), 1):
         check_tensor(value, "linalg_ldl_solve", argument, place)
     return run("linalg_ldl_solve", out, _solution, LD, B, found=_solve_all(LD, pivots, B, hermitian))
 
 
-def _solve_all(LD: Any, pivots: Any, B: Any, hermitian: bool) -> Array:
+def _solve_all(LD: Tensor, pivots: Tensor, B: Tensor, hermitian: bool) -> Array:
     ld, rows, b = LD._array, pivots._array, B._array
     check_square(LD, "torch.linalg.ldl_solve")
     if b.ndim < 2:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from undertow._src.base.sites import warn_once
 from undertow._src.engine.apply import apply
@@ -15,6 +15,10 @@ from undertow._src.rules import vector_norm as rules
 from undertow._src.rules.rule import twin
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import _size
+    from undertow._tensor import Tensor
+
 _norm_of_all = twin(rules.norm, "NormBackward0")
 
 
@@ -26,7 +30,9 @@ def _warn(name: str, instead: str) -> None:
 
 
 @overloaded
-def nuclear_norm(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+def nuclear_norm(
+    input: Tensor, dim: int | _size | None = None, keepdim: bool = False, *, out: Tensor | None = None
+) -> Tensor:
     """The sum of the singular values of matrices."""
     check_tensor(input, "nuclear_norm")
     _warn("nuclear_norm", "linalg.matrix_norm(A, 'nuc', dim, keepdim)")
@@ -34,7 +40,7 @@ def nuclear_norm(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any
 
 
 @public
-def frobenius_norm(input: Any, dim: Any, keepdim: bool = False, *, out: Any = None) -> Any:
+def frobenius_norm(input: Tensor, dim: int | _size, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The square root of the sum of squares over one or two dims, or over all."""
     check_tensor(input, "frobenius_norm")
     _warn("frobenius_norm", "linalg.vector_norm(A, 2, dim, keepdim)")
@@ -46,7 +52,7 @@ def frobenius_norm(input: Any, dim: Any, keepdim: bool = False, *, out: Any = No
 
 
 @public
-def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     """The norm over every dim but one, which keeps its place; with dim=-1 the norm over all."""
     check_tensor(v, "norm_except_dim", "v")
     kind = DTYPE_OF[v._array.dtype]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from undertow._src.rules import scalars
 from undertow._src.rules.refusals import refusal
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF, get_default_dtype
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 NONE, MEAN, SUM = 0, 1, 2
 _REDUCTIONS = {"none": NONE, "mean": MEAN, "sum": SUM}
@@ -54,7 +57,7 @@ def reduced(loss: Any, reduction: int) -> Any:
     return loss if reduction == NONE else loss.mean() if reduction == MEAN else loss.sum()
 
 
-def _same_shapes(input: Any, target: Any) -> tuple[Any, Any]:
+def _same_shapes(input: Tensor, target: Any) -> tuple[Any, Any]:
     """Input and target, stretched to one shape with a warning if they differ."""
     if target.size() == input.size():
         return input, target
@@ -65,7 +68,7 @@ def _same_shapes(input: Any, target: Any) -> tuple[Any, Any]:
     return broadcast_tensors(input, target)
 
 
-def _check_kernel(input: Any, target: Any, kernel: str) -> None:
+def _check_kernel(input: Tensor, target: Tensor, kernel: str) -> None:
     if not DTYPE_OF[input._array.dtype].is_inexact and not DTYPE_OF[target._array.dtype].is_inexact:
         raise no_kernel(kernel, input)
 
@@ -87,9 +90,9 @@ def _weighted(loss: Any, weight: Any, reduction: int) -> Any:
 
 @public
 def mse_loss(
-    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
-    weight: Any = None,
-) -> Any:  # fmt: skip
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """(input − target)²."""
     if target.size() != input.size() or size_average is not None or reduce is not None:
         stretched = _same_shapes(input, target)
@@ -105,9 +108,9 @@ def mse_loss(
 
 @public
 def l1_loss(
-    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
-    weight: Any = None,
-) -> Any:  # fmt: skip
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """|input − target|."""
     stretched = _same_shapes(input, target)
     how = reduction_of(reduction, size_average, reduce)
@@ -120,9 +123,9 @@ def l1_loss(
 
 @public
 def smooth_l1_loss(
-    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
-    beta: float = 1.0,
-) -> Any:  # fmt: skip
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", beta: float = 1.0,
+) -> Tensor:  # fmt: skip
     """Half the squared distance over beta below beta, the distance less beta/2 above."""
     stretched = _same_shapes(input, target)
     how = reduction_of(reduction, size_average, reduce)
@@ -139,8 +142,8 @@ def smooth_l1_loss(
 
 @public
 def huber_loss(
-    input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
-) -> Any:
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+) -> Tensor:
     """Half the squared distance up to delta, a straight line from there."""
     stretched = _same_shapes(input, target)
     how = reduction_of(reduction)
@@ -165,9 +168,9 @@ def huber_loss(
 
 @public
 def binary_cross_entropy(
-    input: Any, target: Any, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Any:  # fmt: skip
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """−target · log input − (1 − target) · log(1 − input), logarithms no lower than −100."""
     how = reduction_of(reduction, size_average, reduce)
     if target.size() != input.size():
@@ -191,9 +194,9 @@ def binary_cross_entropy(
 
 @public
 def binary_cross_entropy_with_logits(
-    input: Any, target: Any, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
-    reduction: str = "mean", pos_weight: Any = None,
-) -> Any:  # fmt: skip
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """binary_cross_entropy of sigmoid(input), exact also where that is 0 or 1; positives count pos_weight times."""
     how = reduction_of(reduction, size_average, reduce)
     if target.size() != input.size():
@@ -214,9 +217,9 @@ def binary_cross_entropy_with_logits(
 
 @public
 def kl_div(
-    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
-    log_target: bool = False,
-) -> Any:  # fmt: skip
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", log_target: bool = False,
+) -> Tensor:  # fmt: skip
     """target · (log target − input), the input being log-probabilities."""
     if size_average is not None or reduce is not None:
         how = reduction_of(reduction, size_average, reduce)
@@ -243,8 +246,8 @@ def kl_div(
 
 @public
 def soft_margin_loss(
-    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
-) -> Any:
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Tensor:
     """log(1 + e^(−target · input)), targets ±1."""
     how = reduction_of(reduction, size_average, reduce)
     check_constant(target, "soft_margin_loss", "target")
@@ -261,9 +264,9 @@ def soft_margin_loss(
 
 @public
 def multilabel_soft_margin_loss(
-    input: Any, target: Any, weight: Any = None, size_average: bool | None = None, reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Any:  # fmt: skip
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """The mean over classes of a yes-or-no loss for each."""
     how = reduction_of(reduction, size_average, reduce)
     loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
@@ -278,9 +281,9 @@ def multilabel_soft_margin_loss(
 
 @public
 def poisson_nll_loss(
-    input: Any, target: Any, log_input: bool = True, full: bool = False, size_average: bool | None = None,
+    input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None,
     eps: float = 1e-08, reduce: bool | None = None, reduction: str = "mean",
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     """−log of a Poisson probability of the target, up to a constant; `full` adds Stirling's approximation of it."""
     how = reduction_of(reduction, size_average, reduce)
     if log_input:
@@ -295,8 +298,8 @@ def poisson_nll_loss(
 
 @public
 def gaussian_nll_loss(
-    input: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-06, reduction: str = "mean"
-) -> Any:
+    input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-06, reduction: str = "mean"
+) -> Tensor:
     """−log of a normal density of the target around the input, up to a constant unless `full`."""
     if not isinstance(var, TensorCore):
         if var < 0:
@@ -319,7 +322,7 @@ def gaussian_nll_loss(
     return reduced(loss, _REDUCTIONS[reduction])
 
 
-def _with_value(tensor: Any, value: Any) -> Any:
+def _with_value(tensor: Tensor, value: Any) -> Any:
     """A tensor with its place in the graph and another value, as writing without recording gives."""
     np.copyto(tensor._array, value._array)
     return tensor
@@ -330,9 +333,9 @@ def _with_value(tensor: Any, value: Any) -> Any:
 
 @public
 def cosine_embedding_loss(
-    input1: Any, input2: Any, target: Any, margin: float = 0, size_average: bool | None = None,
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     """1 − cos for pairs that belong together (target 1), max(0, cos − margin) for pairs that do not (−1)."""
     how = reduction_of(reduction, size_average, reduce)
     if target.dim() not in (0, 1):
@@ -354,9 +357,9 @@ def cosine_embedding_loss(
 
 @public
 def margin_ranking_loss(
-    input1: Any, input2: Any, target: Any, margin: float = 0, size_average: bool | None = None,
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     """max(0, −target · (input1 − input2) + margin)."""
     how = reduction_of(reduction, size_average, reduce)
     if not input1.dim() == input2.dim() == target.dim():
@@ -369,9 +372,9 @@ def margin_ranking_loss(
 
 @public
 def hinge_embedding_loss(
-    input: Any, target: Any, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
+    input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     """The input where the target is 1, max(0, margin − input) where it is −1."""
     how = reduction_of(reduction, size_average, reduce)
     zeros = input.new_zeros(())
@@ -379,7 +382,7 @@ def hinge_embedding_loss(
     return reduced(apart + where(target != -1, input, zeros), how)
 
 
-def _check_triplet(anchor: Any, positive: Any, negative: Any) -> None:
+def _check_triplet(anchor: Tensor, positive: Tensor, negative: Tensor) -> None:
     dims = anchor.dim(), positive.dim(), negative.dim()
     if len(set(dims)) > 1:
         raise RuntimeError(
@@ -390,9 +393,9 @@ def _check_triplet(anchor: Any, positive: Any, negative: Any) -> None:
 
 @public
 def triplet_margin_loss(
-    anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2, eps: float = 1e-06, swap: bool = False,
-    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
-) -> Any:  # fmt: skip
+    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-06,
+    swap: bool = False, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """max(0, margin + distance(anchor, positive) − distance(anchor, negative))."""
     how = reduction_of(reduction, size_average, reduce)
     if margin <= 0:
@@ -406,9 +409,9 @@ def triplet_margin_loss(
 
 @public
 def triplet_margin_with_distance_loss(
-    anchor: Any, positive: Any, negative: Any, *, distance_function: Any = None, margin: float = 1.0,
+    anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Any = None, margin: float = 1.0,
     swap: bool = False, reduction: str = "mean",
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     """triplet_margin_loss under any distance."""
     distance = pairwise_distance if distance_function is None else distance_function
     how = reduction_of(reduction)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,8 +19,12 @@ from undertow._src.rules import loss as rules
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import _size
+    from undertow._tensor import Tensor
 
-def _check_targets(input: Any, target: Any, weight: Any, ignore_index: int, classes: int) -> None:
+
+def _check_targets(input: Any, target: Tensor, weight: Tensor, ignore_index: int, classes: int) -> None:
     labels = target._array
     if labels.dtype != np.int64 and labels.dtype != np.uint8:
         raise RuntimeError(
@@ -122,7 +126,7 @@ def cross_entropy(
     return _smoothed_loss(scores, target, weight, how, ignore_index, label_smoothing)
 
 
-def _class_scores(input: Any) -> Any:
+def _class_scores(input: Tensor) -> Any:
     if not DTYPE_OF[input._array.dtype].is_floating_point:
         raise no_kernel("log_softmax_lastdim_kernel_impl", input)
     return apply(activation.log_softmax, input, dim=1 if input._array.ndim > 1 else 0)
@@ -137,7 +141,7 @@ def _per_class(weight: Any, ndim: int) -> Any:
     return weight.view((1, -1) + (1,) * (ndim - 2)) if ndim > 1 else weight
 
 
-def _probability_loss(input: Any, target: Any, weight: Any, how: int, smoothing: float) -> Any:
+def _probability_loss(input: Tensor, target: Any, weight: Tensor, how: int, smoothing: float) -> Any:
     ndim = input._array.ndim
     axis = 1 if ndim > 1 else 0
     classes = input._array.shape[axis]
@@ -188,9 +192,9 @@ def _smoothed_loss(scores: Any, target: Any, weight: Any, how: int, ignore_index
 
 @public
 def multi_margin_loss(
-    input: Any, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None, size_average: bool | None = None,
-    reduce: bool | None = None, reduction: str = "mean",
-) -> Any:  # fmt: skip
+    input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
+    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """Σ over the other classes of max(0, margin − input[target] + input)ᵖ, over the number of classes."""
     how = reduction_of(reduction, size_average, reduce)
     if p not in (1, 2):
@@ -231,8 +235,8 @@ def multi_margin_loss(
 
 @public
 def multilabel_margin_loss(
-    input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
-) -> Any:
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Tensor:
     """Σ max(0, 1 − input[label] + input[other]) over labels and other classes; labels are listed up to the first −1."""
     how = reduction_of(reduction, size_average, reduce)
     if not input._array.ndim:
@@ -253,7 +257,7 @@ def multilabel_margin_loss(
     return apply(rules.multilabel_margin_loss, input, target, reduction=how)
 
 
-def _has_margins(input: Any) -> bool:
+def _has_margins(input: Tensor) -> bool:
     """PyTorch has these losses of single and double precision only."""
     kind = DTYPE_OF[input._array.dtype]
     return kind.is_floating_point and kind.itemsize > 2
@@ -280,9 +284,9 @@ def _lengths(given: Any, name: str, batch: int) -> Any:
 
 @public
 def ctc_loss(
-    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: str = "mean",
-    zero_infinity: bool = False,
-) -> Any:  # fmt: skip
+    log_probs: Tensor, targets: Tensor, input_lengths: _size | Tensor, target_lengths: _size | Tensor, blank: int = 0,
+    reduction: str = "mean", zero_infinity: bool = False,
+) -> Tensor:  # fmt: skip
     """Minus the log of the probability of each target over all its alignments with a sequence of log_probs."""
     how = reduction_of(reduction)
     check_tensor(log_probs, "ctc_loss", "log_probs")

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.engine.arguments import check_tensor
 from undertow._src.ops.loss_class import cross_entropy
 from undertow._src.ops.matmul import linear
 from undertow._src.ops.public import public
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
+
 
 @public
 def linear_cross_entropy(
-    input: Any, linear_weight: Any, target: Any, *, linear_bias: Any = None, weight: Any = None, reduction: str = "mean",
-    ignore_index: int | None = None, label_smoothing: float = 0.0, options: Any = None,
+    input: Tensor, linear_weight: Any, target: Tensor, *, linear_bias: Any = None, weight: Tensor | None = None,
+    reduction: str = "mean", ignore_index: int | None = None, label_smoothing: float = 0.0, options: Any = None,
 ) -> Any:  # fmt: skip
     """cross_entropy(linear(input, linear_weight, linear_bias), target), for weights (classes, *outputs, inputs).
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,9 +22,12 @@ from undertow._src.rules import factor as rules
 from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
+
 
 @public
-def lu(A: Any, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
+def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Tensor | None = None) -> Any:
     """L and U of A = P L U in one matrix, and the row exchanges that make P; for each which pivot is zero if asked."""
     warn_once(
         "torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex and will be removed in a "
@@ -50,8 +53,9 @@ def lu(A: Any, pivot: bool = True, get_infos: bool = False, out: Any = None) -> 
 
 @public
 def lu_unpack(
-    LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True, *, out: Any = None
-) -> Any:
+    LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True, *,
+    out: Tensor | None = None,
+) -> Any:  # fmt: skip
     """P, L and U from what `lu_factor` returns; empty ones in place of those that are not wanted."""
     check_tensor(LU_data, "lu_unpack", "LU_data")
     check_tensor(LU_pivots, "lu_unpack", "LU_pivots", 2)
@@ -77,7 +81,7 @@ def lu_unpack(
     return into_all(return_types.lu_unpack, "lu_unpack", out, parts, (LU_data,))
 
 
-def _solve(LU: Any, pivots: Any, B: Any, left: bool, adjoint: bool) -> Any:
+def _solve(LU: Tensor, pivots: Tensor, B: Tensor, left: bool, adjoint: bool) -> Any:
     name = "linalg.lu_solve"
     check_constant(pivots, "linalg_lu_solve", "pivots")
     check_inexact(LU, "linalg.lu_solve", "")
@@ -105,8 +109,8 @@ def _solve(LU: Any, pivots: Any, B: Any, left: bool, adjoint: bool) -> Any:
 
 @public
 def linalg_lu_solve(
-    LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False, out: Any = None
-) -> Any:
+    LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False, out: Tensor | None = None
+) -> Tensor:
     """X with A X = B (X A = B with left=False, Aᴴ for A with adjoint=True), given `lu_factor(A)`."""
     for place, (argument, value) in enumerate({"LU": LU, "pivots": pivots, "B": B}.items(), 1):
         check_tensor(value, "linalg_lu_solve", argument, place)
@@ -115,7 +119,7 @@ def linalg_lu_solve(
 
 
 @public
-def lu_solve(input: Any, LU_data: Any, LU_pivots: Any, *, out: Any = None) -> Any:
+def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
     """X with A X = input, given `lu_factor(A)`."""
     warn_once(
         "torch.lu_solve is deprecated in favor of torch.linalg.lu_solveand will be removed in a future PyTorch release.\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from undertow._src.ops.writing import check_mask
 from undertow._src.rules import index as rules
 from undertow._src.tensor.core import TensorCore, wrap
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
+
 
 def is_unknown(array: Any) -> bool:
     """Whether only a program that is being traced knows the values of a mask, and may go on with another index.
@@ -31,7 +34,7 @@ def is_unknown(array: Any) -> bool:
 
 
 @public
-def masked_select(input: Any, mask: Any, *, out: Any = None) -> Any:
+def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements where a mask is true, as a vector."""
     check_tensor(input, "masked_select")
     check_tensor(mask, "masked_select", "mask", 2)
@@ -46,7 +49,7 @@ def masked_select(input: Any, mask: Any, *, out: Any = None) -> Any:
     return into(out, lambda: apply(rules.masked_select, input, mask), (input, mask), "masked_select")
 
 
-def _check_masked_scatter(input: Any, mask: Any, source: Any) -> None:
+def _check_masked_scatter(input: Tensor, mask: Tensor, source: Any) -> None:
     check_tensor(input, "masked_scatter")
     check_tensor(mask, "masked_scatter", "mask", 2)
     check_tensor(source, "masked_scatter", "source", 3)
@@ -65,14 +68,14 @@ def _check_masked_scatter(input: Any, mask: Any, source: Any) -> None:
 
 
 @public
-def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """A copy with source's elements, in order, where a mask is true."""
     _check_masked_scatter(input, mask, source)
     return apply(rules.masked_scatter, input, source, mask)
 
 
 @public
-def masked_scatter_(self: Any, mask: Any, source: Any) -> Any:
+def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """Writes source's elements, in order, where a mask is true."""
     _check_masked_scatter(self, mask, source)
     return apply_in_place(rules.masked_scatter, self, source, mask)
@@ -96,13 +99,13 @@ def nonzero(input: Any, *, out: Any = None, as_tuple: bool = False) -> Any:
 
 
 @public
-def argwhere(input: Any) -> Any:
+def argwhere(input: Tensor) -> Tensor:
     """The positions of the elements that are not zero, a row for each."""
     return nonzero(input)
 
 
 @public
-def one_hot(input: Any, num_classes: int = -1) -> Any:
+def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     """Vectors of zeros with a one at each class."""
     check_tensor(input, "one_hot")
     array = input._array

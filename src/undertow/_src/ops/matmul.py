@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.sites import warn
 from undertow._src.engine.apply import apply
@@ -24,8 +24,11 @@ from undertow._src.rules import shape as shape_rules
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
-def kind_of(input: Any) -> Any:
+
+def kind_of(input: Tensor) -> Any:
     return DTYPE_OF[input._array.dtype]
 
 
@@ -39,14 +42,14 @@ def flipped(array: Any) -> bool:
 
 
 @overloaded
-def mm(input: Any, mat2: Any, *, out: Any = None) -> Any:
+def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of two matrices."""
     check_tensor(input, "mm")
     check_tensor(mat2, "mm", "mat2", 2)
     return matrix_product(input, mat2, out)
 
 
-def matrix_product(input: Any, mat2: Any, out: Any = None) -> Any:
+def matrix_product(input: Tensor, mat2: Tensor, out: Tensor | None = None) -> Any:
     a, b = input._array, mat2._array
     if a.ndim != 2:
         raise RuntimeError("self must be a matrix")
@@ -82,14 +85,14 @@ def check_scalar_types(input: Any, other: Any) -> None:
 
 
 @overloaded
-def bmm(input: Any, mat2: Any, *, out: Any = None) -> Any:
+def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The products of two stacks of matrices."""
     check_tensor(input, "bmm")
     check_tensor(mat2, "bmm", "mat2", 2)
     return stack_product(input, mat2, out)
 
 
-def stack_product(input: Any, mat2: Any, out: Any = None) -> Any:
+def stack_product(input: Tensor, mat2: Tensor, out: Tensor | None = None) -> Any:
     a, b = input._array, mat2._array
     check_batches(a.shape, b.shape)
     check_scalar_types(input, mat2)
@@ -109,7 +112,7 @@ def check_batches(a: tuple[int, ...], b: tuple[int, ...]) -> None:
 
 
 @public
-def mv(input: Any, vec: Any, *, out: Any = None) -> Any:
+def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of a matrix and a vector."""
     check_tensor(input, "mv")
     check_tensor(vec, "mv", "vec", 2)
@@ -130,7 +133,7 @@ def mv(input: Any, vec: Any, *, out: Any = None) -> Any:
     return run("mv", out, rules.mv, input, vec)
 
 
-def _check_vectors(input: Any, other: Any) -> None:
+def _check_vectors(input: Tensor, other: Any) -> None:
     a, b = input._array, other._array
     if a.ndim != 1 or b.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors")
@@ -148,7 +151,7 @@ def _check_vectors(input: Any, other: Any) -> None:
 
 
 @public
-def dot(input: Any, tensor: Any, *, out: Any = None) -> Any:
+def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The sum of the products of two vectors' elements."""
     check_tensor(input, "dot")
     check_tensor(tensor, "dot", "tensor", 2)
@@ -157,7 +160,7 @@ def dot(input: Any, tensor: Any, *, out: Any = None) -> Any:
 
 
 @public
-def vdot(input: Any, other: Any, *, out: Any = None) -> Any:
+def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The dot product with the first vector's conjugate."""
     check_tensor(input, "vdot")
     check_tensor(other, "vdot", "other", 2)
@@ -166,7 +169,7 @@ def vdot(input: Any, other: Any, *, out: Any = None) -> Any:
 
 
 @public
-def outer(input: Any, vec2: Any, *, out: Any = None) -> Any:
+def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Every product of an element of one vector with one of another."""
     check_tensor(input, "outer")
     check_tensor(vec2, "outer", "vec2", 2)
@@ -177,7 +180,7 @@ def outer(input: Any, vec2: Any, *, out: Any = None) -> Any:
 
 
 @public
-def ger(input: Any, vec2: Any, *, out: Any = None) -> Any:
+def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """`outer`, under its old name."""
     if out is not None:
         warn("torch.ger is deprecated and will be removed in a future PyTorch release. Use torch.outer instead.")
@@ -198,7 +201,7 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
     return into(out, lambda: product(input, other), (input, other), name)
 
 
-def product(input: Any, other: Any) -> Any:
+def product(input: Tensor, other: Any) -> Any:
     a, b = input._array, other._array
     if a.ndim == 2 == b.ndim:
         return matrix_product(input, other)
@@ -220,7 +223,7 @@ def product(input: Any, other: Any) -> Any:
     return _batched(input, other)
 
 
-def _should_fold(input: Any, other: Any) -> bool:
+def _should_fold(input: Tensor, other: Any) -> bool:
     """Whether a stack times one matrix (or vector) becomes a single product of two matrices."""
     a, b = input._array, other._array
     larger, smaller = (a, other) if a.ndim >= b.ndim else (b, input)
@@ -235,7 +238,7 @@ def _should_fold(input: Any, other: Any) -> bool:
     )
 
 
-def _folded(input: Any, other: Any) -> Any:
+def _folded(input: Tensor, other: Any) -> Any:
     """The rows of a whole stack as one tall matrix."""
     a, b = input._array, other._array
     if a.ndim >= b.ndim:
@@ -253,7 +256,7 @@ def _folded(input: Any, other: Any) -> Any:
     return result if a.shape[0] == 1 else apply(arrange.contiguous, result)
 
 
-def _batched(input: Any, other: Any) -> Any:
+def _batched(input: Tensor, other: Any) -> Any:
     """Stacks of matrices, broadcast to each other, as one stack each."""
     a, b = input._array.shape, other._array.shape
     if len(a) == 1:
@@ -267,7 +270,7 @@ def _batched(input: Any, other: Any) -> Any:
     return apply(shape_rules.unsafe_view, stack_product(left, right), size=(*batch, a[-2], b[-1]))
 
 
-def _stretched(input: Any, batch: tuple[int, ...]) -> Any:
+def _stretched(input: Tensor, batch: tuple[int, ...]) -> Any:
     array = input._array
     shape = (*batch, *array.shape[-2:])
     if array.shape == shape:
@@ -284,7 +287,7 @@ def _without(result: Any, dim: int) -> Any:
 # --- a product added to something
 
 
-def factors(name: str, input: Any, beta: Any, alpha: Any) -> tuple[Any, Any]:
+def factors(name: str, input: Tensor, beta: Any, alpha: Any) -> tuple[Any, Any]:
     beta, alpha = as_number(beta), as_number(alpha)
     for given, value in (("beta", beta), ("alpha", alpha)):
         if not isinstance(value, (int, float, complex)):
@@ -307,7 +310,7 @@ def check_expandable(shape: tuple[int, ...], target: tuple[int, ...], input: Any
             )
 
 
-def check_addmm(input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> dict[str, Any]:
+def check_addmm(input: Tensor, mat1: Tensor, mat2: Tensor, beta: Any, alpha: Any) -> dict[str, Any]:
     for place, (name, given) in enumerate((("input", input), ("mat1", mat1), ("mat2", mat2))):
         check_tensor(given, "addmm", name, place + 1)
     a, b = mat1._array, mat2._array
@@ -332,7 +335,9 @@ def check_addmm(input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> dict
     return {"beta": beta, "alpha": alpha, "flipped": (flipped(a), flipped(b))}
 
 
-def added_product(input: Any, mat1: Any, mat2: Any, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
+def added_product(
+    input: Tensor, mat1: Tensor, mat2: Tensor, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None
+) -> Any:
     """addmm."""
     statics = check_addmm(input, mat1, mat2, beta, alpha)
     if out is None:
@@ -344,7 +349,7 @@ def added_product(input: Any, mat1: Any, mat2: Any, beta: Any = 1, alpha: Any = 
 
 
 @public
-def linear(input: Any, weight: Any, bias: Any = None, *, out: Any = None) -> Any:
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """input @ weightᵀ + bias, over the last dim."""
     check_tensor(input, "linear")
     check_tensor(weight, "linear", "weight", 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from undertow._src.ops.pad import pad
 from undertow._src.ops.public import public
 from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 
 def _check_shapes(query: Any, key: Any, value: Any, padding: Any, mask: Any, heads: int) -> bool:
@@ -61,7 +64,7 @@ def additive_masks(
     return added, _additive(mask, names[1], like)
 
 
-def _additive(mask: Any, name: str, like: Any) -> Any:
+def _additive(mask: Tensor, name: str, like: Any) -> Any:
     """0 and −∞ for a boolean mask, in which True means: do not look here."""
     if mask is None:
         return None
@@ -164,7 +167,7 @@ def _by_batch(rows: Any, length: int, batch: int) -> Any:
     return rows.view(length, batch, rows.size(1))
 
 
-def _attended(q: Any, k: Any, v: Any, mask: Any, chance: float, is_causal: bool, num_heads: int) -> Any:
+def _attended(q: Any, k: Any, v: Any, mask: Tensor, chance: float, is_causal: bool, num_heads: int) -> Any:
     """The attended values alone, row by row, the heads of each side by side."""
     rows, length, head = q.size()
     source, batch = k.size(1), rows // num_heads

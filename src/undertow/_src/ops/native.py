@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,10 @@ from undertow._src.rules import sampling as sampling_rules
 from undertow._src.rules import scalars
 from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF
+
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import _size
+    from undertow._tensor import Tensor
 
 # --- convolutions
 
@@ -53,7 +57,7 @@ def convolution(
 
 
 @public
-def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
     """A convolution over sequences laid out as (time, batch, channel), its weight as (kernel, channel in, channel out)."""
     for place, (argument, value) in enumerate({"input": input, "weight": weight, "bias": bias}.items(), 1):
         check_tensor(value, "conv_tbc", argument, place)
@@ -76,8 +80,8 @@ def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
 
 @public
 def native_batch_norm(
-    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float,
-    *, out: Any = None,
+    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float,
+    eps: float, *, out: Any = None,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """batch_norm with the mean and 1/√(var + eps) of each channel; empty ones where running statistics were used."""
     check_tensor(input, "native_batch_norm")
@@ -93,7 +97,7 @@ def native_batch_norm(
 
 @public
 def native_group_norm(
-    input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float
 ) -> tuple[Any, Any, Any]:
     """group_norm with the mean and 1/√(var + eps) of each group."""
     check_tensor(input, "native_group_norm")
@@ -142,7 +146,7 @@ def embedding_bag(
 
 
 def _sample(
-    name: str, input: Any, grid: Any, interpolation_mode: Any, padding_mode: Any, align_corners: bool
+    name: str, input: Tensor, grid: Tensor, interpolation_mode: Any, padding_mode: Any, align_corners: bool
 ) -> Any:
     check_tensor(input, name)
     check_tensor(grid, name, "grid", 2)
@@ -157,25 +161,31 @@ def _sample(
 
 
 @public
-def grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+def grid_sampler(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
     """Images, or volumes, read at the places of a grid: bilinear (0), nearest (1) or bicubic (2)."""
     return _sample("grid_sampler", input, grid, interpolation_mode, padding_mode, align_corners)
 
 
 @public
-def grid_sampler_2d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+def grid_sampler_2d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
     """Images read at the places of a grid."""
     return _sample("grid_sampler_2d", input, grid, interpolation_mode, padding_mode, align_corners)
 
 
 @public
-def grid_sampler_3d(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+def grid_sampler_3d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
     """Volumes read at the places of a grid."""
     return _sample("grid_sampler_3d", input, grid, interpolation_mode, padding_mode, align_corners)
 
 
 @public
-def affine_grid_generator(theta: Any, size: Any, align_corners: bool) -> Any:
+def affine_grid_generator(theta: Tensor, size: _size, align_corners: bool) -> Tensor:
     """The places that images of a size read from under affine maps."""
     check_tensor(theta, "affine_grid_generator", "theta")
     sizes = as_ints(size, "affine_grid_generator", "size", 2)
@@ -201,8 +211,9 @@ def _reduced(values: Any, reduction: Any, name: str) -> Any:
 
 @public
 def binary_cross_entropy_with_logits(
-    input: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: int = loss.NONE
-) -> Any:
+    input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None,
+    reduction: int = loss.NONE,
+) -> Tensor:  # fmt: skip
     """−target · log σ(input) − (1 − target) · log(1 − σ(input))."""
     name = "binary_cross_entropy_with_logits"
     how = as_int(reduction, name, "reduction")
@@ -221,37 +232,37 @@ def binary_cross_entropy_with_logits(
 
 @public
 def cosine_embedding_loss(
-    input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = loss.NONE
-) -> Any:
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = loss.NONE
+) -> Tensor:
     """1 − cos for pairs that belong together (target 1), max(0, cos − margin) for pairs that do not (−1)."""
     values = loss.cosine_embedding_loss(input1, input2, target, margin, reduction="none")
     return _reduced(values, reduction, "cosine_embedding_loss")
 
 
 @public
-def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: int = loss.NONE) -> Any:
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = loss.NONE) -> Tensor:
     """The input where the target is 1, max(0, margin − input) where it is −1."""
     values = loss.hinge_embedding_loss(input, target, margin, reduction="none")
     return _reduced(values, reduction, "hinge_embedding_loss")
 
 
 @public
-def kl_div(input: Any, target: Any, reduction: int = loss.NONE, *, log_target: bool = False) -> Any:
+def kl_div(input: Tensor, target: Tensor, reduction: int = loss.NONE, *, log_target: bool = False) -> Tensor:
     """target · (log target − input), the input being log-probabilities."""
     return _reduced(loss.kl_div(input, target, reduction="none", log_target=log_target), reduction, "kl_div")
 
 
 @public
 def margin_ranking_loss(
-    input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = loss.NONE
-) -> Any:
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = loss.NONE
+) -> Tensor:
     """max(0, −target · (input1 − input2) + margin)."""
     values = clamp_min(apply(scalars.plus, lifted(-target * (input1 - input2), margin), other=margin), 0)
     return _reduced(values, reduction, "margin_ranking_loss")
 
 
 @public
-def poisson_nll_loss(input: Any, target: Any, log_input: bool, full: bool, eps: float, reduction: int) -> Any:
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int) -> Tensor:
     """−log of a Poisson probability of the target, up to a constant."""
     values = loss.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction="none")
     return _reduced(values, reduction, "poisson_nll_loss")
@@ -259,9 +270,9 @@ def poisson_nll_loss(input: Any, target: Any, log_input: bool, full: bool, eps: 
 
 @public
 def triplet_margin_loss(
-    anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2.0, eps: float = 1e-06,
+    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2.0, eps: float = 1e-06,
     swap: bool = False, reduction: int = loss.NONE,
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     """max(0, |anchor − positive| − |anchor − negative| + margin)."""
     values = loss.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction="none")
     return _reduced(values, reduction, "triplet_margin_loss")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,13 +24,17 @@ from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF, float32
 from undertow._src.types.sizes import size_of
 
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import _size
+    from undertow._tensor import Tensor
+
 
 def _check_optional(value: Any, name: str, argument: str, position: int | None = None) -> None:
     if value is not None and not isinstance(value, TensorCore):
         raise must_be("Tensor", value, name, argument, position)
 
 
-def _check_layer(name: str, input: Any, shape: Any, weight: Any, bias: Any, gap: str) -> tuple[int, ...]:
+def _check_layer(name: str, input: Tensor, shape: Any, weight: Any, bias: Any, gap: str) -> tuple[int, ...]:
     check_tensor(input, name)
     wanted = as_ints(shape, name, "normalized_shape", 2)
     _check_optional(weight, name, "weight", 3)
@@ -55,7 +59,7 @@ def _check_layer(name: str, input: Any, shape: Any, weight: Any, bias: Any, gap:
     return wanted
 
 
-def _wider_parameters(input: Any, *parameters: Any) -> bool:
+def _wider_parameters(input: Tensor, *parameters: Any) -> bool:
     """Whether half-precision data comes with float32 parameters, the one mixture that PyTorch allows."""
     kind = input._array.dtype
     others = [value._array.dtype for value in parameters if value is not None and value._array.dtype != kind]
@@ -70,9 +74,9 @@ def _wider_parameters(input: Any, *parameters: Any) -> bool:
 
 @public
 def layer_norm(
-    input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-05,
-    cudnn_enable: bool = True,
-) -> Any:  # fmt: skip
+    input: Tensor, normalized_shape: _size, weight: Tensor | None = None, bias: Tensor | None = None,
+    eps: float = 1e-05, cudnn_enable: bool = True,
+) -> Tensor:  # fmt: skip
     """(x − mean) / √(var + eps) over the last dims, times weight, plus bias."""
     wanted = _check_layer("layer_norm", input, normalized_shape, weight, bias, ", ")
     if weight is None and not DTYPE_OF[input._array.dtype].is_floating_point:
@@ -84,7 +88,9 @@ def layer_norm(
 
 
 @public
-def native_layer_norm(input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
+def native_layer_norm(
+    input: Tensor, normalized_shape: _size, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Any, Any, Any]:
     """layer_norm with the statistics it used: the mean and 1/√(var + eps) of each row."""
     out = layer_norm(input, normalized_shape, weight, bias, eps)
     rows = input._array.astype(np.float32) if input._array.dtype.itemsize == 2 else input._array
@@ -93,7 +99,7 @@ def native_layer_norm(input: Any, normalized_shape: Any, weight: Any, bias: Any,
 
 
 @public
-def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+def rms_norm(input: Tensor, normalized_shape: _size, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """x / √(mean(x²) + eps) over the last dims, times weight."""
     if isinstance(normalized_shape, (list, tuple)) and input._array.ndim < len(normalized_shape):
         raise ValueError(
@@ -120,8 +126,9 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
 
 @public
 def group_norm(
-    input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-05, cudnn_enabled: bool = True
-) -> Any:
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05,
+    cudnn_enabled: bool = True,
+) -> Tensor:  # fmt: skip
     """Each group of channels normalised on its own, then scaled and shifted channel by channel."""
     check_tensor(input, "group_norm")
     shape = input._array.shape
@@ -153,7 +160,7 @@ def group_norm(
 # --- batches
 
 
-def _check_channels(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool) -> None:
+def _check_channels(input: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool) -> None:
     channels = input._array.shape[1] if input._array.ndim > 1 else 0
     for argument, value in (("running_mean", running_mean), ("running_var", running_var)):
         if value is None and not training:
@@ -172,8 +179,9 @@ def _check_channels(input: Any, weight: Any, bias: Any, running_mean: Any, runni
 
 
 def _batch_norm(
-    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
-) -> Any:
+    input: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float,
+    eps: float,
+) -> Any:  # fmt: skip
     return normalized_batch(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
 
@@ -198,7 +206,7 @@ def normalized_batch(
     return ordered_like(result, input), mean, rstd
 
 
-def _empty_batch(input: Any, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
+def _empty_batch(input: Tensor, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
     """A batch without elements: PyTorch checks nothing, and the parameters get a gradient of zero."""
     result = input.clone()
     if weight is not None:
@@ -209,7 +217,7 @@ def _empty_batch(input: Any, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
 
 
 def _statistics(
-    array: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
+    array: Any, running_mean: Tensor, running_var: Tensor, training: bool, momentum: float, eps: float
 ) -> tuple[Any, Any]:
     """Mean and 1/√(var + eps) of each channel; in training the running ones are updated with the batch's."""
     if not training:
@@ -235,9 +243,9 @@ def _as_float(value: Any, name: str, argument: str, position: int) -> float:
 
 @public
 def torch_batch_norm(
-    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float,
-    cudnn_enabled: bool,
-) -> Any:  # fmt: skip
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None,
+    training: bool, momentum: float, eps: float, cudnn_enabled: bool,
+) -> Tensor:  # fmt: skip
     """Each channel normalised over the batch (or by running statistics), then scaled and shifted."""
     check_tensor(input, "batch_norm")
     momentum = _as_float(momentum, "batch_norm", "momentum", 7)
@@ -250,9 +258,9 @@ torch_batch_norm.__module__ = "undertow"
 
 @public
 def batch_norm(
-    input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None, training: bool = False,
-    momentum: float = 0.1, eps: float = 1e-05,
-) -> Any:  # fmt: skip
+    input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
+    bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-05,
+) -> Tensor:  # fmt: skip
     """Each channel normalised over the batch (or by running statistics), then scaled and shifted."""
     check_tensor(input, "batch_norm")
     shape = input._array.shape
@@ -269,9 +277,9 @@ def batch_norm(
 
 @public
 def instance_norm(
-    input: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None,
-    use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-05,
-) -> Any:  # fmt: skip
+    input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
+    bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-05,
+) -> Tensor:  # fmt: skip
     """Each channel of each image normalised on its own, then scaled and shifted."""
     check_tensor(input, "instance_norm")
     shape = input._array.shape
@@ -294,9 +302,9 @@ def instance_norm(
 
 @public
 def torch_instance_norm(
-    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, use_input_stats: bool, momentum: float,
-    eps: float, cudnn_enabled: bool,
-) -> Any:  # fmt: skip
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None,
+    use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool,
+) -> Tensor:  # fmt: skip
     """Each channel of each image normalised on its own, then scaled and shifted."""
     return instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
 
@@ -310,8 +318,8 @@ torch_instance_norm.__module__ = "undertow"
 
 @public
 def local_response_norm(
-    input: Any, size: int, alpha: float = 0.0001, beta: float = 0.75, k: float = 1.0
-) -> Any:
+    input: Tensor, size: int, alpha: float = 0.0001, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
     """x / (k + alpha · mean of x² over `size` neighbouring channels)^beta."""
     check_tensor(input, "local_response_norm")
     shape = input._array.shape
@@ -334,7 +342,7 @@ def local_response_norm(
 
 
 @public
-def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None) -> Any:
+def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
     """x divided by its p-norm along a dim."""
     check_tensor(input, "normalize")
     length = input.norm(p, dim, keepdim=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import (
@@ -27,6 +27,11 @@ from undertow._src.ops.reduce import amax, amin, folded_dims, sum
 from undertow._src.ops.shape import permuted
 from undertow._src.rules import vector_norm as rules
 from undertow._src.types.dtypes import COMPLEX, DTYPE_OF, FLOATING, as_dtype, promote
+
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import Number, _size
+    from undertow._src.types.dtypes import dtype
+    from undertow._tensor import Tensor
 
 
 def _kind(input: Any) -> Any:
@@ -56,8 +61,9 @@ def _cast(input: Any, dtype: Any, name: str) -> Any:
 
 @public
 def linalg_vector_norm(
-    input: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
-) -> Any:
+    input: Tensor, ord: Number | complex = 2, dim: int | _size | None = None, keepdim: bool = False, *,
+    dtype: dtype | None = None, out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """(Σ |input|ᵖ) to the power 1/p over the given dims; the number of non-zeros for p = 0."""
     check_tensor(input, "linalg_vector_norm")
     ord = as_number(ord)
@@ -66,7 +72,9 @@ def linalg_vector_norm(
     return vector_norm(input, ord, dim, keepdim, dtype, out)
 
 
-def vector_norm(x: Any, ord: float, dim: Any, keepdim: bool, dtype: Any = None, out: Any = None) -> Any:
+def vector_norm(
+    x: Tensor, ord: float, dim: Any, keepdim: bool, dtype: dtype | None = None, out: Tensor | None = None
+) -> Any:
     x = _cast(x, dtype, "linalg.vector_norm")
     dims = folded_dims(dim, x, "linalg_vector_norm")
     shape = x._array.shape
@@ -86,7 +94,7 @@ def vector_norm(x: Any, ord: float, dim: Any, keepdim: bool, dtype: Any = None, 
     return run("linalg_vector_norm", out, rules.linalg_vector_norm, x, ord=float(ord), dim=dims, keepdim=bool(keepdim))
 
 
-def _matrix_norm(A: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def _matrix_norm(A: Tensor, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
     if A._array.ndim < 2:
         raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
     A = _cast(A, dtype, "linalg.matrix_norm")
@@ -120,8 +128,9 @@ def _finished(name: str, out: Any, compute: Any, inputs: tuple[Any, ...]) -> Any
 
 @overloaded
 def linalg_matrix_norm(
-    input: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None, out: Any = None
-) -> Any:
+    input: Tensor, ord: Number | complex | str = "fro", dim: Any = (-2, -1), keepdim: bool = False, *,
+    dtype: dtype | None = None, out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """A norm of matrices: by their elements ("fro"), singular values ("nuc", 2, -2), columns (1, -1) or rows (±inf)."""
     check_tensor(input, "linalg_matrix_norm")
     if not isinstance(dim, (tuple, list)):
@@ -129,7 +138,7 @@ def linalg_matrix_norm(
     return _finished("linalg_matrix_norm", out, lambda: _matrix_norm(input, ord, dim, keepdim, dtype), (input,))
 
 
-def _norm(A: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
+def _norm(A: Tensor, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
     ndim = A._array.ndim
     dims = None if dim is None else [dim] if is_int(dim) else list(dim)
     if ord is None and dims is None:
@@ -149,8 +158,9 @@ def _norm(A: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
 
 @overloaded
 def linalg_norm(
-    input: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, out: Any = None, dtype: Any = None
-) -> Any:
+    input: Tensor, ord: Number | complex | str | None = None, dim: int | _size | None = None, keepdim: bool = False, *,
+    out: Tensor | None = None, dtype: dtype | None = None,
+) -> Tensor:  # fmt: skip
     """A norm of vectors or of matrices, as the order and the number of dims say."""
     check_tensor(input, "linalg_norm")
     result = _norm(input, ord, dim, keepdim, dtype)
@@ -177,7 +187,9 @@ def norm(
 
 
 @public
-def norm_method(self: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+def norm_method(
+    self: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: dtype | None = None
+) -> Any:
     """A norm of the elements, or with p = "nuc" of matrices."""
     return norm(self, p, dim, keepdim, dtype=dtype)
 
@@ -186,7 +198,7 @@ def norm_method(self: Any, p: Any = "fro", dim: Any = None, keepdim: bool = Fals
 
 
 @public
-def dist(input: Any, other: Any, p: float = 2) -> Any:
+def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of a difference."""
     check_tensor(input, "dist")
     check_tensor(other, "dist", "other", 2)
@@ -201,7 +213,7 @@ def dist(input: Any, other: Any, p: float = 2) -> Any:
 
 
 @public
-def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Any:
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """The p-norm of every row of x1 minus every row of x2."""
     a, b = x1._array, x2._array
     for name, given in (("X1", x1), ("X2", x2)):
@@ -217,7 +229,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_eucl
     return _cdist(x1, x2, p, compute_mode)
 
 
-def _cdist(x1: Any, x2: Any, p: float, compute_mode: str) -> Any:
+def _cdist(x1: Tensor, x2: Tensor, p: float, compute_mode: str) -> Any:
     a, b = x1._array, x2._array
     if p < 0:
         raise RuntimeError("cdist only supports non-negative p values")
@@ -247,7 +259,7 @@ def _by_products(compute_mode: str, a: Any, b: Any) -> bool:
     return many or compute_mode == "use_mm_for_euclid_dist"
 
 
-def _checked_renorm(input: Any, p: Any, dim: Any, maxnorm: Any) -> dict[str, Any]:
+def _checked_renorm(input: Tensor, p: Any, dim: Any, maxnorm: Any) -> dict[str, Any]:
     check_tensor(input, "renorm")
     if input._array.ndim < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input._array.ndim} dimensions")
@@ -260,13 +272,15 @@ def _checked_renorm(input: Any, p: Any, dim: Any, maxnorm: Any) -> dict[str, Any
 
 
 @public
-def renorm(input: Any, p: Any, dim: Any, maxnorm: Any, *, out: Any = None) -> Any:
+def renorm(
+    input: Tensor, p: Number | complex, dim: int, maxnorm: Number | complex, *, out: Tensor | None = None
+) -> Tensor:
     """Each slice along a dim scaled down to a p-norm of at most maxnorm."""
     return run("renorm", out, rules.renorm, input, **_checked_renorm(input, p, dim, maxnorm))
 
 
 @public
-def renorm_(input: Any, p: Any, dim: Any, maxnorm: Any) -> Any:
+def renorm_(input: Tensor, p: Number | complex, dim: int, maxnorm: Number | complex) -> Tensor:
     """In-place renorm."""
     return apply_in_place(rules.renorm, input, **_checked_renorm(input, p, dim, maxnorm))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from undertow._src.rules import convert
 from undertow._src.rules.refusals import refusal
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF, INTEGRAL, SCALAR_DTYPE, combine, complex32, dtype, promote, result_type
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 _NUMBERS = (int, float, complex, np.number, np.bool_)
 
@@ -30,7 +33,7 @@ def as_number(value: Any) -> Any:
     return value
 
 
-def lifted_dtype(input: Any, *numbers: Any) -> dtype:
+def lifted_dtype(input: Tensor, *numbers: Any) -> dtype:
     """The dtype that a tensor has beside these numbers."""
     own = DTYPE_OF[input._array.dtype]
     scalar = None
@@ -41,7 +44,7 @@ def lifted_dtype(input: Any, *numbers: Any) -> dtype:
     return combine(own, None, scalar) if input._array.ndim else combine(None, own, scalar)
 
 
-def lifted(input: Any, *numbers: Any) -> Any:
+def lifted(input: Tensor, *numbers: Any) -> Any:
     """A tensor in the dtype that it has beside these numbers."""
     if input._array.dtype in FAST_DTYPES and NUMBERS.issuperset(map(type, numbers)):
         return input
@@ -51,7 +54,7 @@ def lifted(input: Any, *numbers: Any) -> Any:
     return input if wanted is DTYPE_OF[input._array.dtype] else apply(convert.to_copy, input, dtype=wanted.numpy)
 
 
-def check_holds(input: Any, *numbers: Any) -> None:
+def check_holds(input: Tensor, *numbers: Any) -> None:
     """Refuses an in-place op whose result has a kind of numbers that the tensor can't hold."""
     wanted, own = lifted_dtype(input, *numbers), DTYPE_OF[input._array.dtype]
     if wanted.category > own.category:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,11 +16,15 @@ from undertow._src.rules import resize as rules
 from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF
 
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import _size
+    from undertow._tensor import Tensor
+
 Widths = list[tuple[int, int]]
 
 
 @public
-def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None) -> Any:
+def pad(input: Tensor, pad: _size, mode: str = "constant", value: float | None = None) -> Tensor:
     """A tensor framed on its last dims; widths come in pairs from the last dim on, and negative ones crop."""
     check_tensor(input, "pad")
     widths = as_ints(pad, "pad", "pad", 2)
@@ -50,7 +54,7 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
     return _by_index(input, pairs, mode, widths)
 
 
-def _constant(input: Any, widths: tuple[int, ...], value: Any) -> Any:
+def _constant(input: Tensor, widths: tuple[int, ...], value: Any) -> Any:
     shape = input._array.shape
     for place in range(0, len(widths), 2):
         size = shape[len(shape) - 1 - place // 2]
@@ -60,7 +64,7 @@ def _constant(input: Any, widths: tuple[int, ...], value: Any) -> Any:
     return ordered_like(constant_pad_nd(input, widths, value), input)
 
 
-def _by_index(input: Any, pairs: Widths, mode: str, widths: tuple[int, ...]) -> Any:
+def _by_index(input: Tensor, pairs: Widths, mode: str, widths: tuple[int, ...]) -> Any:
     """Reflection and replication: along each dim, which element stands where."""
     shape, rank = input._array.shape, len(pairs)
     if 0 in shape[len(shape) - rank - 1 :] or (len(shape) == rank + 1 and 0 in shape):
@@ -101,7 +105,7 @@ def _by_index(input: Any, pairs: Widths, mode: str, widths: tuple[int, ...]) -> 
     return ordered_like(apply(rule, input, padding=widths, places=tuple(places)), input)
 
 
-def _circular(input: Any, pairs: Widths) -> Any:
+def _circular(input: Tensor, pairs: Widths) -> Any:
     """The image in the middle of a larger one, then each margin copied from the opposite side."""
     shape, rank = input._array.shape, len(pairs)
     lead = len(shape) - rank

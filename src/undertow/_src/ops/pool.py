@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from undertow._src.ops.image_order import ordered_like
 from undertow._src.ops.public import public
 from undertow._src.rules import pool as rules
 from undertow._src.types.dtypes import DTYPE_OF
+
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import _size
+    from undertow._tensor import Tensor
 
 Sizes = tuple[int, ...]
 _COUNT_WORDS = {1: "an int, list of ints or tuple of ints of size 1", 2: "two", 3: "three"}
@@ -46,7 +50,7 @@ def _sides(prefix: str, values: Sizes) -> str:
 
 
 def check_windows(
-    name: str, input: Any, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool
+    name: str, input: Tensor, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool
 ) -> None:
     """What PyTorch's two- and three-dimensional poolings refuse."""
     rank, shape = len(kernel), input._array.shape
@@ -96,8 +100,9 @@ def check_windows(
 
 
 def _max_pool(
-    rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, indices: bool
-) -> Any:
+    rank: int, input: Tensor, kernel_size: int | _size, stride: int | _size, padding: int | _size,
+    dilation: int | _size, ceil_mode: bool, indices: bool,
+) -> Any:  # fmt: skip
     name = f"max_pool{rank}d"
     check_tensor(input, name)
     kernel = window_option(kernel_size, rank, name, "kernel_size")
@@ -114,11 +119,11 @@ def _max_pool(
     return ordered_like(found, input)
 
 
-def is_left_out(stride: Any) -> bool:
+def is_left_out(stride: int | _size) -> bool:
     return stride is None or (isinstance(stride, (tuple, list)) and not stride)
 
 
-def _check_max_pool1d(input: Any, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> None:
+def _check_max_pool1d(input: Tensor, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> None:
     shape = input._array.shape
     if len(shape) not in (2, 3) or 0 in shape[-2:]:
         raise RuntimeError(
@@ -143,8 +148,9 @@ def _check_max_pool1d(input: Any, kernel: int, stride: int, padding: int, dilati
 
 
 def _max_pool1d(
-    input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, indices: bool
-) -> Any:
+    input: Tensor, kernel_size: int | _size, stride: int | _size, padding: int | _size, dilation: int | _size,
+    ceil_mode: bool, indices: bool,
+) -> Any:  # fmt: skip
     name = "max_pool1d"
     check_tensor(input, name)
     (kernel,) = window_option(kernel_size, 1, name, "kernel_size")
@@ -165,54 +171,54 @@ def _max_pool1d(
 
 @public
 def max_pool1d(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False,
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     """The largest element of every window of a sequence."""
     return _max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 @public
 def max_pool2d(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False,
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     """The largest element of every window of an image."""
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 @public
 def max_pool3d(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False,
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     """The largest element of every window of a volume."""
     return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 @public
 def max_pool1d_with_indices(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False,
-) -> Any:  # fmt: skip
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """max_pool1d, and where each largest element stands."""
     return _max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 @public
 def max_pool2d_with_indices(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False,
-) -> Any:  # fmt: skip
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """max_pool2d, and where each largest element stands in its plane."""
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 @public
 def max_pool3d_with_indices(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False,
-) -> Any:  # fmt: skip
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """max_pool3d, and where each largest element stands in its volume."""
     return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
@@ -243,8 +249,9 @@ def unpool_size(
 
 
 def _max_unpool(
-    rank: int, input: Any, indices: Any, kernel_size: Any, stride: Any, padding: Any, output_size: Any
-) -> Any:
+    rank: int, input: Tensor, indices: Any, kernel_size: int | _size, stride: int | _size, padding: int | _size,
+    output_size: int | _size,
+) -> Any:  # fmt: skip
     name = f"max_unpool{rank}d"
     check_tensor(input, name)
     kernel = window_option(kernel_size, rank, name, "kernel_size")
@@ -257,7 +264,7 @@ def _max_unpool(
     return _unpooled(rank, input, indices, size)
 
 
-def _unpooled(rank: int, input: Any, indices: Any, size: Sizes) -> Any:
+def _unpooled(rank: int, input: Tensor, indices: Tensor, size: Sizes) -> Any:
     refuse_undetermined(f"max_unpooling{rank}d_forward_out")
     shape = input._array.shape
     if len(shape) not in (rank + 1, rank + 2):

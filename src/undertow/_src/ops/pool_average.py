@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import as_int, check_tensor, is_int, must_be, no_kernel, wrap_dim
@@ -17,10 +17,14 @@ from undertow._src.ops.reduce import mean
 from undertow._src.rules import pool as rules
 from undertow._src.types.dtypes import DTYPE_OF
 
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import _size
+    from undertow._tensor import Tensor
+
 
 def _avg_pool(
-    rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
-    divisor_override: int | None, out: Any = None,
+    rank: int, input: Tensor, kernel_size: int | _size, stride: int | _size, padding: int | _size, ceil_mode: bool,
+    count_include_pad: bool, divisor_override: int | None, out: Tensor | None = None,
 ) -> Any:  # fmt: skip
     name = f"avg_pool{rank}d"
     check_tensor(input, name)
@@ -41,7 +45,7 @@ def _avg_pool(
     return ordered_like(found, input) if rank == 2 and out is None else found
 
 
-def check_rank(name: str, input: Any, low: int, high: int) -> None:
+def check_rank(name: str, input: Tensor, low: int, high: int) -> None:
     if not low <= input._array.ndim <= high:
         raise RuntimeError(
             f"Expected {low} to {high} dimensions, but got {input._array.ndim}-dimensional tensor for argument #1 'self' "
@@ -51,9 +55,9 @@ def check_rank(name: str, input: Any, low: int, high: int) -> None:
 
 @public
 def avg_pool1d(
-    input: Any, kernel_size: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True,
-) -> Any:  # fmt: skip
+    input: Tensor, kernel_size: int | _size, stride: int | _size = (), padding: int | _size = 0,
+    ceil_mode: bool = False, count_include_pad: bool = True,
+) -> Tensor:  # fmt: skip
     """The mean of every window of a sequence."""
     name = "avg_pool1d"
     check_tensor(input, name)
@@ -67,18 +71,18 @@ def avg_pool1d(
 
 @public
 def avg_pool2d(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None, *, out: Any = None,
-) -> Any:  # fmt: skip
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None, *, out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """The mean of every window of an image."""
     return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out)
 
 
 @public
 def avg_pool3d(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None, *, out: Any = None,
-) -> Any:  # fmt: skip
+    input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None, *, out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """The mean of every window of a volume."""
     return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out)
 
@@ -86,7 +90,7 @@ def avg_pool3d(
 # --- as many windows as asked for
 
 
-def _target_size(name: str, input: Any, output_size: Any, rank: int) -> Sizes:
+def _target_size(name: str, input: Tensor, output_size: int | _size, rank: int) -> Sizes:
     """The size asked for; None in it keeps the input's."""
     check_tensor(input, name)
     if is_int(output_size):
@@ -105,7 +109,7 @@ def _target_size(name: str, input: Any, output_size: Any, rank: int) -> Sizes:
     ])
 
 
-def _check_adaptive(name: str, input: Any, rank: int, comma: str, first: int) -> None:
+def _check_adaptive(name: str, input: Tensor, rank: int, comma: str, first: int) -> None:
     """Refuse an input of another rank, or with a size of zero from the dim `first` on."""
     shape = input._array.shape
     if len(shape) not in (rank + 1, rank + 2):
@@ -115,7 +119,7 @@ def _check_adaptive(name: str, input: Any, rank: int, comma: str, first: int) ->
         raise no_kernel(name, input)
 
 
-def _check_not_empty(name: str, input: Any, first: int) -> None:
+def _check_not_empty(name: str, input: Tensor, first: int) -> None:
     shape = input._array.shape
     for dim in range(first, len(shape)):
         if shape[dim] == 0:
@@ -125,7 +129,7 @@ def _check_not_empty(name: str, input: Any, first: int) -> None:
             )
 
 
-def _adaptive_avg_pool(rank: int, input: Any, output_size: Any) -> Any:
+def _adaptive_avg_pool(rank: int, input: Tensor, output_size: int | _size) -> Any:
     name = f"adaptive_avg_pool{rank}d"
     size = _target_size(name, input, output_size, rank)
     if len(size) != rank:
@@ -143,34 +147,34 @@ def _adaptive_avg_pool(rank: int, input: Any, output_size: Any) -> Any:
 
 
 @public
-def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
+def adaptive_avg_pool1d(input: Tensor, output_size: int | _size) -> Tensor:
     """The means of `output_size` windows that cover a sequence."""
     name = "adaptive_avg_pool1d"
     (size,) = _one_size(name, input, output_size)
     return squeeze(_adaptive_avg_pool(2, unsqueeze(input, -2), (1, size)), -2)
 
 
-def _one_size(name: str, input: Any, output_size: Any) -> Sizes:
+def _one_size(name: str, input: Tensor, output_size: int | _size) -> Sizes:
     check_tensor(input, name)
     check_rank(name, input, 2, 3)
     return _target_size(name, input, output_size, 1)
 
 
 @public
-def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
+def adaptive_avg_pool2d(input: Tensor, output_size: int | _size) -> Tensor:
     """The means of windows that cover an image, as many as `output_size` says."""
     check_tensor(input, "adaptive_avg_pool2d")
     return _adaptive_avg_pool(2, input, output_size)
 
 
 @public
-def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
+def adaptive_avg_pool3d(input: Tensor, output_size: int | _size) -> Tensor:
     """The means of windows that cover a volume, as many as `output_size` says."""
     check_tensor(input, "adaptive_avg_pool3d")
     return _adaptive_avg_pool(3, input, output_size)
 
 
-def _adaptive_max_pool(rank: int, input: Any, output_size: Any) -> Any:
+def _adaptive_max_pool(rank: int, input: Tensor, output_size: int | _size) -> Any:
     name = f"adaptive_max_pool{rank}d"
     check_tensor(input, name)
     size = _target_size(name, input, output_size, rank)
@@ -185,7 +189,7 @@ def _adaptive_max_pool(rank: int, input: Any, output_size: Any) -> Any:
 
 
 @public
-def adaptive_max_pool1d_with_indices(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool1d_with_indices(input: Tensor, output_size: int | _size, return_indices: bool = False) -> Any:
     """adaptive_max_pool1d, and where each largest element stands."""
     (size,) = _one_size("adaptive_max_pool1d", input, output_size)
     _check_not_empty("adaptive_max_pool1d", input, 1)
@@ -194,33 +198,33 @@ def adaptive_max_pool1d_with_indices(input: Any, output_size: Any, return_indice
 
 
 @public
-def adaptive_max_pool2d_with_indices(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool2d_with_indices(input: Tensor, output_size: int | _size, return_indices: bool = False) -> Any:
     """adaptive_max_pool2d, and where each largest element stands in its plane."""
     return _adaptive_max_pool(2, input, output_size)
 
 
 @public
-def adaptive_max_pool3d_with_indices(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool3d_with_indices(input: Tensor, output_size: int | _size, return_indices: bool = False) -> Any:
     """adaptive_max_pool3d, and where each largest element stands in its volume."""
     return _adaptive_max_pool(3, input, output_size)
 
 
 @public
-def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool1d(input: Tensor, output_size: int | _size, return_indices: bool = False) -> tuple[Tensor, Tensor]:
     """The largest elements of `output_size` windows that cover a sequence."""
     found = adaptive_max_pool1d_with_indices(input, output_size)
     return found if return_indices else found[0]
 
 
 @public
-def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool2d(input: Tensor, output_size: int | _size, return_indices: bool = False) -> tuple[Tensor, Tensor]:
     """The largest elements of windows that cover an image."""
     found = _adaptive_max_pool(2, input, output_size)
     return found if return_indices else found[0]
 
 
 @public
-def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool3d(input: Tensor, output_size: int | _size, return_indices: bool = False) -> tuple[Tensor, Tensor]:
     """The largest elements of windows that cover a volume."""
     found = _adaptive_max_pool(3, input, output_size)
     return found if return_indices else found[0]
@@ -245,18 +249,18 @@ def _lp_pool(rank: int, input: Any, norm_type: float, kernel_size: Any, stride: 
 
 
 @public
-def lp_pool1d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+def lp_pool1d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
     """The p-norm of every window of a sequence."""
     return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 @public
-def lp_pool2d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+def lp_pool2d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
     """The p-norm of every window of an image."""
     return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 @public
-def lp_pool3d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+def lp_pool3d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
     """The p-norm of every window of a volume."""
     return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,10 @@ from undertow._src.random.generators import default_generator
 from undertow._src.rules.pool import take_from_planes
 from undertow._src.rules.rule import twin
 from undertow._src.tensor.core import wrap
+
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import _size
+    from undertow._tensor import Tensor
 
 _taken = {rank: twin(take_from_planes, f"FractionalMaxPool{rank}DBackward0") for rank in (2, 3)}
 _SIDES = {2: ("height", "width"), 3: ("time", "height", "width")}
@@ -60,8 +64,9 @@ def _largest(array: Any, samples: Any, kernel: tuple[int, ...], counts: tuple[in
 
 
 def _pool(
-    rank: int, input: Any, kernel_size: Any, output_size: Any, output_ratio: Any, return_indices: bool, samples: Any
-) -> Any:
+    rank: int, input: Tensor, kernel_size: int | _size, output_size: int | _size, output_ratio: Any,
+    return_indices: bool, samples: Tensor,
+) -> Any:  # fmt: skip
     name = f"fractional_max_pool{rank}d"
     check_tensor(input, name)
     if output_size is None and output_ratio is None:
@@ -112,26 +117,26 @@ def _pool(
 
 @public
 def fractional_max_pool2d(
-    input: Any,
+    input: Tensor,
     kernel_size: Any,
     output_size: Any = None,
     output_ratio: Any = None,
     return_indices: bool = False,
     _random_samples: Any = None,
-) -> Any:
+) -> tuple[Tensor, Tensor]:
     """Max pooling of (batch, channels, height, width) to a size or by a ratio, with windows placed at random."""
     return _pool(2, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
 @public
 def fractional_max_pool3d(
-    input: Any,
+    input: Tensor,
     kernel_size: Any,
     output_size: Any = None,
     output_ratio: Any = None,
     return_indices: bool = False,
     _random_samples: Any = None,
-) -> Any:
+) -> tuple[Tensor, Tensor]:
     """Max pooling of (batch, channels, depth, height, width) to a size or by a ratio, with windows placed at random."""
     return _pool(3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,9 +23,12 @@ from undertow._src.rules import linalg as rules
 from undertow._src.rules import shape as shape_rules
 from undertow._src.tensor.core import TensorCore, wrap
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
+
 
 @public
-def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:
     """The sum of products over pairs of dims: the last of a with the first of b, or those that two lists name."""
     given = _paired_dims(a, b, dims)
     for x, y in zip(*given, strict=True):
@@ -48,7 +51,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     return result if out is None else copied_into(out, result, "tensordot")
 
 
-def _paired_dims(a: Any, b: Any, dims: Any) -> tuple[list[int], list[int]]:
+def _paired_dims(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], list[int]]:
     if isinstance(dims, TensorCore):
         dims = dims._array.tolist()
     if isinstance(dims, (tuple, list)) and len(dims) == 2:
@@ -67,7 +70,7 @@ def _paired_dims(a: Any, b: Any, dims: Any) -> tuple[list[int], list[int]]:
     return list(range(-count, 0)), list(range(count))
 
 
-def _tensordot(a: Any, b: Any, left: tuple[int, ...], right: tuple[int, ...]) -> Any:
+def _tensordot(a: Tensor, b: Tensor, left: tuple[int, ...], right: tuple[int, ...]) -> Any:
     a_shape, b_shape = a._array.shape, b._array.shape
     rows = [dim for dim in range(len(a_shape)) if dim not in left]
     columns = [dim for dim in range(len(b_shape)) if dim not in right]
@@ -81,7 +84,7 @@ def _tensordot(a: Any, b: Any, left: tuple[int, ...], right: tuple[int, ...]) ->
 
 
 @public
-def inner(input: Any, other: Any, *, out: Any = None) -> Any:
+def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The sum of products over both last dims."""
     check_tensor(input, "inner")
     check_tensor(other, "inner", "other", 2)
@@ -96,7 +99,7 @@ def inner(input: Any, other: Any, *, out: Any = None) -> Any:
 
 
 @public
-def kron(input: Any, other: Any, *, out: Any = None) -> Any:
+def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Every element of one tensor times the whole other, laid out in blocks."""
     check_tensor(input, "kron")
     check_tensor(other, "kron", "other", 2)
@@ -113,7 +116,7 @@ def kron(input: Any, other: Any, *, out: Any = None) -> Any:
 
 
 @public
-def linalg_multi_dot(tensors: Any, *, out: Any = None) -> Any:
+def linalg_multi_dot(tensors: Any, *, out: Tensor | None = None) -> Tensor:
     """The product of several matrices, in the order that takes the fewest multiplications."""
     given = list(tensors)
     count = len(given)
@@ -170,7 +173,7 @@ def _chain(matrices: list[Any]) -> Any:
 
 
 @public
-def chain_matmul(*matrices: Any, out: Any = None) -> Any:
+def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
     """The product of several matrices."""
     warn_once(
         "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot, "
@@ -186,7 +189,7 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Any:
 
 
 @public
-def linalg_vecdot(x: Any, y: Any, *, dim: int = -1, out: Any = None) -> Any:
+def linalg_vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """The sum of conj(x) y along a dim."""
     if x._array.ndim == 1 == y._array.ndim and x._array.shape == y._array.shape:
         result = vdot(x, y)
@@ -196,7 +199,7 @@ def linalg_vecdot(x: Any, y: Any, *, dim: int = -1, out: Any = None) -> Any:
 
 
 @public
-def trace(input: Any) -> Any:
+def trace(input: Tensor) -> Tensor:
     """The sum of a matrix's diagonal."""
     check_tensor(input, "trace")
     if input._array.ndim != 2:
@@ -207,7 +210,7 @@ def trace(input: Any) -> Any:
 
 
 @public
-def linalg_cross(input: Any, other: Any, *, dim: int = -1, out: Any = None) -> Any:
+def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """The vector product along a dim of length 3."""
     check_tensor(input, "linalg_cross")
     check_tensor(other, "linalg_cross", "other", 2)
@@ -226,7 +229,7 @@ def linalg_cross(input: Any, other: Any, *, dim: int = -1, out: Any = None) -> A
 
 
 @public
-def cross(input: Any, other: Any, dim: Any = None, *, out: Any = None) -> Any:
+def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
     """The vector product along a dim of length 3: the first such dim unless one is named."""
     check_tensor(input, "cross")
     check_tensor(other, "cross", "other", 2)
@@ -243,14 +246,14 @@ def cross(input: Any, other: Any, dim: Any = None, *, out: Any = None) -> Any:
 
 
 @public
-def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """The diagonals of matrices."""
     check_tensor(A, "linalg_diagonal", "A")
     return diagonal(A, offset, dim1, dim2)
 
 
 @public
-def linalg_vander(x: Any, *, N: int | None = None) -> Any:
+def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """The powers 0 to N-1 of each element, as a new last dim."""
     check_tensor(x, "linalg_vander", "x")
     count = (x._array.shape[-1] if x._array.ndim else 1) if N is None else N
@@ -263,7 +266,7 @@ def linalg_vander(x: Any, *, N: int | None = None) -> Any:
 
 
 @public
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """The powers of each element of a vector as a row, largest first unless `increasing`."""
     check_tensor(x, "vander", "x")
     if x._array.ndim != 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.device.placement import Home, home_among
@@ -18,6 +18,9 @@ from undertow._src.engine.writes import apply_in_place, check_writable, wrote_di
 from undertow._src.overrides import torch_function
 from undertow._src.rules.rule import Rule
 from undertow._src.tensor.core import TensorCore
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 Function = Callable[..., Any]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -130,7 +133,7 @@ def overloaded(function: F) -> F:
     return public(function, several=True)
 
 
-def finish(rule: Rule, inputs: tuple[Any, ...], out: Any = None, **statics: Any) -> Any:
+def finish(rule: Rule, inputs: tuple[Any, ...], out: Tensor | None = None, **statics: Any) -> Any:
     """The last line of a hand-written function that takes `out=`."""
     if out is None:
         return _apply.apply(rule, *inputs, **statics)
@@ -147,7 +150,7 @@ def in_place(
     name = name or rule.name + "_"
     ufunc = _apply.ufunc_of(rule)
 
-    def one(input: Any) -> Any:
+    def one(input: Tensor) -> Any:
         if type(input) in _apply.PLAIN and ufunc is not None and wrote_directly(ufunc, input):
             return input
         if torch_function.wanted((input,)):
@@ -157,7 +160,7 @@ def in_place(
             check((input,))
         return apply_in_place(rule, input)
 
-    def two(self: Any, other: Any = _apply.MISSING) -> Any:
+    def two(self: Tensor, other: Any = _apply.MISSING) -> Any:
         if type(self) in _apply.PLAIN and ufunc is not None and wrote_directly(ufunc, self, other):
             return self
         if torch_function.wanted((self, other)):
@@ -175,7 +178,7 @@ def in_place_operator(rule: Rule, name: str, check: Function | None = None) -> F
     """`x *= y` for a rule; NotImplemented for an operand that it can't take."""
     ufunc = _apply.ufunc_of(rule)
 
-    def method(self: Any, other: Any) -> Any:
+    def method(self: Tensor, other: Any) -> Any:
         if type(self) in _apply.PLAIN and ufunc is not None and wrote_directly(ufunc, self, other):
             return self
         if not torch_function.is_operand(other):

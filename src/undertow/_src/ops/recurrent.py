@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from undertow._src.rules import rnn as rules
 from undertow._src.rules import shape as shape_rules
 from undertow._src.rules.rule import Rule, twin
 from undertow._src.tensor.core import TensorCore
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 Tensors = tuple[Any, ...]
 # (data, state, weights, batch sizes, reverse) -> (outputs, *last state), for one direction of one layer.
@@ -133,7 +136,7 @@ def _run(name: str, layer: Layer, args: Tensors) -> tuple[Any, list[Any]]:
     return (transposed_output(output, name) if batch_first else output), last
 
 
-def transposed_output(output: Any, name: str) -> Any:
+def transposed_output(output: Tensor, name: str) -> Any:
     """(time, batch, …) as (batch, time, …); PyTorch turns all but the LSTM's in place, and numbers the node so."""
     return transpose(output, 0, 1) if name == "lstm" else apply(_turned, output, dim0=0, dim1=1)
 
@@ -169,7 +172,7 @@ def rnn_relu(*args: Any) -> tuple[Any, Any]:
 # --- single steps
 
 
-def _check_step(input: Any, states: Tensors, w_ih: Any, w_hh: Any) -> None:
+def _check_step(input: Tensor, states: Tensors, w_ih: Tensor, w_hh: Tensor) -> None:
     rows, wanted = input._array.shape, w_ih._array.shape[1]
     if rows[1] != wanted:
         raise RuntimeError(f"input has inconsistent input_size: got {rows[1]} expected {wanted}")
@@ -183,7 +186,7 @@ def _check_step(input: Any, states: Tensors, w_ih: Any, w_hh: Any) -> None:
             )
 
 
-def _check_weights(w_ih: Any, w_hh: Any, gates: int) -> None:
+def _check_weights(w_ih: Any, w_hh: Tensor, gates: int) -> None:
     wanted = gates * w_hh._array.shape[1]
     for name, weight in (("weight_ih", w_ih), ("weight_hh", w_hh)):
         if weight._array.shape[0] != wanted:
@@ -194,7 +197,7 @@ def _check_weights(w_ih: Any, w_hh: Any, gates: int) -> None:
 
 @public
 def lstm_cell(
-    input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None
+    input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> tuple[Any, Any]:
     """One step of long short-term memory: h and c."""
     if not isinstance(hx, (tuple, list)):
@@ -211,7 +214,9 @@ def lstm_cell(
 
 
 @public
-def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+def gru_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Tensor:
     """One step of gated recurrent units."""
     _check_step(input, (hx,), w_ih, w_hh)
     _check_weights(w_ih, w_hh, 3)
@@ -222,19 +227,23 @@ def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: 
     return (hx - new) * update + new
 
 
-def _plain_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
+def _plain_cell(input: Tensor, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
     _check_weights(w_ih, w_hh, 1)
     _check_step(input, (hx,), w_ih, w_hh)
     return linear(hx, w_hh, b_hh) + linear(input, w_ih, b_ih)
 
 
 @public
-def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+def rnn_tanh_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Tensor:
     """One step of tanh(W_ih x + b_ih + W_hh h + b_hh)."""
     return tanh(_plain_cell(input, hx, w_ih, w_hh, b_ih, b_hh))
 
 
 @public
-def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+def rnn_relu_cell(
+    input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+) -> Tensor:
     """One step of relu(W_ih x + b_ih + W_hh h + b_hh)."""
     return relu(_plain_cell(input, hx, w_ih, w_hh, b_ih, b_hh))

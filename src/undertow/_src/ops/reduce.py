@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow import return_types
 from undertow._src.base.modes import local
@@ -29,10 +29,15 @@ from undertow._src.rules import reduce as rules
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING, as_dtype
 
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import _size
+    from undertow._src.types.dtypes import dtype
+    from undertow._tensor import Tensor
+
 UNSET: Any = object()
 
 
-def folded_dims(dim: Any, input: Any, name: str) -> tuple[int, ...]:
+def folded_dims(dim: Any, input: Tensor, name: str) -> tuple[int, ...]:
     """The dims to fold, from an int, several or None (all of them)."""
     ndim = input._array.ndim
     if type(dim) is int:
@@ -52,7 +57,7 @@ def _flag(keepdim: Any, name: str) -> bool:
     return keepdim if keepdim is False or keepdim is True else as_bool(keepdim, name, "keepdim", 3)
 
 
-def storage_of(dtype: Any, input: Any, name: str) -> Any:
+def storage_of(dtype: Any, input: Tensor, name: str) -> Any:
     """The NumPy dtype of the result asked for, which has to be one that gradients can flow through."""
     if dtype is None:
         return None
@@ -77,7 +82,9 @@ def _kind(input: Any) -> Any:
 
 
 @overloaded
-def sum(input: Any, dim: Any = UNSET, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+def sum(
+    input: Tensor, dim: Any = UNSET, keepdim: bool = False, *, dtype: dtype | None = None, out: Tensor | None = None
+) -> Tensor:
     """The sum of all elements, or over the given dims."""
     check_tensor(input, "sum")
     dtype = decided_by(out, dtype, input)
@@ -90,7 +97,9 @@ def sum(input: Any, dim: Any = UNSET, keepdim: bool = False, *, dtype: Any = Non
 
 
 @overloaded
-def mean(input: Any, dim: Any = UNSET, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+def mean(
+    input: Tensor, dim: Any = UNSET, keepdim: bool = False, *, dtype: dtype | None = None, out: Tensor | None = None
+) -> Tensor:
     """The mean of all elements, or over the given dims."""
     check_tensor(input, "mean")
     given = _kind(input) if dtype is None else as_dtype(dtype, "mean", "dtype")
@@ -108,7 +117,10 @@ def mean(input: Any, dim: Any = UNSET, keepdim: bool = False, *, dtype: Any = No
 
 
 @public
-def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+def nansum(
+    input: Tensor, dim: int | _size | None = None, keepdim: bool = False, *, dtype: dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """The sum, with nan counted as zero."""
     check_tensor(input, "nansum")
     if _kind(input).is_complex:
@@ -120,7 +132,10 @@ def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
 
 
 @public
-def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+def nanmean(
+    input: Tensor, dim: int | _size | None = None, keepdim: bool = False, *, dtype: dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """The mean of the elements that are not nan."""
     check_tensor(input, "nanmean")
     if _kind(input).category < FLOATING:
@@ -133,7 +148,9 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
 
 
 @overloaded
-def prod(input: Any, dim: Any = UNSET, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
+def prod(
+    input: Tensor, dim: Any = UNSET, keepdim: bool = False, *, dtype: dtype | None = None, out: Tensor | None = None
+) -> Tensor:
     """The product of all elements, or along one dim."""
     check_tensor(input, "prod")
     if dim is not UNSET and not is_int(dim):
@@ -151,7 +168,7 @@ def prod(input: Any, dim: Any = UNSET, keepdim: bool = False, *, dtype: Any = No
 # --- extremes
 
 
-def _check_nonempty(input: Any, name: str, dims: tuple[int, ...] | None) -> None:
+def _check_nonempty(input: Tensor, name: str, dims: tuple[int, ...] | None) -> None:
     shape = input._array.shape
     if dims is None:
         if 0 in shape:
@@ -170,7 +187,7 @@ def _extreme(name: str, whole: Any, along: Any, pairwise: Any, kind: Any) -> Any
 
     @overloaded
     def function(
-        input: Any, dim: Any = UNSET, keepdim: bool = False, *, other: Any = UNSET, out: Any = None
+        input: Tensor, dim: Any = UNSET, keepdim: bool = False, *, other: Any = UNSET, out: Tensor | None = None
     ) -> Any:  # fmt: skip
         if not isinstance(input, TensorCore):
             raise invalid_combination(name, (input,) if dim is UNSET else (input, dim))
@@ -201,7 +218,7 @@ min = _extreme("min", rules.min_all, rules.min, minimum, return_types.min)
 min.__doc__ = "The smallest element; with a dim the smallest along it and where it stands; of two tensors elementwise."
 
 
-def _fold_extreme(name: str, rule: Any, kernel: str, input: Any, dim: Any, keepdim: bool, out: Any) -> Any:
+def _fold_extreme(name: str, rule: Any, kernel: str, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any:
     check_tensor(input, name)
     dims = folded_dims(dim, input, name)
     _check_nonempty(input, name, None if dim == () or dim is None else dims)
@@ -211,19 +228,19 @@ def _fold_extreme(name: str, rule: Any, kernel: str, input: Any, dim: Any, keepd
 
 
 @public
-def amax(input: Any, dim: Any = (), keepdim: bool = False, *, out: Any = None) -> Any:
+def amax(input: Tensor, dim: int | _size = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The largest element over the given dims; ties share the gradient."""
     return _fold_extreme("amax", rules.amax, "max_values_cpu", input, dim, keepdim, out)
 
 
 @public
-def amin(input: Any, dim: Any = (), keepdim: bool = False, *, out: Any = None) -> Any:
+def amin(input: Tensor, dim: int | _size = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The smallest element over the given dims; ties share the gradient."""
     return _fold_extreme("amin", rules.amin, "min_values_cpu", input, dim, keepdim, out)
 
 
 @public
-def aminmax(input: Any, *, dim: Any = None, keepdim: bool = False, out: Any = None) -> Any:
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
     """The smallest and the largest element, of everything or along a dim."""
     check_tensor(input, "aminmax")
     shape = input._array.shape
@@ -242,7 +259,7 @@ def aminmax(input: Any, *, dim: Any = None, keepdim: bool = False, out: Any = No
     return run_named(return_types.aminmax, "aminmax", out, rules.aminmax, input, dim=dims, keepdim=keepdim)
 
 
-def _place_of_extreme(name: str, rule: Any, input: Any, dim: Any, keepdim: bool, out: Any) -> Any:
+def _place_of_extreme(name: str, rule: Any, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any:
     check_tensor(input, name)
     shape = input._array.shape
     if dim is None:
@@ -258,13 +275,13 @@ def _place_of_extreme(name: str, rule: Any, input: Any, dim: Any, keepdim: bool,
 
 
 @public
-def argmax(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """Where the largest element stands: in the flat tensor, or along a dim."""
     return _place_of_extreme("argmax", rules.argmax, input, dim, keepdim, out)
 
 
 @public
-def argmin(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """Where the smallest element stands: in the flat tensor, or along a dim."""
     return _place_of_extreme("argmin", rules.argmin, input, dim, keepdim, out)
 
@@ -272,7 +289,7 @@ def argmin(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = Non
 # --- truth and counting
 
 
-def _truth(name: str, rule: Any, input: Any, dim: Any, keepdim: bool, out: Any) -> Any:
+def _truth(name: str, rule: Any, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any:
     if not isinstance(input, TensorCore):
         raise invalid_combination(name, (input,))
     dims = () if isinstance(dim, (tuple, list)) and not dim else folded_dims(dim, input, name)
@@ -280,26 +297,26 @@ def _truth(name: str, rule: Any, input: Any, dim: Any, keepdim: bool, out: Any) 
 
 
 @overloaded
-def any(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+def any(input: Tensor, dim: int | _size | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """Whether any element is true (not zero), of all or over the given dims."""
     return _truth("any", rules.any, input, dim, keepdim, out)
 
 
 @overloaded
-def all(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
+def all(input: Tensor, dim: int | _size | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """Whether all elements are true (not zero), of all or over the given dims."""
     return _truth("all", rules.all, input, dim, keepdim, out)
 
 
 @public
-def count_nonzero(input: Any, dim: Any = None) -> Any:
+def count_nonzero(input: Tensor, dim: int | _size | None = None) -> Tensor:
     """How many elements are not zero."""
     check_tensor(input, "count_nonzero")
     return apply(rules.count_nonzero, input, dim=folded_dims(dim, input, "count_nonzero"))
 
 
 @public
-def logsumexp(input: Any, dim: Any, keepdim: bool = False, *, out: Any = None) -> Any:
+def logsumexp(input: Tensor, dim: int | _size, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """log Σ eˣ over the given dims, without overflow."""
     check_tensor(input, "logsumexp")
     if not isinstance(dim, (tuple, list)) and not is_int(dim):

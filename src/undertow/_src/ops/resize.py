@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,11 +19,14 @@ from undertow._src.rules import resize as rules
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF, uint8
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
+
 _RANK_OF = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2, "lanczos": 2}
 _MODES = "nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact"
 
 
-def _sizes(input: Any, size: Any, scale_factor: Any, mode: str) -> tuple[Any, Any]:
+def _sizes(input: Tensor, size: Any, scale_factor: Any, mode: str) -> tuple[Any, Any]:
     """(size, None) or (None, scale factors), one for each spatial dim."""
     rank, shape = input._array.ndim - 2, list(input._array.shape[2:])
     if size is not None and scale_factor is not None:
@@ -53,7 +56,7 @@ def _sizes(input: Any, size: Any, scale_factor: Any, mode: str) -> tuple[Any, An
     return None, tuple([float(value) for value in values])
 
 
-def _check_modes(input: Any, mode: str, antialias: bool) -> None:
+def _check_modes(input: Tensor, mode: str, antialias: bool) -> None:
     ndim = input._array.ndim
     if antialias and not (mode in ("bilinear", "bicubic", "lanczos") and ndim == 4):
         raise ValueError(
@@ -73,7 +76,7 @@ def _check_modes(input: Any, mode: str, antialias: bool) -> None:
     )
 
 
-def _check_output(input: Any, size: tuple[int, ...]) -> None:
+def _check_output(input: Tensor, size: tuple[int, ...]) -> None:
     shape = input._array.shape[2:]
     if min(shape) <= 0 or min(size) <= 0:
         names = "DHW"[-len(size) :]
@@ -103,9 +106,9 @@ def _taps(mode: str, n: int, count: int, align: bool, scale: float | None, antia
 
 @public
 def interpolate(
-    input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None, antialias: bool = False,
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     """Images, sequences or volumes of another size, by one of the modes of interpolation."""
     check_tensor(input, "interpolate")
     if mode in ("nearest", "area", "nearest-exact"):
@@ -142,7 +145,7 @@ def interpolate(
     return ordered_like(apply(rule, input, **statics), input)
 
 
-def _resized_bytes(input: Any, taps: tuple[Any, ...]) -> Any:
+def _resized_bytes(input: Tensor, taps: tuple[Any, ...]) -> Any:
     """Whole numbers in and out: weights have a fixed point, and each axis is rounded before the next one is read."""
     array = input._array.astype(np.float64)
     for place in reversed(range(len(taps))):
@@ -163,22 +166,22 @@ def _deprecated(name: str) -> None:
 
 @public
 def upsample(
-    input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
-) -> Any:
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
+) -> Tensor:
     """interpolate, under its old name."""
     _deprecated("upsample")
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 @public
-def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """interpolate by nearest neighbours, under its old name."""
     _deprecated("upsample_nearest")
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
 @public
-def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """interpolate linearly with aligned corners, under its old name."""
     _deprecated("upsample_bilinear")
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
@@ -187,7 +190,7 @@ def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) ->
 # --- pixels and channels
 
 
-def _check_images(name: str, input: Any) -> None:
+def _check_images(name: str, input: Tensor) -> None:
     check_tensor(input, name)
     ndim = input._array.ndim
     if ndim < 3:
@@ -195,7 +198,7 @@ def _check_images(name: str, input: Any) -> None:
 
 
 @public
-def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """Channels laid out as blocks of pixels: (…, C·r², H, W) to (…, C, H·r, W·r)."""
     _check_images("pixel_shuffle", input)
     if upscale_factor <= 0:
@@ -210,7 +213,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
 
 
 @public
-def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """Blocks of pixels as channels: the inverse of pixel_shuffle."""
     _check_images("pixel_unshuffle", input)
     if downscale_factor <= 0:
@@ -225,7 +228,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
 
 
 @public
-def channel_shuffle(input: Any, groups: int) -> Any:
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Channels dealt out like cards: one of each group in turn."""
     check_tensor(input, "channel_shuffle")
     shape = input._array.shape

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from undertow._src.ops.public import public
 from undertow._src.rules import sampling as rules
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.sizes import size_of
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 MODES = ("bilinear", "nearest", "bicubic")
 PADDINGS = ("zeros", "border", "reflection")
@@ -27,7 +30,7 @@ def _usual_alignment() -> bool:
 
 
 @public
-def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any:
+def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Tensor:
     """The places that an image of `size` reads from under affine maps: (batch, *size, 2 or 3) in [−1, 1]."""
     if align_corners is None:
         align_corners = _usual_alignment()
@@ -62,7 +65,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
     return affine_places(theta, tuple(size), align_corners)
 
 
-def affine_places(theta: Any, size: tuple[int, ...], align_corners: bool) -> Any:
+def affine_places(theta: Tensor, size: tuple[int, ...], align_corners: bool) -> Any:
     """`affine_grid` with checked arguments."""
     base = _base_grid(size[2:], align_corners, DTYPE_OF[theta._array.dtype].opmath.numpy)
     return apply(rules.affine_grid, theta, size=size, align_corners=align_corners, base=base)
@@ -80,8 +83,8 @@ def _base_grid(size: tuple[int, ...], align: bool, dtype: Any) -> Any:
 
 @public
 def grid_sample(
-    input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
-) -> Any:
+    input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
+) -> Tensor:
     """Images read at the places of a grid, whose last dim holds coordinates in [−1, 1], x first."""
     if mode not in MODES:
         raise ValueError(
@@ -104,7 +107,7 @@ def grid_sample(
     )  # fmt: skip
 
 
-def check_grid(input: Any, grid: Any, mode: str) -> None:
+def check_grid(input: Tensor, grid: Tensor, mode: str) -> None:
     """Refuses a grid that does not fit the images."""
     shape, places = input._array.shape, grid._array.shape
     got = f"but got input with sizes {list(shape)} and grid with sizes {list(places)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow import return_types
 from undertow._src.engine.arguments import as_int, check_tensor, no_kernel, wrap_dim
@@ -14,20 +14,24 @@ from undertow._src.ops.reduce import decided_by, storage_of
 from undertow._src.rules import scan as rules
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING, as_dtype
 
+if TYPE_CHECKING:
+    from undertow._src.types.dtypes import dtype
+    from undertow._tensor import Tensor
 
-def _checked(input: Any, dim: Any, name: str) -> int:
+
+def _checked(input: Tensor, dim: Any, name: str) -> int:
     check_tensor(input, name)
     return wrap_dim(as_int(dim, name, "dim", 2), input._array.ndim)
 
 
-def _cast(input: Any, dtype: Any, name: str) -> Any:
+def _cast(input: Tensor, dtype: Any, name: str) -> Any:
     """The input in the dtype asked for; integers and bools run in int64."""
     wanted = None if dtype is None else as_dtype(dtype, name, "dtype")
     return input if wanted is None or wanted is DTYPE_OF[input._array.dtype] else input.to(wanted)
 
 
 @public
-def cumsum(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
+def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor | None = None) -> Tensor:
     """The running sum along a dim."""
     place = _checked(input, dim, "cumsum")
     if out is not None:
@@ -37,7 +41,7 @@ def cumsum(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
 
 
 @public
-def cumprod(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
+def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor | None = None) -> Tensor:
     """The running product along a dim."""
     place = _checked(input, dim, "cumprod")
     result = run("cumprod", out, rules.cumprod, _cast(input, dtype, "cumprod"), dim=place)
@@ -45,7 +49,7 @@ def cumprod(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
 
 
 @public
-def cumsum_(input: Any, dim: Any, *, dtype: Any = None) -> Any:
+def cumsum_(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
     """In-place cumsum."""
     place = _checked(input, dim, "cumsum_")
     if input._array.dtype.kind == "b":
@@ -54,7 +58,7 @@ def cumsum_(input: Any, dim: Any, *, dtype: Any = None) -> Any:
 
 
 @public
-def cumprod_(input: Any, dim: Any, *, dtype: Any = None) -> Any:
+def cumprod_(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
     """In-place cumprod."""
     place = _checked(input, dim, "cumprod_")
     if input._array.dtype.kind == "b":
@@ -63,7 +67,7 @@ def cumprod_(input: Any, dim: Any, *, dtype: Any = None) -> Any:
 
 
 @public
-def cummax(input: Any, dim: Any, *, out: Any = None) -> Any:
+def cummax(input: Tensor, dim: int, *, out: Any = None) -> Any:
     """The running maximum along a dim, and where it stands."""
     place = _checked(input, dim, "cummax")
     if input._array.dtype.kind == "c":
@@ -72,7 +76,7 @@ def cummax(input: Any, dim: Any, *, out: Any = None) -> Any:
 
 
 @public
-def cummin(input: Any, dim: Any, *, out: Any = None) -> Any:
+def cummin(input: Tensor, dim: int, *, out: Any = None) -> Any:
     """The running minimum along a dim, and where it stands."""
     place = _checked(input, dim, "cummin")
     if input._array.dtype.kind == "c":
@@ -81,7 +85,7 @@ def cummin(input: Any, dim: Any, *, out: Any = None) -> Any:
 
 
 @public
-def logcumsumexp(input: Any, dim: Any, *, out: Any = None) -> Any:
+def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
     """The running log Σ eˣ along a dim."""
     place = _checked(input, dim, "logcumsumexp")
     if DTYPE_OF[input._array.dtype].category < FLOATING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from undertow._src.rules import index as rules
 from undertow._src.rules.rule import op
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
+
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import Number
+    from undertow._tensor import Tensor
 
 _UNSIGNED = {8: np.uint64, 4: np.uint32}
 
@@ -67,7 +71,7 @@ def _check_index(index: Any, name: str) -> None:
 
 
 @public
-def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False, out: Any = None) -> Any:
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
     """out[i][j] = input[index[i][j]][j] for dim 0, and so on for the other dims."""
     check_tensor(input, "gather")
     array = input._array
@@ -93,7 +97,7 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False, out: 
     return compute() if out is None else into(out, compute, (input, index), "gather")
 
 
-def _check_scatter(input: Any, dim: Any, index: Any, src: Any, name: str) -> int:
+def _check_scatter(input: Tensor, dim: Any, index: Any, src: Any, name: str) -> int:
     check_tensor(input, name)
     array = input._array
     dim = wrap_dim(as_int(dim, name, "dim", 2), array.ndim)
@@ -137,7 +141,7 @@ _scatter_folded = op(
 
 
 def _scatter_call(
-    run: Any, input: Any, dim: Any, index: Any, src: Any, value: Any, reduce: str | None, name: str
+    run: Any, input: Tensor, dim: Any, index: Any, src: Any, value: Any, reduce: str | None, name: str
 ) -> Any:
     """`scatter` and `scatter_`: with a source tensor or a number, written over or folded in."""
     if src is None:
@@ -165,8 +169,9 @@ def _scatter_call(
 
 @overloaded
 def scatter(
-    input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None, out: Any = None
-) -> Any:
+    input: Tensor, dim: int, index: Tensor, src: Tensor | None = None, *, value: Number | complex | None = None,
+    reduce: str | None = None, out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """A copy with src's elements written where an index along a dim points."""
 
     def compute() -> Any:
@@ -177,14 +182,15 @@ def scatter(
 
 @overloaded
 def scatter_(
-    self: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None
-) -> Any:
+    self: Tensor, dim: int, index: Tensor, src: Tensor | None = None, *, value: Number | complex | None = None,
+    reduce: str | None = None,
+) -> Tensor:  # fmt: skip
     """Writes src's elements where an index along a dim points."""
     return _scatter_call(apply_in_place, self, dim, index, src, value, reduce, "scatter_")
 
 
 @public
-def scatter_add(input: Any, dim: int, index: Any, src: Any, *, out: Any = None) -> Any:
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy with src's elements added where an index along a dim points."""
     check_tensor(src, "scatter_add", "src", 4)
     dim = _check_scatter(input, dim, index, src, "scatter_add")
@@ -197,7 +203,7 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any, *, out: Any = None) 
 
 
 @public
-def scatter_add_(self: Any, dim: int, index: Any, src: Any) -> Any:
+def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """Adds src's elements where an index along a dim points."""
     check_tensor(src, "scatter_add_", "src", 3)
     dim = _check_scatter(self, dim, index, src, "scatter_add")
@@ -205,7 +211,7 @@ def scatter_add_(self: Any, dim: int, index: Any, src: Any) -> Any:
     return apply_in_place(rules.scatter_add, self, src, index, dim=dim)
 
 
-def _check_reduce(input: Any, dim: Any, index: Any, src: Any, reduce: str) -> int:
+def _check_reduce(input: Tensor, dim: Any, index: Any, src: Any, reduce: str) -> int:
     check_tensor(src, "scatter_reduce", "src", 4)
     if reduce not in ("sum", "prod", "mean", "amax", "amin", "max", "min"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
@@ -216,8 +222,9 @@ def _check_reduce(input: Any, dim: Any, index: Any, src: Any, reduce: str) -> in
 
 @public
 def scatter_reduce(
-    input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True, out: Any = None
-) -> Any:
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """A copy with src's elements folded in where an index along a dim points: sum, prod, mean, amax or amin."""
     dim = _check_reduce(input, dim, index, src, reduce)
     index = _with_dims(index, input._array.ndim)
@@ -229,7 +236,9 @@ def scatter_reduce(
 
 
 @public
-def scatter_reduce_(self: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
+def scatter_reduce_(
+    self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
     """Folds src's elements in where an index along a dim points."""
     dim = _check_reduce(self, dim, index, src, reduce)
     index = _with_dims(index, self._array.ndim)

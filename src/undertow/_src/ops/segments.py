@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from undertow._src.ops.public import public
 from undertow._src.rules import segments as rules
 from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 _NAMES = {"sum": "sum", "mean": "mean", "prod": "prod", "max": "amax", "amax": "amax", "min": "amin", "amin": "amin"}
 _OF_NOTHING = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "amax": -math.inf, "amin": math.inf}
@@ -44,9 +47,9 @@ def _lengths(data: Any, lengths: Any, offsets: Any, axis: int, unsafe: bool) -> 
 
 @public
 def segment_reduce(
-    data: Any, reduce: str, *, lengths: Any = None, indices: Any = None, offsets: Any = None, axis: int = 0,
-    unsafe: bool = False, initial: Any = None,
-) -> Any:  # fmt: skip
+    data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None,
+    offsets: Tensor | None = None, axis: int = 0, unsafe: bool = False, initial: Any = None,
+) -> Tensor:  # fmt: skip
     """One number for each run of a dim, all runs together making up the dim: sum, mean, prod, max or min.
 
     `initial` joins every run, and is what an empty one gives.

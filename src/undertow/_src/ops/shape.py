@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.arrays.device.array import in_memory
 from undertow._src.arrays.numpy.shape import is_plain, restride, view_strides
@@ -26,6 +26,10 @@ from undertow._src.rules import shape as rules
 from undertow._src.rules.rule import Rule, op, twin
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF, as_dtype, dtype
+
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import _size
+    from undertow._tensor import Tensor
 
 # --- new shapes for the same elements
 
@@ -55,7 +59,7 @@ def infer_size(size: tuple[int, ...], count: int) -> tuple[int, ...]:
     raise RuntimeError(f"shape '{list(size)}' is invalid for input of size {count}")
 
 
-def _strided_view(input: Any, size: tuple[int, ...], rule: Rule) -> Any | None:
+def _strided_view(input: Tensor, size: tuple[int, ...], rule: Rule) -> Any | None:
     """A view of a tensor that is not contiguous, or None where its strides don't allow it."""
     array = in_memory(input._array)
     strides = view_strides(array, size)
@@ -64,7 +68,7 @@ def _strided_view(input: Any, size: tuple[int, ...], rule: Rule) -> Any | None:
     return view_of(rule, input, restride(array, size, strides), {"size": size})
 
 
-def reshape_to(input: Any, size: tuple[int, ...]) -> Any:
+def reshape_to(input: Tensor, size: tuple[int, ...]) -> Any:
     """`reshape` to a size of which one number may be -1."""
     array = in_memory(input._array)
     size = infer_size(size, array.size)
@@ -74,7 +78,7 @@ def reshape_to(input: Any, size: tuple[int, ...]) -> Any:
     return result if result is not None else apply(rules.unsafe_view, apply(arrange.contiguous, input), size=size)
 
 
-def view_to(input: Any, size: tuple[int, ...]) -> Any:
+def view_to(input: Tensor, size: tuple[int, ...]) -> Any:
     """`view` with a size of which one number may be -1."""
     array = in_memory(input._array)
     size = infer_size(size, array.size)
@@ -90,14 +94,14 @@ def view_to(input: Any, size: tuple[int, ...]) -> Any:
 
 
 @public
-def reshape(input: Any, shape: Any) -> Any:
+def reshape(input: Tensor, shape: _size) -> Tensor:
     """Another shape for the same elements: a view where memory allows it, else a copy."""
     check_tensor(input, "reshape")
     return reshape_to(input, as_ints(shape, "reshape", "shape", 2))
 
 
 @public
-def reshape_method(self: Any, *shape: Any, **named: Any) -> Any:
+def reshape_method(self: Tensor, *shape: Any, **named: Any) -> Any:
     """Another shape for the same elements: a view where memory allows it, else a copy."""
     if named:
         shape = (*shape, *only_named(named, "reshape", "shape"))
@@ -108,7 +112,7 @@ _NUMBERS = (bool, int, float, complex)  # Python's types, which stand for dtypes
 
 
 @public
-def view(self: Any, *size: Any, **named: Any) -> Any:
+def view(self: Tensor, *size: Any, **named: Any) -> Tensor:
     """The same memory in another shape, or seen as another dtype."""
     if named:
         size = (*size, *named.values())
@@ -122,14 +126,14 @@ def view(self: Any, *size: Any, **named: Any) -> Any:
 _view_bits = op("view", lambda xp, self, *, dtype: self.view(dtype), view=True)
 
 
-def view_dtype(input: Any, kind: dtype) -> Any:
+def view_dtype(input: Tensor, kind: dtype) -> Any:
     """`view_bits`, outside the graph: to autograd these are other numbers, in the same memory."""
     result = view_bits(input, kind)
     result._view = None
     return result
 
 
-def view_bits(input: Any, kind: dtype) -> Any:
+def view_bits(input: Tensor, kind: dtype) -> Any:
     """The same bits as numbers of another dtype; the last dim grows or shrinks with the element size."""
     array = input._array
     have, want = array.itemsize, kind.numpy.itemsize
@@ -153,21 +157,21 @@ def view_bits(input: Any, kind: dtype) -> Any:
 
 
 @public
-def view_as(self: Any, other: Any) -> Any:
+def view_as(self: Tensor, other: Tensor) -> Tensor:
     """`view` in another tensor's shape."""
     check_tensor(other, "view_as", "other")
     return view_to(self, other._array.shape)
 
 
 @public
-def reshape_as(self: Any, other: Any) -> Any:
+def reshape_as(self: Tensor, other: Tensor) -> Tensor:
     """`reshape` in another tensor's shape."""
     check_tensor(other, "reshape_as", "other")
     return reshape_to(self, other._array.shape)
 
 
 @public
-def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Several neighbouring dims as one."""
     check_tensor(input, "flatten")
     shape = input._array.shape
@@ -187,14 +191,14 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 
 
 @public
-def ravel(input: Any) -> Any:
+def ravel(input: Tensor) -> Tensor:
     """All elements as one dim."""
     check_tensor(input, "ravel")
     return view_to(input if in_memory(input._array).flags.c_contiguous else apply(arrange.contiguous, input), (-1,))
 
 
 @public
-def unflatten(input: Any, dim: int, sizes: Any) -> Any:
+def unflatten(input: Tensor, dim: int, sizes: _size) -> Tensor:
     """One dim as several."""
     check_tensor(input, "unflatten")
     shape = input._array.shape
@@ -233,14 +237,14 @@ def permuted(input: Any, dims: tuple[int, ...]) -> Any:
 
 
 @public
-def permute(input: Any, dims: Any) -> Any:
+def permute(input: Tensor, dims: _size) -> Tensor:
     """A view with its dims in another order."""
     check_tensor(input, "permute")
     return permuted(input, as_ints(dims, "permute", "dims", 2))
 
 
 @public
-def permute_method(self: Any, *dims: Any, **named: Any) -> Any:
+def permute_method(self: Tensor, *dims: Any, **named: Any) -> Any:
     """A view with its dims in another order."""
     if named:
         dims = (*dims, *only_named(named, "permute", "dims"))
@@ -260,19 +264,19 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
 
 
 @public
-def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
     """A view with two dims swapped."""
     return transpose(input, axis0, axis1)
 
 
 @public
-def swapdims(input: Any, dim0: int, dim1: int) -> Any:
+def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """A view with two dims swapped."""
     return transpose(input, dim0, dim1)
 
 
 @public
-def t(input: Any) -> Any:
+def t(input: Tensor) -> Tensor:
     """A matrix transposed; a tensor of fewer dims as it is."""
     check_tensor(input, "t")
     if input._array.ndim > 2:
@@ -281,7 +285,7 @@ def t(input: Any) -> Any:
 
 
 @public
-def adjoint(input: Any) -> Any:
+def adjoint(input: Tensor) -> Tensor:
     """Matrices transposed and conjugated."""
     check_tensor(input, "adjoint")
     return _adjoint(input, "adjoint()")
@@ -297,7 +301,7 @@ def _adjoint(input: Any, name: str) -> Any:
 
 
 @overloaded
-def movedim(input: Any, source: Any, destination: Any) -> Any:
+def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """A view with some dims at other places, the rest in their order."""
     check_tensor(input, "movedim")
     ndim = input._array.ndim
@@ -325,7 +329,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
 
 
 @public
-def moveaxis(input: Any, source: Any, destination: Any) -> Any:
+def moveaxis(input: Tensor, source: int | _size, destination: int | _size) -> Tensor:
     """A view with some dims at other places, the rest in their order."""
     return movedim(input, source, destination)
 
@@ -336,7 +340,7 @@ _transpose_in_place = twin(rules.transpose, "TransposeBackward1", view=True)
 
 
 @public
-def t_(self: Any) -> Any:
+def t_(self: Tensor) -> Tensor:
     """Transposes a matrix in place: the same memory, other strides."""
     if self._array.ndim > 2:
         raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {self._array.ndim}D")
@@ -344,7 +348,7 @@ def t_(self: Any) -> Any:
 
 
 @public
-def transpose_(self: Any, dim0: int, dim1: int) -> Any:
+def transpose_(self: Tensor, dim0: int, dim1: int) -> Tensor:
     """Swaps two dims in place."""
     ndim = self._array.ndim
     dim0 = wrap_dim(as_int(dim0, "transpose_", "dim0", 1), ndim)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import NeedsValue
@@ -26,6 +26,10 @@ from undertow._src.tensor.core import TensorCore, View, ndarray
 from undertow._src.types.sizes import wrapped_dim
 from undertow.storage import extent_of, flat_memory, layout_of, offset_of, root_of
 
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import _size
+    from undertow._tensor import Tensor
+
 END = 2**63 - 1  # a slice without an end goes up to here
 
 
@@ -33,7 +37,7 @@ END = 2**63 - 1  # a slice without an end goes up to here
 
 
 @public
-def select(input: Any, dim: int, index: int) -> Any:
+def select(input: Tensor, dim: int, index: int) -> Tensor:
     """One index along a dim, which goes away."""
     check_tensor(input, "select")
     array = input._array
@@ -51,14 +55,14 @@ def select(input: Any, dim: int, index: int) -> Any:
     return view_of(rules.select, input, numpy_shape.select(array, dim, index), {"dim": dim, "index": index})
 
 
-def slice_dim(input: Any, dim: int, start: int = 0, end: int = END, step: int = 1) -> Any:
+def slice_dim(input: Tensor, dim: int, start: int = 0, end: int = END, step: int = 1) -> Any:
     """A range of one dim; the arguments are checked and start is not negative."""
     value = numpy_shape.slice_along(input._array, dim, start, end, step)
     return view_of(rules.slice, input, value, {"dim": dim, "start": start, "end": end, "step": step})
 
 
 @overloaded
-def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
+def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     """The range of a dim that begins at start and has a length."""
     check_tensor(input, "narrow")
     shape = input._array.shape
@@ -90,13 +94,13 @@ def start_of(start: int, length: int, n: int) -> int:
 # --- several parts
 
 
-def _split_dim(input: Any, dim: Any, name: str) -> int:
+def _split_dim(input: Tensor, dim: Any, name: str) -> int:
     if not input._array.ndim:
         raise RuntimeError(f"{name} expects at least a 1-dimensional tensor")
     return wrap_dim(as_int(dim, name, "dim", 3), input._array.ndim)
 
 
-def _split_evenly(input: Any, split_size: int, dim: int) -> tuple[Any, ...]:
+def _split_evenly(input: Tensor, split_size: int, dim: int) -> tuple[Any, ...]:
     if split_size < 0:
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={split_size}")
     n = input._array.shape[dim]
@@ -108,12 +112,12 @@ def _split_evenly(input: Any, split_size: int, dim: int) -> tuple[Any, ...]:
     return _parts(rules.split, input, points, {"split_size": split_size, "dim": dim})
 
 
-def _parts(rule: Any, input: Any, points: list[int], statics: dict[str, Any]) -> tuple[Any, ...]:
+def _parts(rule: Any, input: Tensor, points: list[int], statics: dict[str, Any]) -> tuple[Any, ...]:
     return views_of(rule, input, rules.parts(numpy_shape, input._array, points, statics["dim"]), statics)
 
 
 @public
-def split(input: Any, split_size: Any, dim: int = 0) -> tuple[Any, ...]:
+def split(input: Tensor, split_size: Any, dim: int = 0) -> tuple[Any, ...]:
     """Parts of one size along a dim (the last may be shorter), or parts of the given sizes."""
     check_tensor(input, "split")
     if is_int(split_size):
@@ -123,7 +127,7 @@ def split(input: Any, split_size: Any, dim: int = 0) -> tuple[Any, ...]:
 
 
 @public
-def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, ...]:
+def split_with_sizes(input: Tensor, split_sizes: _size, dim: int = 0) -> tuple[Any, ...]:
     """Parts of the given sizes along a dim."""
     check_tensor(input, "split_with_sizes")
     sizes = as_ints(split_sizes, "split_with_sizes", "split_sizes", 2)
@@ -142,7 +146,7 @@ def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, .
 
 
 @public
-def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """At most so many parts along a dim, of one size but for the last."""
     check_tensor(input, "chunk")
     chunks = as_int(chunks, "chunk", "chunks", 2)
@@ -161,8 +165,8 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
 
 @overloaded
 def tensor_split(
-    input: Any, indices_or_sections: Any = None, dim: int = 0, *,
-    sections: Any = None, indices: Any = None, tensor_indices_or_sections: Any = None,
+    input: Tensor, indices_or_sections: Any = None, dim: int = 0, *,
+    sections: int | None = None, indices: _size | None = None, tensor_indices_or_sections: Tensor | None = None,
 ) -> tuple[Any, ...]:  # fmt: skip
     """So many parts along a dim, of sizes that differ by at most one, or parts between the given indices."""
     check_tensor(input, "tensor_split")
@@ -195,7 +199,7 @@ def tensor_split(
     return tuple(parts)
 
 
-def _where_to_split(name: str, input: Any, spellings: tuple[Any, ...]) -> Any:
+def _where_to_split(name: str, input: Tensor, spellings: tuple[Any, ...]) -> Any:
     """The one argument that was given, under the name it has in one of PyTorch's signatures."""
     given = [value for value in spellings if value is not None]
     if len(given) != 1:
@@ -206,7 +210,7 @@ def _where_to_split(name: str, input: Any, spellings: tuple[Any, ...]) -> Any:
 def _split_along(name: str, least: int, dim: int) -> Any:
     """`hsplit`, `vsplit` and `dsplit`: tensor_split along a fixed dim, even parts only."""
 
-    def function(input: Any, indices_or_sections: Any = None, *, sections: Any = None, indices: Any = None) -> Any:
+    def function(input: Tensor, indices_or_sections: Any = None, *, sections: Any = None, indices: Any = None) -> Any:
         check_tensor(input, name)
         indices_or_sections = _where_to_split(name, input, (indices_or_sections, sections, indices))
         if isinstance(indices_or_sections, str):
@@ -235,7 +239,7 @@ hsplit, vsplit, dsplit = _split_along("hsplit", 1, 1), _split_along("vsplit", 2,
 
 
 @public
-def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
+def unbind(input: Tensor, dim: int = 0) -> tuple[Any, ...]:
     """Every index along a dim, each without that dim."""
     check_tensor(input, "unbind")
     dim = wrap_real_dim(as_int(dim, "unbind", "dim", 2), input._array.ndim)
@@ -257,7 +261,7 @@ def diagonal_dims(ndim: int, offset: Any, dim1: Any, dim2: Any, name: str) -> tu
 
 
 @public
-def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """The diagonal of two dims, as a new last dim."""
     check_tensor(input, "diagonal")
     offset, dim1, dim2 = diagonal_dims(input._array.ndim, offset, dim1, dim2, "diagonal")
@@ -265,7 +269,7 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
 
 
 @public
-def unfold(self: Any, dimension: int, size: int, step: int) -> Any:
+def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Windows of a size along a dim, a step apart; positions within a window become the last dim."""
     shape = self._array.shape
     dimension = wrap_dim(as_int(dimension, "unfold", "dimension", 1), len(shape))
@@ -280,7 +284,7 @@ def unfold(self: Any, dimension: int, size: int, step: int) -> Any:
     return apply(rules.unfold, self, dimension=dimension, size=size, step=step)
 
 
-def strides_wanted(input: Any, size: Any, stride: Any, storage_offset: Any, name: str) -> dict[str, Any]:
+def strides_wanted(input: Tensor, size: Any, stride: int | _size, storage_offset: Any, name: str) -> dict[str, Any]:
     """The checked statics of an `as_strided` call."""
     check_tensor(input, name)
     size, stride = as_ints(size, name, "size", 2), as_ints(stride, name, "stride", 3)
@@ -337,7 +341,7 @@ _as_strided_in_place = twin(rules.as_strided, "AsStridedBackward1", view=True)
 
 
 @public
-def as_strided_(self: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+def as_strided_(self: Tensor, size: _size, stride: _size, storage_offset: int | None = None) -> Tensor:
     """Gives a tensor another size, strides and offset in its memory."""
     statics = strides_wanted(self, size, stride, storage_offset, "as_strided_")
     value = _strided_view(self._array, statics)

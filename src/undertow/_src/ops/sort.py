@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from undertow._src.rules import sort as rules
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
+
 
 def _kind(input: Any) -> Any:
     return DTYPE_OF[input._array.dtype]
@@ -37,7 +40,7 @@ def _kind(input: Any) -> Any:
 
 @overloaded
 def sort(
-    input: Any, dim: Any = -1, descending: bool = False, *, stable: bool | None = None, out: Any = None
+    input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None, out: Any = None
 ) -> Any:  # fmt: skip
     """The elements in order along a dim, and the indices they had."""
     if not isinstance(input, TensorCore) or not is_int(dim) or not isinstance(descending, bool):
@@ -52,7 +55,7 @@ def sort(
 
 
 @overloaded
-def argsort(input: Any, dim: Any = -1, descending: bool = False, *, stable: bool = False) -> Any:
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
     """The indices that put the elements in order along a dim."""
     if not isinstance(input, TensorCore) or not is_int(dim):
         raise invalid_combination("argsort", (input, dim))
@@ -63,7 +66,7 @@ def argsort(input: Any, dim: Any = -1, descending: bool = False, *, stable: bool
 
 
 @public
-def msort(input: Any, *, out: Any = None) -> Any:
+def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements in order along the first dim."""
     check_tensor(input, "msort")
     return sort(input, 0)[0] if out is None else sort(input, 0, out=(out, wrap(np.empty(0, np.int64))))[0]
@@ -71,7 +74,7 @@ def msort(input: Any, *, out: Any = None) -> Any:
 
 @public
 def topk(
-    input: Any, k: Any, dim: Any = -1, largest: bool = True, sorted: bool = True, *, out: Any = None
+    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None
 ) -> Any:  # fmt: skip
     """The k largest (or smallest) elements along a dim, and where they stand."""
     check_tensor(input, "topk")
@@ -90,7 +93,7 @@ def topk(
 # --- picking by rank
 
 
-def _picking(name: str, input: Any, dim: Any, kernel: str) -> int:
+def _picking(name: str, input: Tensor, dim: Any, kernel: str) -> int:
     """The dim to pick along, once it is known to have elements of a dtype with an order."""
     check_tensor(input, name)
     place = wrap_dim(as_int(dim, name, "dim", 2), input._array.ndim)
@@ -104,7 +107,7 @@ def _picking(name: str, input: Any, dim: Any, kernel: str) -> int:
 
 
 @public
-def kthvalue(input: Any, k: Any, dim: Any = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
     """The k-th smallest element along a dim, and where it stands."""
     place = _picking("kthvalue", input, dim, "kthvalue_cpu")
     count = as_int(k, "kthvalue", "k", 2)
@@ -118,18 +121,18 @@ _UNSET: Any = object()
 
 
 @overloaded
-def median(input: Any, dim: Any = _UNSET, keepdim: bool = False, *, out: Any = None) -> Any:
+def median(input: Tensor, dim: Any = _UNSET, keepdim: bool = False, *, out: Any = None) -> Any:
     """The median of all elements (the lower of two in the middle), or along a dim with where it stands."""
     return _median("median", rules.median_all, rules.median, return_types.median, input, dim, keepdim, out)
 
 
 @overloaded
-def nanmedian(input: Any, dim: Any = _UNSET, keepdim: bool = False, *, out: Any = None) -> Any:
+def nanmedian(input: Tensor, dim: Any = _UNSET, keepdim: bool = False, *, out: Any = None) -> Any:
     """The median of the elements that are not nan."""
     return _median("nanmedian", rules.nanmedian_all, rules.nanmedian, return_types.nanmedian, input, dim, keepdim, out)
 
 
-def _median(name: str, of_all: Any, along: Any, fields: Any, input: Any, dim: Any, keepdim: bool, out: Any) -> Any:
+def _median(name: str, of_all: Any, along: Any, fields: Any, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any:
     if dim is _UNSET:
         check_tensor(input, name)
         if _kind(input).is_complex or _kind(input).name == "bool":
@@ -140,7 +143,7 @@ def _median(name: str, of_all: Any, along: Any, fields: Any, input: Any, dim: An
 
 
 @public
-def mode(input: Any, dim: Any = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
     """The most frequent element along a dim (the smallest of several), and where it last stands."""
     place = _picking("mode", input, dim, "")
     return run_named(return_types.mode, "mode", out, rules.mode, input, dim=place, keepdim=keepdim)
@@ -157,7 +160,7 @@ def _chosen(results: tuple[Any, ...], *flags: bool) -> Any:
 
 @public
 def unique(
-    input: Any, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: Any = None
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: Any = None
 ) -> Any:
     """The distinct elements (or slices along a dim) in order; also where each went, and how many there were."""
     check_tensor(input, "unique")
@@ -173,8 +176,8 @@ def unique(
 
 @public
 def unique_consecutive(
-    input: Any, return_inverse: bool = False, return_counts: bool = False, dim: Any = None
-) -> Any:  # fmt: skip
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """The first of every run of equal elements (or slices along a dim)."""
     check_tensor(input, "unique_consecutive")
     place = None if dim is None else wrap_real_dim(as_int(dim, "unique_consecutive", "dim"), input._array.ndim)
@@ -189,7 +192,7 @@ def unique_consecutive(
 
 
 @public
-def bincount(input: Any, weights: Any = None, minlength: Any = 0) -> Any:
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each whole number occurs, or the sum of weights that go with it."""
     check_tensor(input, "bincount")
     array = input._array
@@ -238,7 +241,8 @@ def bin_edges(low: Any, high: Any, count: int, dtype: Any) -> Any:
 
 @public
 def histogram(
-    input: Any, bins: Any = 100, *, range: Any = None, weight: Any = None, density: bool = False, out: Any = None
+    input: Tensor, bins: int | Tensor = 100, *, range: Any = None, weight: Tensor | None = None, density: bool = False,
+    out: Any = None,
 ) -> Any:  # fmt: skip
     """How many elements (or how much weight) fall into each bin, and the edges of the bins."""
     check_tensor(input, "histogram")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from undertow._src.ops.numbers import is_number
 from undertow._src.ops.public import overloaded, public
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING, get_default_dtype
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 
@@ -58,7 +61,7 @@ def _finished(name: str, values: Array, kind: Any, out: Any) -> Any:
 def _of_one(name: str) -> Any:
     compute, doc = _OF_ONE[name]
 
-    def function(input: Any, *, out: Any = None) -> Any:
+    def function(input: Tensor, *, out: Tensor | None = None) -> Any:
         check_tensor(input, f"special_{name}")
         kind = _result_dtype(name, input)
         return _finished(name, compute(np.asarray(input._array, np.float64)), kind, out)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,11 +21,14 @@ from undertow._src.rules.rule import twin
 from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
+
 # PyTorch does these in place, and numbers their nodes so.
 _turned = twin(rules.transpose, "TransposeBackward1", view=True)
 _squeezed = twin(rules.squeeze_dim, "SqueezeBackward4", view=True)
 
-def _described(window: Any) -> str:
+def _described(window: Tensor) -> str:
     if window is None:
         return "None"
     return f"torch.{DTYPE_OF[window._array.dtype].scalar_name}Tensor{{{list(window._array.shape)}}}"
@@ -42,7 +45,7 @@ def _centred(window: Any, win_length: int, n_fft: int, like: Any) -> Any:
     return constant_pad_nd(window, (left, n_fft - win_length - left))
 
 def _check_signal(
-    input: Any, n_fft: int, hop_length: int, win_length: int, window: Any, normalized: bool, onesided: Any,
+    input: Tensor, n_fft: int, hop_length: int, win_length: int, window: Tensor, normalized: bool, onesided: Any,
     return_complex: Any, align_to_window: Any,
 ) -> None:  # fmt: skip
     kind, shape = DTYPE_OF[input._array.dtype], input._array.shape
@@ -188,7 +191,9 @@ def istft(
     return squeeze(result, 0) if single else result
 
 
-def _checked_side(name: str, input: Any, n_fft: int, hop: int, win: int, window: Any, onesided: bool | None) -> bool:
+def _checked_side(
+    name: str, input: Tensor, n_fft: int, hop: int, win: int, window: Tensor, onesided: bool | None
+) -> bool:
     """Refuses what is no spectrum, or windows that do not fit; whether only one side of the spectrum is there."""
     shape = input._array.shape
     if input._array.size == 0:
@@ -218,8 +223,8 @@ def _overlapped(pieces: Any, total: int, n_fft: int, hop: int) -> Any:
 
 
 def _istft_name(
-    input: Any, n_fft: int, hop: int, win: int, window: Any, center: bool, normalized: bool, onesided: Any, length: Any,
-    return_complex: bool,
+    input: Tensor, n_fft: int, hop: int, win: int, window: Any, center: bool, normalized: bool, onesided: Any,
+    length: Any, return_complex: bool,
 ) -> str:  # fmt: skip
     kind = DTYPE_OF[input._array.dtype].scalar_name
     side = "None" if onesided is None else int(onesided)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from undertow._src.rules.rule import Rule
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
+
 
 def _kind(input: Any) -> Any:
     return DTYPE_OF[input._array.dtype]
@@ -31,7 +34,8 @@ def _kind(input: Any) -> Any:
 
 
 def _spread(
-    name: str, rule: Rule, input: Any, dim: Any, unbiased: Any, keepdim: Any, correction: Any, out: Any = None
+    name: str, rule: Rule, input: Tensor, dim: Any, unbiased: Any, keepdim: Any, correction: Any,
+    out: Tensor | None = None,
 ) -> Any:  # fmt: skip
     """var, std and their pairs with the mean: (input, unbiased), (input, dim, unbiased, keepdim) or by correction."""
     check_tensor(input, name)
@@ -60,34 +64,34 @@ def _spread(
 
 @overloaded
 def var(
-    input: Any, dim: Any = UNSET, unbiased: Any = UNSET, keepdim: bool = False, *, correction: Any = UNSET,
-    out: Any = None,
-) -> Any:  # fmt: skip
+    input: Tensor, dim: Any = UNSET, unbiased: Any = UNSET, keepdim: bool = False, *, correction: Any = UNSET,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """The mean squared distance from the mean; the sum is divided by count - correction."""
     return _spread("var", rules.var, input, dim, unbiased, keepdim, correction, out)
 
 
 @overloaded
 def std(
-    input: Any, dim: Any = UNSET, unbiased: Any = UNSET, keepdim: bool = False, *, correction: Any = UNSET,
-    out: Any = None,
-) -> Any:  # fmt: skip
+    input: Tensor, dim: Any = UNSET, unbiased: Any = UNSET, keepdim: bool = False, *, correction: Any = UNSET,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """The square root of the variance."""
     return _spread("std", rules.std, input, dim, unbiased, keepdim, correction, out)
 
 
 @overloaded
 def var_mean(
-    input: Any, dim: Any = UNSET, unbiased: Any = UNSET, keepdim: bool = False, *, correction: Any = UNSET
-) -> Any:
+    input: Tensor, dim: Any = UNSET, unbiased: Any = UNSET, keepdim: bool = False, *, correction: Any = UNSET
+) -> tuple[Tensor, Tensor]:
     """The variance and the mean."""
     return _spread("var_mean", rules.var_mean, input, dim, unbiased, keepdim, correction)
 
 
 @overloaded
 def std_mean(
-    input: Any, dim: Any = UNSET, unbiased: Any = UNSET, keepdim: bool = False, *, correction: Any = UNSET
-) -> Any:
+    input: Tensor, dim: Any = UNSET, unbiased: Any = UNSET, keepdim: bool = False, *, correction: Any = UNSET
+) -> tuple[Tensor, Tensor]:
     """The standard deviation and the mean."""
     return _spread("std_mean", rules.std_mean, input, dim, unbiased, keepdim, correction)
 
@@ -97,7 +101,7 @@ def std_mean(
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
-def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str, skip_nan: bool) -> Any:
+def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpolation: str, skip_nan: bool) -> Any:
     check_tensor(input, name)
     if not isinstance(q, (TensorCore, int, float)) or isinstance(q, bool):
         raise invalid_combination(name, (input, q))
@@ -170,8 +174,9 @@ def _into_same(out: Any, result: Any, input: Any) -> Any:
 
 @overloaded
 def quantile(
-    input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear", out: Any = None
-) -> Any:
+    input: Tensor, q: Tensor | float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """The value below which a fraction q of the elements lies."""
     result = _quantile("quantile", input, q, dim, keepdim, interpolation, False)
     return _into_same(out, result, input)
@@ -179,8 +184,9 @@ def quantile(
 
 @overloaded
 def nanquantile(
-    input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear", out: Any = None
-) -> Any:
+    input: Tensor, q: Tensor | float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """The value below which a fraction q of the elements that are not nan lies."""
     result = _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
     return _into_same(out, result, input)
@@ -209,7 +215,9 @@ def _check_weights(name: str, weights: Any, count: int, wanted: str, category: i
 
 
 @public
-def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
+def cov(
+    input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+) -> Tensor:
     """The covariance of variables in rows, with observations in columns."""
     check_tensor(input, "cov")
     if input._array.ndim > 2:
@@ -242,7 +250,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
 
 
 @public
-def corrcoef(input: Any) -> Any:
+def corrcoef(input: Tensor) -> Tensor:
     """The correlation of variables in rows, with observations in columns."""
     check_tensor(input, "corrcoef")
     if input._array.ndim > 2:
@@ -264,7 +272,10 @@ def corrcoef(input: Any) -> Any:
 
 
 @public
-def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None, *, out: Any = None) -> Any:
+def diff(
+    input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """Each element minus the one before it along a dim, n times over."""
     check_tensor(input, "diff")
     if not input._array.ndim:
@@ -294,7 +305,7 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     return result if out is None else into(out, result.detach, (input,), "diff")
 
 
-def _trapezoid_steps(name: str, y: Any, x: Any, dim: int) -> Any:
+def _trapezoid_steps(name: str, y: Tensor, x: Tensor, dim: int) -> Any:
     """The widths between sample points, shaped to multiply the samples."""
     length = y._array.shape[dim]
     if not x._array.ndim:  # one point, and no step from it
@@ -311,7 +322,7 @@ def _trapezoid_steps(name: str, y: Any, x: Any, dim: int) -> Any:
     return diff(x, dim=dim)
 
 
-def _check_samples(name: str, y: Any, x: Any, dim: Any) -> int:
+def _check_samples(name: str, y: Tensor, x: Any, dim: Any) -> int:
     check_tensor(y, name, "y")
     place = wrap_real_dim(as_int(dim, name, "dim"), y._array.ndim)
     for argument, value in (("y", y), ("x", x)):
@@ -320,7 +331,7 @@ def _check_samples(name: str, y: Any, x: Any, dim: Any) -> int:
     return place
 
 
-def _halves(y: Any, dim: int) -> tuple[Any, Any]:
+def _halves(y: Tensor, dim: int) -> tuple[Any, Any]:
     count = max(y._array.shape[dim] - 1, 0)
     return y.narrow(dim, min(1, y._array.shape[dim]), count), y.narrow(dim, 0, count)
 
@@ -332,7 +343,7 @@ def _refuse_both(name: str, y: Any, x: Any, dx: Any) -> None:
 
 
 @overloaded
-def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The integral of samples along a dim by the trapezoidal rule."""
     _refuse_both("trapezoid", y, x, dx)
     place = _check_samples("trapezoid", y, x, dim)
@@ -346,7 +357,7 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
 
 
 @overloaded
-def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """The running integral of samples along a dim by the trapezoidal rule."""
     _refuse_both("cumulative_trapezoid", y, x, dx)
     place = _check_samples("cumulative_trapezoid", y, x, dim)
@@ -358,7 +369,7 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1
 
 
 @overloaded
-def trapz(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
+def trapz(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
     """The integral of samples along a dim by the trapezoidal rule."""
     _refuse_both("trapz", y, x, dx)
     return trapezoid(y, x, dx=dx, dim=dim)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.linalg import LinAlgError
@@ -28,13 +28,16 @@ from undertow._src.rules import factor as rules
 from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
+
 # --- triangular systems
 
 
 @public
 def linalg_solve_triangular(
-    input: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False, out: Any = None
-) -> Any:
+    input: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False, out: Tensor | None = None
+) -> Tensor:
     """X with A X = B (X A = B with left=False) for triangular A."""
     check_tensor(input, "linalg_solve_triangular")
     check_tensor(B, "linalg_solve_triangular", "B", 2)
@@ -46,7 +49,7 @@ def linalg_solve_triangular(
                left=bool(left), unitriangular=bool(unitriangular))  # fmt: skip
 
 
-def _check_alike(b: Any, A: Any, end: str = "") -> None:
+def _check_alike(b: Tensor, A: Tensor, end: str = "") -> None:
     one, two = DTYPE_OF[b._array.dtype], DTYPE_OF[A._array.dtype]
     if one is not two:
         raise RuntimeError(
@@ -55,7 +58,7 @@ def _check_alike(b: Any, A: Any, end: str = "") -> None:
         )
 
 
-def _check_square(A: Any) -> None:
+def _check_square(A: Tensor) -> None:
     rows, columns = A._array.shape[-2:]
     if rows != columns:
         raise RuntimeError(f"A must be batches of square matrices, but they are {rows} by {columns} matrices")
@@ -63,7 +66,8 @@ def _check_square(A: Any) -> None:
 
 @public
 def triangular_solve(
-    input: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False, *, out: Any = None
+    input: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False, *,
+    out: Any = None,
 ) -> Any:  # fmt: skip
     """X with A X = input (Aᵀ X with transpose) for triangular A, and a copy of A."""
     check_tensor(input, "triangular_solve")
@@ -88,7 +92,7 @@ def triangular_solve(
 # --- Cholesky
 
 
-def _cholesky(A: Any, upper: bool, name: str, rule: Any) -> Any:
+def _cholesky(A: Tensor, upper: bool, name: str, rule: Any) -> Any:
     check_square(A, name)
     try:
         result = apply(rule, A, upper=bool(upper))
@@ -106,7 +110,7 @@ def _cholesky(A: Any, upper: bool, name: str, rule: Any) -> Any:
 
 
 @public
-def linalg_cholesky(input: Any, *, upper: bool = False, out: Any = None) -> Any:
+def linalg_cholesky(input: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
     """Lower triangular L with input = L Lᴴ (or upper triangular U with input = Uᴴ U) of positive definite matrices."""
     check_tensor(input, "linalg_cholesky")
     check_inexact(input, "linalg.cholesky", "cholesky_cpu")
@@ -115,7 +119,7 @@ def linalg_cholesky(input: Any, *, upper: bool = False, out: Any = None) -> Any:
 
 
 @public
-def linalg_cholesky_ex(input: Any, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> Any:
+def linalg_cholesky_ex(input: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> Any:
     """`cholesky` with, for each matrix, the order of the minor that is not positive definite (0 for none)."""
     check_tensor(input, "linalg_cholesky_ex")
     check_square(input, "linalg.cholesky")
@@ -133,7 +137,7 @@ def linalg_cholesky_ex(input: Any, *, upper: bool = False, check_errors: bool = 
 
 
 @public
-def cholesky(input: Any, upper: bool = False, *, out: Any = None) -> Any:
+def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """Lower triangular L with input = L Lᴴ (or upper triangular U with input = Uᴴ U)."""
     check_tensor(input, "cholesky")
     warn_once(
@@ -148,7 +152,7 @@ def cholesky(input: Any, upper: bool = False, *, out: Any = None) -> Any:
 
 
 @public
-def cholesky_solve(input: Any, input2: Any, upper: bool = False, *, out: Any = None) -> Any:
+def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """X with A X = input, given the Cholesky factor of A."""
     for name, given in (("b", input), ("u", input2)):
         if given._array.ndim < 2:
@@ -167,7 +171,7 @@ def cholesky_solve(input: Any, input2: Any, upper: bool = False, *, out: Any = N
 
 
 @public
-def cholesky_inverse(input: Any, upper: bool = False, *, out: Any = None) -> Any:
+def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The inverse of A, given its Cholesky factor."""
     check_square(input, "cholesky_inverse")
     return run("cholesky_inverse", out, rules.cholesky_inverse, input, upper=bool(upper))
@@ -183,7 +187,7 @@ def check_pivoted(pivot: bool, name: str) -> None:
 
 
 @public
-def linalg_lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
+def linalg_lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
     """L and U of A = P L U in one matrix, and the row exchanges that make P."""
     check_tensor(A, "linalg_lu_factor", "A")
 
@@ -202,7 +206,7 @@ def linalg_lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
     return kind(compute()) if out is None else into_all(kind, "linalg_lu_factor_ex", out, compute, (A,))
 
 
-def _lu_factor(A: Any, pivot: bool) -> Any:
+def _lu_factor(A: Tensor, pivot: bool) -> Any:
     check_matrices(A, "linalg.lu_factor")
     check_inexact(A, "linalg.lu_factor", "lu_cpu")
     check_pivoted(pivot, "linalg.lu_factor")
@@ -210,7 +214,7 @@ def _lu_factor(A: Any, pivot: bool) -> Any:
 
 
 @public
-def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False, out: Any = None) -> Any:
+def linalg_lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: Any = None) -> Any:
     """`lu_factor` with, for each matrix, which pivot is zero (0 for none)."""
     check_tensor(A, "linalg_lu_factor_ex", "A")
     compute = lambda: (*_lu_factor(A, pivot)[:2], infos(A, first_zero_pivot))
@@ -220,7 +224,7 @@ def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = Fals
 
 
 @public
-def linalg_lu(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
+def linalg_lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
     """A permutation P and triangular L and U whose product is A."""
     check_tensor(A, "linalg_lu", "A")
     check_matrices(A, "linalg.lu")

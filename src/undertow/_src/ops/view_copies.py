@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.modes import local
 from undertow._src.engine.apply import apply
@@ -29,6 +29,11 @@ from undertow._src.rules.rule import op
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import dtype as Dtype
 
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import _size
+    from undertow._src.types.dtypes import dtype
+    from undertow._tensor import Tensor
+
 _ALL: Any = object()
 
 
@@ -36,7 +41,7 @@ def _copy_node(node: str) -> str:
     return node + "_copy"
 
 
-def _copied(name: str, input: Any, view: Callable[[Any], Any], out: Any = None) -> Any:
+def _copied(name: str, input: Tensor, view: Callable[[Any], Any], out: Tensor | None = None) -> Any:
     """A copy of the view that a function takes of the input."""
     check_tensor(input, name)
     compute = lambda: apart(input, view(alias_of(input)), _copy_node, copied=True)
@@ -72,7 +77,7 @@ def _refuse_complex_gradient(name: str, *tensors: Any) -> None:
 
 
 @public
-def alias_copy(input: Any, *, out: Any = None) -> Any:
+def alias_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy in C order."""
     return _copied("alias_copy", input, lambda x: view_of(convert.alias, x, x._array, {}), out)
 
@@ -82,7 +87,7 @@ _detached = op("detach", lambda xp, self: xp.contiguous(self), node="NotImplemen
 
 
 @public
-def detach_copy(input: Any, *, out: Any = None) -> Any:
+def detach_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy; in spite of its name it stays in the graph, which refuses to go back through it."""
     check_tensor(input, "detach_copy")
     compute = lambda: apply(_detached, input)
@@ -90,7 +95,9 @@ def detach_copy(input: Any, *, out: Any = None) -> Any:
 
 
 @overloaded
-def view_copy(input: Any, size: Any = None, *, dtype: Any = None, out: Any = None) -> Any:
+def view_copy(
+    input: Tensor, size: _size | None = None, *, dtype: dtype | None = None, out: Tensor | None = None
+) -> Tensor:
     """A copy in another shape, or with its bits seen as another dtype."""
     wanted = size if dtype is None else dtype
     if not isinstance(wanted, (tuple, list, Dtype)):
@@ -102,52 +109,52 @@ def view_copy(input: Any, size: Any = None, *, dtype: Any = None, out: Any = Non
 
 
 @public
-def expand_copy(input: Any, size: Any, *, implicit: bool = False, out: Any = None) -> Any:
+def expand_copy(input: Tensor, size: _size, *, implicit: bool = False, out: Tensor | None = None) -> Tensor:
     """A copy stretched along dims of size one and new leading dims; -1 keeps a dim."""
     sizes = as_ints(size, "expand_copy", "size", 2)
     return _copied("expand_copy", input, lambda x: broadcasting.expand_to(x, sizes), out)
 
 
 @public
-def permute_copy(input: Any, dims: Any, *, out: Any = None) -> Any:
+def permute_copy(input: Tensor, dims: _size, *, out: Tensor | None = None) -> Tensor:
     """A copy with its dims in another order."""
     order = as_ints(dims, "permute_copy", "dims", 2)
     return _copied("permute_copy", input, lambda x: shape.permuted(x, order), out)
 
 
 @public
-def transpose_copy(input: Any, dim0: int, dim1: int, *, out: Any = None) -> Any:
+def transpose_copy(input: Tensor, dim0: int, dim1: int, *, out: Tensor | None = None) -> Tensor:
     """A copy with two dims swapped."""
     return _copied("transpose_copy", input, lambda x: shape.transpose(x, dim0, dim1), out)
 
 
 @public
-def t_copy(input: Any, *, out: Any = None) -> Any:
+def t_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of a matrix, transposed."""
     return _copied("t_copy", input, shape.t, out)
 
 
 @overloaded
-def squeeze_copy(input: Any, dim: Any = _ALL, *, out: Any = None) -> Any:
+def squeeze_copy(input: Tensor, dim: Any = _ALL, *, out: Tensor | None = None) -> Tensor:
     """A copy without the dims of size one, or without those among the given dims."""
     view = broadcasting.squeeze if dim is _ALL else lambda x: broadcasting.squeeze(x, dim)
     return _copied("squeeze_copy", input, view, out)
 
 
 @public
-def unsqueeze_copy(input: Any, dim: int, *, out: Any = None) -> Any:
+def unsqueeze_copy(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
     """A copy with a new dim of size one."""
     return _copied("unsqueeze_copy", input, lambda x: broadcasting.unsqueeze(x, dim), out)
 
 
 @public
-def view_as_real_copy(input: Any, *, out: Any = None) -> Any:
+def view_as_real_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Complex numbers as pairs of real ones along a new last dim."""
     return _copied("view_as_real_copy", input, complex_ops.view_as_real, out)
 
 
 @public
-def view_as_complex_copy(input: Any, *, out: Any = None) -> Any:
+def view_as_complex_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Pairs of real numbers along the last dim as complex ones."""
     check_tensor(input, "view_as_complex_copy")
     result = complex_ops.view_as_complex(alias_of(input))
@@ -160,7 +167,7 @@ def view_as_complex_copy(input: Any, *, out: Any = None) -> Any:
 
 
 @public
-def select_copy(input: Any, dim: int, index: int, *, out: Any = None) -> Any:
+def select_copy(input: Tensor, dim: int, index: int, *, out: Tensor | None = None) -> Tensor:
     """A copy of one index along a dim, which goes away."""
     result = _copied("select_copy", input, lambda x: slicing.select(x, dim, index), out)
     if result._array.dtype.kind == "c":
@@ -170,8 +177,9 @@ def select_copy(input: Any, dim: int, index: int, *, out: Any = None) -> Any:
 
 @public
 def slice_copy(
-    input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1, *, out: Any = None
-) -> Any:
+    input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1, *,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """A copy of a range of one dim."""
     check_tensor(input, "slice_copy")
     if not input._array.ndim:
@@ -186,21 +194,21 @@ def slice_copy(
 
 
 @public
-def diagonal_copy(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1, *, out: Any = None) -> Any:
+def diagonal_copy(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1, *, out: Tensor | None = None) -> Tensor:
     """A copy of the diagonal of two dims, as a new last dim."""
     return _copied("diagonal_copy", input, lambda x: slicing.diagonal(x, offset, dim1, dim2), out)
 
 
 @public
-def unfold_copy(input: Any, dimension: int, size: int, step: int, *, out: Any = None) -> Any:
+def unfold_copy(input: Tensor, dimension: int, size: int, step: int, *, out: Tensor | None = None) -> Tensor:
     """Copies of windows along a dim, a step apart; positions within a window become the last dim."""
     return _copied("unfold_copy", input, lambda x: slicing.unfold(x, dimension, size, step), out)
 
 
 @public
 def as_strided_copy(
-    input: Any, size: Any, stride: Any, storage_offset: int | None = None, *, out: Any = None
-) -> Any:
+    input: Tensor, size: _size, stride: _size, storage_offset: int | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """A copy of what a tensor's memory shows with any size, strides and offset."""
     return _copied("as_strided_copy", input, lambda x: slicing.as_strided(x, size, stride, storage_offset), out)
 
@@ -209,7 +217,7 @@ def as_strided_copy(
 
 
 @public
-def split_copy(input: Any, split_size: int, dim: int = 0, *, out: Sequence[Any] | None = None) -> Any:
+def split_copy(input: Tensor, split_size: int, dim: int = 0, *, out: Sequence[Any] | None = None) -> tuple[Tensor, ...]:
     """Copies of parts of one size along a dim; the last may be shorter."""
     size = as_int(split_size, "split_copy", "split_size", 2)
     return _all_copied("split_copy", input, lambda x: slicing.split(x, size, dim), out)
@@ -228,6 +236,6 @@ def split_with_sizes_copy(input: Any, split_sizes: Any, dim: int = 0, *, out: Se
 
 
 @public
-def unbind_copy(input: Any, dim: int = 0, *, out: Sequence[Any] | None = None) -> Any:
+def unbind_copy(input: Tensor, dim: int = 0, *, out: Sequence[Any] | None = None) -> tuple[Tensor, ...]:
     """Copies of every index along a dim, each without that dim."""
     return _all_copied("unbind_copy", input, lambda x: slicing.unbind(x, dim), out)

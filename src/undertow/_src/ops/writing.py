@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,13 +35,17 @@ from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.storage import contiguous_strides, flat_memory, is_storage, unset
 
+if TYPE_CHECKING:
+    from undertow._src.types.aliases import Number
+    from undertow._tensor import Tensor
+
 _NUMBERS = (bool, int, float, complex)
 
 # --- the write itself
 
 
 def write_in_place(
-    rule: Rule, target: Any, others: tuple[Any, ...], statics: dict[str, Any], writer: Callable[[Any], None],
+    rule: Rule, target: Tensor, others: tuple[Any, ...], statics: dict[str, Any], writer: Callable[[Any], None],
     stretched: str = "refuse",
 ) -> Any:  # fmt: skip
     """An in-place op whose raw write is cheaper than computing the whole result: `writer` writes into the array.
@@ -78,7 +82,7 @@ def write_in_place(
 
 
 @overloaded
-def fill_(self: Any, value: Any) -> Any:
+def fill_(self: Tensor, value: Number | complex | Tensor) -> Tensor:
     """Writes one value everywhere."""
     if isinstance(value, TensorCore):
         if value._array.ndim:
@@ -94,7 +98,7 @@ def fill_(self: Any, value: Any) -> Any:
 
 
 @overloaded
-def fill(input: Any, value: Any) -> Any:
+def fill(input: Tensor, value: Number | complex | Tensor) -> Tensor:
     """A tensor of the same shape and dtype that holds one value everywhere."""
     if isinstance(value, TensorCore):
         if value._array.ndim:
@@ -106,7 +110,7 @@ def fill(input: Any, value: Any) -> Any:
 
 
 @public
-def zero_(self: Any) -> Any:
+def zero_(self: Tensor) -> Tensor:
     """Writes zeros everywhere."""
     return write_in_place(rules.zero, self, (), {}, lambda out: out.fill(0), "allow")
 
@@ -133,7 +137,7 @@ def copy_(self: Any, other: Any, non_blocking: bool = False) -> Any:
     return copy_into(self, other)
 
 
-def copy_into(target: Any, source: Any) -> Any:
+def copy_into(target: Tensor, source: Any) -> Any:
     """`copy_`, once its arguments are known to be tensors."""
     if source._requires_grad and not DTYPE_OF[target._array.dtype].is_inexact:
         source = source.detach()  # whole numbers have no gradient
@@ -158,7 +162,7 @@ def copy_into(target: Any, source: Any) -> Any:
 # --- masks
 
 
-def check_mask(mask: Any, name: str, short: bool = True) -> None:
+def check_mask(mask: Tensor, name: str, short: bool = True) -> None:
     """Refuses a mask of numbers; `short`: which of its dtype's names the error has."""
     if mask._array.dtype.kind != "b":
         kind = DTYPE_OF[mask._array.dtype]
@@ -166,7 +170,7 @@ def check_mask(mask: Any, name: str, short: bool = True) -> None:
         raise RuntimeError(f"{name} only supports boolean masks, but got mask with dtype {shown}")
 
 
-def _check_masked_fill(input: Any, mask: Any, value: Any, name: str) -> Any:
+def _check_masked_fill(input: Tensor, mask: Tensor, value: Any, name: str) -> Any:
     if not isinstance(mask, TensorCore) or not isinstance(value, (TensorCore, *_NUMBERS, np.generic)):
         raise invalid_combination(name, (mask, value))
     check_mask(mask, "masked_fill_")
@@ -181,7 +185,7 @@ def _check_masked_fill(input: Any, mask: Any, value: Any, name: str) -> Any:
 
 
 @overloaded
-def masked_fill(input: Any, mask: Any, value: Any) -> Any:
+def masked_fill(input: Tensor, mask: Tensor, value: Number | complex | Tensor) -> Tensor:
     """A copy with a value where a mask is true."""
     check_tensor(input, "masked_fill")
     value = _check_masked_fill(input, mask, value, "masked_fill")
@@ -198,7 +202,7 @@ _STRETCHED_MASK = (
 
 
 @overloaded
-def masked_fill_(self: Any, mask: Any, value: Any) -> Any:
+def masked_fill_(self: Tensor, mask: Tensor, value: Number | complex | Tensor) -> Tensor:
     """Writes a value where a mask is true."""
     value = _check_masked_fill(self, mask, value, "masked_fill_")
     shape = self._array.shape
@@ -219,7 +223,7 @@ def masked_fill_(self: Any, mask: Any, value: Any) -> Any:
 
 
 @public
-def fill_diagonal_(self: Any, fill_value: Any, wrap: bool = False) -> Any:
+def fill_diagonal_(self: Tensor, fill_value: Number | complex, wrap: bool = False) -> Tensor:
     """Writes a value on the diagonal; `wrap` starts it anew below a tall matrix's square part."""
     array = self._array
     if array.ndim < 2:
@@ -244,7 +248,7 @@ def fill_diagonal_(self: Any, fill_value: Any, wrap: bool = False) -> Any:
 
 
 @public
-def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
+def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     """Gives a tensor another size; elements that memory already held stay, new ones are whatever was there."""
     if self.requires_grad and not local.modes.inference:
         raise RuntimeError("cannot resize variables that require grad")
@@ -259,7 +263,7 @@ def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
     return self
 
 
-def resize_array(target: Any, size: tuple[int, ...]) -> None:
+def resize_array(target: Tensor, size: tuple[int, ...]) -> None:
     """New memory of a size, beginning with the elements of the old."""
     array = target._array
     flat = array.reshape(-1)
@@ -275,7 +279,7 @@ def resize_array(target: Any, size: tuple[int, ...]) -> None:
 
 
 @public
-def resize_as_(self: Any, the_template: Any, *, memory_format: Any = None) -> Any:
+def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
     """`resize_` to another tensor's size."""
     check_tensor(the_template, "resize_as_", "the_template")
     return resize_(self, the_template._array.shape)
