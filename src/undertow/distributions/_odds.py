@@ -44,12 +44,12 @@ class ByOdds(Distribution):
 
     @lazy_property
     def logits(self) -> torch.Tensor:
-        """The log-odds of success, or the logarithms of the probabilities."""
+        """Return the log-odds of success, or the logarithms of the probabilities."""
         return probs_to_logits(self.probs, self._is_binary)
 
     @lazy_property
     def probs(self) -> torch.Tensor:
-        """The probability of success, or of each class."""
+        """Return the probability of success, or of each class."""
         return logits_to_probs(self.logits, self._is_binary)
 
     param_shape = torch.alias("_param.shape")

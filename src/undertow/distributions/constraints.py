@@ -73,13 +73,11 @@ class _Dependent(Constraint):
 class _DependentProperty(property, _Dependent):
     """A property of a distribution that is a constraint; on the class itself it is a dependent one.
 
-        @constraints.dependent_property(is_discrete=False, event_dim=0)
-        def support(self): ...
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self): ...
     """
 
-    def __init__(
-        self, fn: Any = None, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented
-    ) -> None:
+    def __init__(self, fn: Any = None, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
         super().__init__(fn)
         self._is_discrete, self._event_dim = is_discrete, event_dim
 

@@ -142,9 +142,7 @@ class Distribution:
             raise ValueError("The value argument to log_prob must be a Tensor")
         given, expected = value.shape, torch.Size((*self._batch_shape, *self._event_shape))
         if given[len(given) - len(self._event_shape) :] != self._event_shape:
-            raise ValueError(
-                f"The right-most size of value must match event_shape: {given} vs {self._event_shape}."
-            )
+            raise ValueError(f"The right-most size of value must match event_shape: {given} vs {self._event_shape}.")
         if any(a != b and a != 1 and b != 1 for a, b in zip(given[::-1], expected[::-1], strict=False)):
             raise ValueError(f"Value is not broadcastable with batch_shape+event_shape: {given} vs {expected}.")
         try:

@@ -39,12 +39,12 @@ class Geometric(Distribution):
 
     @lazy_property
     def logits(self) -> torch.Tensor:
-        """The log-odds of success."""
+        """Return the log-odds of success."""
         return probs_to_logits(self.probs, is_binary=True)
 
     @lazy_property
     def probs(self) -> torch.Tensor:
-        """The probability of success."""
+        """Return the probability of success."""
         return logits_to_probs(self.logits, is_binary=True)
 
     mean = torch.formula(lambda self: 1.0 / self.probs - 1.0)

@@ -30,7 +30,9 @@ def _x_log_x(tensor: torch.Tensor) -> torch.Tensor:
 
 def __getattr__(name: str) -> Any:
     if name.startswith("_kl_"):
-        first, _, second = name.removeprefix("_kl_").replace("continuous_bernoulli", "continuousbernoulli").partition("_")
+        first, _, second = (
+            name.removeprefix("_kl_").replace("continuous_bernoulli", "continuousbernoulli").partition("_")
+        )
         first, second = _SHORT.get(first, first), _SHORT.get(second, second)
         for (type_p, type_q), form in _KL_REGISTRY.items():
             if type_p.__name__.lower() == first and (

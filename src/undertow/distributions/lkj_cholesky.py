@@ -23,7 +23,9 @@ class LKJCholesky(Distribution):
 
     def __init__(self, dim: int, concentration: torch.Value = 1.0, validate_args: bool | None = None) -> None:
         if dim < 2:
-            raise ValueError(f"Expected dim to be an integer greater than 1, found dim={dim}: it counts correlated values.")
+            raise ValueError(
+                f"Expected dim to be an integer greater than 1, found dim={dim}: it counts correlated values."
+            )
         self.dim, batch_shape = dim, self._broadcast(concentration)
         # The onion method: row after row, how much of it lies off the diagonal is a beta variable.
         row = torch.cat([torch.zeros(1), torch.arange(dim - 1)]).to(self.concentration)

@@ -50,7 +50,11 @@ def _precision_to_scale_tril(P: torch.Tensor) -> torch.Tensor:
     return torch.solve_triangular(inverse, torch.eye(P.shape[-1], dtype=P.dtype, device=P.device), upper=False)
 
 
-_FACTORS = {"scale_tril": lambda m: m, "covariance_matrix": torch.cholesky, "precision_matrix": _precision_to_scale_tril}
+_FACTORS = {
+    "scale_tril": lambda m: m,
+    "covariance_matrix": torch.cholesky,
+    "precision_matrix": _precision_to_scale_tril,
+}
 
 
 class ByCovariance(Distribution):
@@ -76,7 +80,7 @@ class ByCovariance(Distribution):
 
     @lazy_property
     def scale_tril(self) -> torch.Tensor:
-        """The Cholesky factor of the covariance."""
+        """Return the Cholesky factor of the covariance."""
         return self._full(self._unbroadcasted_scale_tril)
 
     @lazy_property
@@ -85,7 +89,7 @@ class ByCovariance(Distribution):
 
     @lazy_property
     def precision_matrix(self) -> torch.Tensor:
-        """The inverse of the covariance."""
+        """Return the inverse of the covariance."""
         return self._full(torch.cholesky_inverse(self._unbroadcasted_scale_tril))
 
 

@@ -32,7 +32,7 @@ class NegativeBinomial(ByOdds):
 
     @lazy_property
     def _gamma(self) -> Gamma:
-        """The distribution of Poisson rates that gives the same counts."""
+        """Return the distribution of Poisson rates that gives the same counts."""
         return Gamma(concentration=self.total_count, rate=(-self.logits).exp(), validate_args=False)
 
     def sample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:

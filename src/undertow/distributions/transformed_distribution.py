@@ -20,7 +20,10 @@ class TransformedDistribution(Distribution):
     _shared_attributes = ("transforms",)
 
     def __init__(
-        self, base_distribution: Distribution, transforms: Transform | list[Transform], validate_args: bool | None = None
+        self,
+        base_distribution: Distribution,
+        transforms: Transform | list[Transform],
+        validate_args: bool | None = None,
     ) -> None:
         if not isinstance(transforms, (Transform, list)):
             raise ValueError(f"transforms must be a Transform or list, but was {transforms}")

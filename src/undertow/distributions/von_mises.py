@@ -31,7 +31,7 @@ class VonMises(Distribution):
 
     @lazy_property
     def variance(self) -> torch.Tensor:
-        """The circular variance, 1 - I1/I0."""
+        """Return the circular variance, 1 - I1/I0."""
         return 1 - i1e(self.concentration) / i0e(self.concentration)
 
     @validated
@@ -51,7 +51,7 @@ class VonMises(Distribution):
 
     @lazy_property
     def _proposal_r(self) -> torch.Tensor:
-        """The parameter of the wrapped Cauchy distribution that proposes draws (Best and Fisher 1979, simplified)."""
+        """Return the parameter of the wrapped Cauchy distribution that proposes draws (Best and Fisher 1979)."""
         twice = 2 * self._concentration
         return (1 + (1 + twice**2).sqrt()) / twice
 

@@ -28,7 +28,10 @@ class Wishart(ByCovariance, ExponentialFamily):
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
         name, matrix = only_matrix(
-            AssertionError, covariance_matrix=covariance_matrix, precision_matrix=precision_matrix, scale_tril=scale_tril
+            AssertionError,
+            covariance_matrix=covariance_matrix,
+            precision_matrix=precision_matrix,
+            scale_tril=scale_tril,
         )
         if matrix.dim() < 2:
             raise ValueError("scale_tril must be at least two-dimensional, with optional leading batch dimensions")
