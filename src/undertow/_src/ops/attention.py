@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from undertow._tensor import Tensor
 
 
-def _check_operands(query: Tensor, key: Tensor, value: Any, mask: Tensor) -> None:
+def _check_operands(query: Tensor, key: Tensor, value: Any, mask: Tensor | None) -> None:
     for place, (argument, given) in enumerate((("query", query), ("key", key), ("value", value)), 1):
         check_tensor(given, "scaled_dot_product_attention", argument, place)
     kinds = [DTYPE_OF[given._array.dtype].c_name for given in (query, key, value)]
@@ -107,7 +107,7 @@ def _added(mask: Any, query: Any) -> Any:
     return mask if mask._array.dtype == query._array.dtype else mask.to(query.dtype)
 
 
-def _fits(mask: Tensor, query: Tensor, key: Tensor) -> bool:
+def _fits(mask: Tensor | None, query: Tensor, key: Tensor) -> bool:
     if mask is None:
         return True
     wanted = (*query._array.shape[:3], key._array.shape[2])

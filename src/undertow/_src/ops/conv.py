@@ -76,7 +76,7 @@ def _check_options(
         raise RuntimeError("non-positive groups is not supported")
 
 
-def _check_weight(input: Tensor, weight: Tensor, bias: Tensor, groups: int, transposed: bool) -> None:
+def _check_weight(input: Tensor, weight: Tensor, bias: Tensor | None, groups: int, transposed: bool) -> None:
     shape, size = input._array.shape, list(weight._array.shape)
     if len(size) < 3:
         raise RuntimeError("weight should have at least three dimensions")
@@ -188,7 +188,7 @@ def convolved(
     return squeeze(result, 0)
 
 
-def _complex_product(input: Tensor, weight: Tensor, bias: Tensor, options: dict[str, Any]) -> Any:
+def _complex_product(input: Tensor, weight: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Any:
     """A convolution of complex numbers as three real ones."""
     real = apply(rules.convolution, input.real, weight.real, None if bias is None else bias.real, **options)
     imaginary = apply(rules.convolution, input.imag, weight.imag, None, **options)

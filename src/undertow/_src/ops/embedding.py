@@ -152,7 +152,7 @@ def _bag_padding(padding_idx: int, weight: Tensor) -> int:
     return _padding_row(padding_idx, weight)
 
 
-def _check_weights(weight: Tensor, samples: Tensor) -> None:
+def _check_weights(weight: Tensor, samples: Tensor | None) -> None:
     kind = DTYPE_OF[weight._array.dtype]
     if not kind.is_floating_point:
         raise RuntimeError(
@@ -214,7 +214,7 @@ def embedding_bag(
     return reduced_bags(indices, weight, mode, scale_grad_by_freq, samples, count, bags, scale, sparse, padding)
 
 
-def _flat_bags(input: Tensor, offsets: Tensor, per_sample_weights: Any) -> tuple[Any, Any, Any]:
+def _flat_bags(input: Tensor, offsets: Tensor | None, per_sample_weights: Any) -> tuple[Any, Any, Any]:
     """Indices one after another, where each bag starts, and the indices' weights."""
     if input._array.ndim == 2:
         if offsets is not None:

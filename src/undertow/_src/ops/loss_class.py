@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from undertow._tensor import Tensor
 
 
-def _check_targets(input: Any, target: Tensor, weight: Tensor, ignore_index: int, classes: int) -> None:
+def _check_targets(input: Any, target: Tensor, weight: Tensor | None, ignore_index: int, classes: int) -> None:
     labels = target._array
     if labels.dtype != np.int64 and labels.dtype != np.uint8:
         raise RuntimeError(
@@ -141,7 +141,7 @@ def _per_class(weight: Any, ndim: int) -> Any:
     return weight.view((1, -1) + (1,) * (ndim - 2)) if ndim > 1 else weight
 
 
-def _probability_loss(input: Tensor, target: Any, weight: Tensor, how: int, smoothing: float) -> Any:
+def _probability_loss(input: Tensor, target: Any, weight: Tensor | None, how: int, smoothing: float) -> Any:
     ndim = input._array.ndim
     axis = 1 if ndim > 1 else 0
     classes = input._array.shape[axis]

@@ -64,7 +64,7 @@ def additive_masks(
     return added, _additive(mask, names[1], like)
 
 
-def _additive(mask: Tensor, name: str, like: Any) -> Any:
+def _additive(mask: Tensor | None, name: str, like: Any) -> Any:
     """0 and −∞ for a boolean mask, in which True means: do not look here."""
     if mask is None:
         return None
@@ -167,7 +167,7 @@ def _by_batch(rows: Any, length: int, batch: int) -> Any:
     return rows.view(length, batch, rows.size(1))
 
 
-def _attended(q: Any, k: Any, v: Any, mask: Tensor, chance: float, is_causal: bool, num_heads: int) -> Any:
+def _attended(q: Any, k: Any, v: Any, mask: Tensor | None, chance: float, is_causal: bool, num_heads: int) -> Any:
     """The attended values alone, row by row, the heads of each side by side."""
     rows, length, head = q.size()
     source, batch = k.size(1), rows // num_heads

@@ -217,7 +217,7 @@ def _empty_batch(input: Tensor, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
 
 
 def _statistics(
-    array: Any, running_mean: Tensor, running_var: Tensor, training: bool, momentum: float, eps: float
+    array: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
 ) -> tuple[Any, Any]:
     """Mean and 1/√(var + eps) of each channel; in training the running ones are updated with the batch's."""
     if not training:

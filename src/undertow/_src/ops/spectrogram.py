@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _turned = twin(rules.transpose, "TransposeBackward1", view=True)
 _squeezed = twin(rules.squeeze_dim, "SqueezeBackward4", view=True)
 
-def _described(window: Tensor) -> str:
+def _described(window: Tensor | None) -> str:
     if window is None:
         return "None"
     return f"torch.{DTYPE_OF[window._array.dtype].scalar_name}Tensor{{{list(window._array.shape)}}}"
@@ -45,7 +45,7 @@ def _centred(window: Any, win_length: int, n_fft: int, like: Any) -> Any:
     return constant_pad_nd(window, (left, n_fft - win_length - left))
 
 def _check_signal(
-    input: Tensor, n_fft: int, hop_length: int, win_length: int, window: Tensor, normalized: bool, onesided: Any,
+    input: Tensor, n_fft: int, hop_length: int, win_length: int, window: Tensor | None, normalized: bool, onesided: Any,
     return_complex: Any, align_to_window: Any,
 ) -> None:  # fmt: skip
     kind, shape = DTYPE_OF[input._array.dtype], input._array.shape
@@ -192,7 +192,7 @@ def istft(
 
 
 def _checked_side(
-    name: str, input: Tensor, n_fft: int, hop: int, win: int, window: Tensor, onesided: bool | None
+    name: str, input: Tensor, n_fft: int, hop: int, win: int, window: Tensor | None, onesided: bool | None
 ) -> bool:
     """Refuses what is no spectrum, or windows that do not fit; whether only one side of the spectrum is there."""
     shape = input._array.shape

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.elementwise import NOT_IMPLEMENTED, not_differentiated
 from undertow._src.rules.rule import op
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
 
 SIXTH = 0.1666666716337204  # PyTorch's is a float32 in every dtype
 
@@ -63,7 +66,7 @@ hardswish = op("hardswish", lambda xp, self: self * xp.minimum(xp.maximum(self +
                    self <= -3, 0, xp.where(self < 3, g * (self / 3 + 0.5), g)))  # fmt: skip
 
 
-def leaky(xp: Any, x: Any, slope: float) -> Any:
+def leaky(xp: Namespace, x: Array, slope: float) -> Array:
     """x above 0, x times the slope below."""
     return xp.maximum(x, x * slope) if 0 <= slope <= 1 else xp.where(x > 0, x, x * slope)
 
@@ -78,7 +81,7 @@ def one_to_one(slope: float, name: str) -> float:
     return slope
 
 
-def within(xp: Any, x: Any, bound: float) -> Any:
+def within(xp: Namespace, x: Array, bound: float) -> Any:
     """Whether |x| ≤ bound."""
     return xp.logical_and(x >= -bound, x <= bound)
 
@@ -86,12 +89,12 @@ def within(xp: Any, x: Any, bound: float) -> Any:
 # --- with an exponential side
 
 
-def bent(xp: Any, x: Any, alpha: float, scale: float, input_scale: float) -> Any:
+def bent(xp: Namespace, x: Array, alpha: float, scale: float, input_scale: float) -> Array:
     """scale · x above 0, scale · alpha (e^(input_scale · x) − 1) below: a sum of which one part is 0."""
     return xp.maximum(x, 0) * scale + xp.expm1(xp.minimum(x, 0) * input_scale) * (alpha * scale)
 
 
-def below(xp: Any, x: Any) -> Any:
+def below(xp: Namespace, x: Array) -> Array:
     """x below 0, else 0; at 0 it has no slope, as PyTorch's second derivatives have it."""
     return xp.where(x < 0, x, 0)
 
@@ -141,7 +144,7 @@ gelu = op("gelu", lambda xp, self, *, approximate: (
               xp.gelu_grad(g, self) if approximate == "none" else xp.gelu_tanh_grad(g, self)))  # fmt: skip
 
 
-def mish_slope(x: Any, t: Any, s: Any) -> Any:
+def mish_slope(x: Array, t: Any, s: Any) -> Array:
     """d/dx of x tanh(softplus(x)), t being that tanh and s = σ(x)."""
     return t + x * s * (1 - t * t)
 
@@ -188,12 +191,12 @@ def halves(x: Any, dim: int) -> tuple[Any, Any]:
     return x[(*lead, slice(0, size))], x[(*lead, slice(size, None))]
 
 
-def gated(xp: Any, x: Any, gate: Any) -> Any:
+def gated(xp: Namespace, x: Array, gate: Array) -> Array:
     """One half, let through by the other."""
     return x * xp.sigmoid(gate)
 
 
-def gated_slopes(xp: Any, g: Any, x: Any, gate: Any, dim: int) -> Any:
+def gated_slopes(xp: Namespace, g: Array, x: Array, gate: Array, dim: int) -> Array:
     """Of both halves, side by side again."""
     s = xp.sigmoid(gate)
     return xp.concatenate([g * s, g * x * ((1 - s) * s)], dim)

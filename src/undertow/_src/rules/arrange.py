@@ -3,10 +3,13 @@
 # fmt: off
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.convert import copy_in_order
 from undertow._src.rules.rule import Spec, op, twin
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
 
 # --- copies
 
@@ -92,7 +95,7 @@ masked_fill_tensor = op("masked_fill", lambda xp, self, value, mask: xp.masked_f
 # fmt: on
 
 
-def rolled(xp: Any, x: Any, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Any:
+def rolled(xp: Namespace, x: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Array:
     """x moved along dims, or without dims as one row."""
     if dims:
         return xp.roll(x, shifts, dims)
@@ -104,12 +107,12 @@ def is_skipped(shape: tuple[int, ...]) -> bool:
     return shape == (0,)
 
 
-def unified(xp: Any, tensors: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
+def unified(xp: Namespace, tensors: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
     """Tensors in one dtype; None says that they are."""
     return tensors if dtype is None else tuple([xp.astype(tensor, dtype) for tensor in tensors])
 
 
-def join(xp: Any, tensors: tuple[Any, ...], dim: int, dtype: Any) -> Any:
+def join(xp: Namespace, tensors: tuple[Any, ...], dim: int, dtype: Any) -> Array:
     """Tensors one after the other along a dim; empty ones of one dim count for nothing, whatever the others are."""
     if dtype is not None:
         tensors = unified(xp, tensors, dtype)
@@ -120,7 +123,7 @@ def join(xp: Any, tensors: tuple[Any, ...], dim: int, dtype: Any) -> Any:
     return xp.concatenate(tensors, dim)
 
 
-def cut(xp: Any, g: Any, needs: tuple[bool, ...], specs: tuple[Spec, ...], dim: int) -> tuple[Any, ...]:
+def cut(xp: Namespace, g: Array, needs: tuple[bool, ...], specs: tuple[Spec, ...], dim: int) -> tuple[Any, ...]:
     """The adjoint of `join`: each tensor's own range of g."""
     results, start = [], 0
     for need, spec in zip(needs, specs, strict=True):
@@ -137,7 +140,7 @@ def _matrix(shape: tuple[int, ...]) -> tuple[int, int]:
     return (1, 1) if not shape else (1, shape[0]) if len(shape) == 1 else (shape[0], shape[1])
 
 
-def blocks(xp: Any, tensors: tuple[Any, ...]) -> Any:
+def blocks(xp: Namespace, tensors: tuple[Any, ...]) -> Array:
     """Matrices along the diagonal of one that is 0 elsewhere."""
     shapes = [_matrix(tensor.shape) for tensor in tensors]
     columns = sum([shape[1] for shape in shapes])
@@ -151,7 +154,8 @@ def blocks(xp: Any, tensors: tuple[Any, ...]) -> Any:
 
 def cut_blocks(xp: Any, g: Any, needs: tuple[bool, ...], specs: tuple[Spec, ...]) -> tuple[Any, ...]:
     """The adjoint of `blocks`: each matrix's own block of g."""
-    results, top, left = [], 0, 0
+    results: list[Any] = []
+    top = left = 0
     for need, spec in zip(needs, specs, strict=True):
         rows, columns = _matrix(spec.shape)
         if need:
@@ -163,7 +167,7 @@ def cut_blocks(xp: Any, g: Any, needs: tuple[bool, ...], specs: tuple[Spec, ...]
     return tuple(results)
 
 
-def sum_repeats(xp: Any, g: Any, shape: tuple[int, ...], repeats: tuple[int, ...]) -> Any:
+def sum_repeats(xp: Namespace, g: Array, shape: tuple[int, ...], repeats: tuple[int, ...]) -> Any:
     """The adjoint of `repeat`: every repetition added up."""
     if 0 in repeats:
         return xp.zeros(shape, xp.dtype_of(g))
@@ -174,7 +178,7 @@ def sum_repeats(xp: Any, g: Any, shape: tuple[int, ...], repeats: tuple[int, ...
     return xp.reshape(total, shape)
 
 
-def to_spec(xp: Any, g: Any, spec: Spec) -> Any:
+def to_spec(xp: Namespace, g: Array, spec: Spec) -> Array:
     """A gradient in the shape and dtype of an input that was stretched and cast."""
     g = xp.sum_to_shape(g, spec.shape)
     if xp.dtype_of(g) == spec.dtype:

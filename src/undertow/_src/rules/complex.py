@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.rule import op
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
 
 real = op("real", lambda xp, self: xp.real(self), view=True, node="SelectBackward0",
           self=lambda xp, g: xp.complex(g, xp.zeros_like(g)))  # fmt: skip
@@ -42,7 +45,7 @@ angle = op("angle", lambda xp, self: xp.angle(self), promote="float", holomorphi
            self=lambda xp, g, self: angle_slope(xp, g, self))  # fmt: skip
 
 
-def angle_slope(xp: Any, g: Any, x: Any) -> Any:
+def angle_slope(xp: Namespace, g: Array, x: Array) -> Any:
     """i x g / |x|²: the way in which the angle grows; a real number's is 0 or π and stays so."""
     if xp.dtype_of(x).kind != "c":
         return xp.zeros_like(g)

@@ -7,9 +7,13 @@ are the other two: gradients of any order need nothing else.
 # fmt: off
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.rule import op
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
+    from undertow._src.rules.rule import Spec
 
 convolution = op("convolution",
     lambda xp, input, weight, bias, *, stride, padding, dilation, transposed, output_padding, groups: convolve(
@@ -69,12 +73,12 @@ col2im = op("col2im",
 # fmt: on
 
 
-def in_batch(xp: Any, function: Any, x: Any, ndim: int, *options: Any) -> Any:
+def in_batch(xp: Namespace, function: Any, x: Array, ndim: int, *options: Any) -> Any:
     """A function of batches, on one image if x is no batch."""
     return function(x, *options) if x.ndim == ndim else xp.squeeze(function(xp.expand_dims(x, 0), *options), 0)
 
 
-def convolve(xp: Any, input: Any, weight: Any, bias: Any, options: Any, output_padding: Any) -> Any:
+def convolve(xp: Namespace, input: Array, weight: Array, bias: Array | None, options: Any, output_padding: Any) -> Any:
     """The convolution, or with `output_padding` given the transposed one: the adjoint, plus the bias."""
     stride, padding, dilation, groups = options
     if output_padding is None and input.shape[1] == 0:  # PyTorch gives as many channels as it takes: none
@@ -96,13 +100,13 @@ def convolve(xp: Any, input: Any, weight: Any, bias: Any, options: Any, output_p
     return out if bias is None else out + xp.reshape(bias, (1, -1) + (1,) * len(size))
 
 
-def lengthened(xp: Any, input: Any, stride: Any, output_padding: Any) -> Any:
+def lengthened(xp: Namespace, input: Array, stride: Any, output_padding: Any) -> Array:
     """The input of a transposed convolution with zeros after it, where output_padding is wider than a stride."""
     more = [o // s for o, s in zip(output_padding, stride, strict=True)]
     return xp.pad(input, ((0, 0), (0, 0), *[(0, n) for n in more]), 0) if any(more) else input
 
 
-def shortened(xp: Any, x: Any, spec: Any) -> Any:
+def shortened(xp: Namespace, x: Array, spec: Spec) -> Array:
     """The adjoint of that."""
     for dim in range(2, len(spec.shape)):
         if x.shape[dim] > spec.shape[dim]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.rule import op
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
 
 # A fresh array of another (or the same) dtype. The parts of a complex number that a real one drops get no gradient.
 to_copy = op("to_copy", lambda xp, self, *, dtype: xp.cast(self, dtype), holomorphic=False,
@@ -18,12 +21,12 @@ to_copy_in_order = op("to_copy", lambda xp, self, *, dtype, axes: copy_in_order(
 alias = op("alias", lambda xp, self: xp.alias(self), view=True, self=lambda g: g)
 
 
-def cast_back(xp: Any, g: Any, dtype: Any) -> Any:
+def cast_back(xp: Namespace, g: Array, dtype: Any) -> Array:
     """A gradient in the dtype of the input that was cast."""
     return xp.astype(xp.real(g) if xp.dtype_of(g).kind == "c" and dtype.kind != "c" else g, dtype)
 
 
-def copy_in_order(xp: Any, x: Any, axes: tuple[int, ...]) -> Any:
+def copy_in_order(xp: Namespace, x: Array, axes: tuple[int, ...]) -> Array:
     """A copy whose memory has its axes in another order, such as channels last."""
     inverse = tuple(sorted(range(len(axes)), key=axes.__getitem__))
     return xp.transpose(xp.contiguous(xp.transpose(x, axes)), inverse)

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.elementwise import no_derivative
 from undertow._src.rules.factor import adjoint, column, identity, row
 from undertow._src.rules.linalg import transposed
 from undertow._src.rules.rule import op
 
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
 
-def is_complex(xp: Any, x: Any) -> bool:
+
+def is_complex(xp: Namespace, x: Array) -> bool:
     return xp.dtype_of(x).kind == "c"
 
 
-def embed(xp: Any, x: Any) -> Any:
+def embed(xp: Namespace, x: Array) -> Any:
     """Diagonal matrices."""
     return xp.diag_embed(x, 0, x.ndim - 1, x.ndim)
 
 
-def diagonal_of(xp: Any, x: Any) -> Any:
+def diagonal_of(xp: Namespace, x: Array) -> Any:
     """The diagonals of matrices."""
     return xp.diagonal(x, 0, x.ndim - 2, x.ndim - 1)
 
@@ -50,7 +53,7 @@ def qr_gradient(xp: Any, g: Any, Q: Any, R: Any, mode: str, A_spec: Any) -> Any:
     return xp.concatenate((of_X, xp.matmul(Q, gV)), axis)
 
 
-def tall_qr_gradient(xp: Any, gQ: Any, gR: Any, Q: Any, R: Any) -> Any:
+def tall_qr_gradient(xp: Namespace, gQ: Array, gR: Array, Q: Array, R: Array) -> Any:
     """(gQ + Q sym(R gRᴴ - gQᴴ Q)) R⁻ᴴ, where sym copies the lower triangle to the upper."""
     M = xp.matmul(R, adjoint(xp, gR)) - xp.matmul(adjoint(xp, gQ), Q)
     below = xp.tril(M, -1)
@@ -59,7 +62,7 @@ def tall_qr_gradient(xp: Any, gQ: Any, gR: Any, Q: Any, R: Any) -> Any:
     return adjoint(xp, xp.solve_triangular(R, adjoint(xp, inner), True, False))
 
 
-def real_part(xp: Any, x: Any) -> Any:
+def real_part(xp: Namespace, x: Array) -> Array:
     """The real part, as complex numbers."""
     return (x + xp.conj(x)) * 0.5
 
@@ -163,7 +166,7 @@ geqrf = op("geqrf", lambda xp, self: xp.geqrf(self), promote="same", outputs=2, 
 # --- pseudo-inverses and least squares
 
 
-def pinv_gradient(xp: Any, g: Any, self: Any, result: Any) -> Any:
+def pinv_gradient(xp: Namespace, g: Array, self: Array, result: Array) -> Array:
     """-Pᴴ g Pᴴ + (1 - A P) gᴴ P Pᴴ + Pᴴ P gᴴ (1 - P A)."""
     A, P, Ph, gh = self, result, adjoint(xp, result), adjoint(xp, g)
     left = xp.matmul(gh, xp.matmul(P, Ph))
@@ -205,7 +208,7 @@ linalg_lstsq = op("linalg_lstsq", lambda xp, self, b, *, cutoff, driver: xp.leas
 # --- exponential
 
 
-def exponential_gradient(xp: Any, g: Any, self: Any) -> Any:
+def exponential_gradient(xp: Namespace, g: Array, self: Array) -> Any:
     """The upper right block of exp [[Aᵀ, g], [0, Aᵀ]]."""
     n = self.shape[-1]
     At = transposed(xp, self)

@@ -3,10 +3,13 @@
 # fmt: off
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.rule import op
 from undertow._src.rules.vector_norm import vector_norm, vector_norm_gradient
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
 
 # `first` and `second` name the rows of each pair.
 pdist = op("pdist", lambda xp, self, *, p, first, second: vector_norm(xp, between(xp, self, first, second), p, (1,), False),
@@ -25,12 +28,12 @@ trilinear = op("_trilinear", lambda xp, i1, i2, i3: xp.squeeze(
 # fmt: on
 
 
-def between(xp: Any, x: Any, first: Any, second: Any) -> Any:
+def between(xp: Namespace, x: Array, first: Any, second: Any) -> Any:
     """The difference of each pair of rows."""
     return xp.take_rows(x, xp.constant(first)) - xp.take_rows(x, xp.constant(second))
 
 
-def pair_gradient(xp: Any, g: Any, x: Any, result: Any, p: float, first: Any, second: Any) -> Any:
+def pair_gradient(xp: Namespace, g: Array, x: Array, result: Array, p: float, first: Any, second: Any) -> Any:
     """Every pair's gradient added to its one row, and taken from its other."""
     slopes = vector_norm_gradient(xp, g, between(xp, x, first, second), result, p, (1,), False)
     if slopes is None:
@@ -39,13 +42,13 @@ def pair_gradient(xp: Any, g: Any, x: Any, result: Any, p: float, first: Any, se
     return xp.add_rows(slopes, xp.constant(first), count) - xp.add_rows(slopes, xp.constant(second), count)
 
 
-def spread(xp: Any, weight: Any, x: Any) -> Any:
+def spread(xp: Namespace, weight: Array, x: Array) -> Array:
     """Σⱼ weight[o, i, j] x[n, j] as (n, o, i)."""
     outputs, left, right = weight.shape
     flat = xp.matmul(x, xp.swapaxes(xp.reshape(weight, (outputs * left, right)), 0, 1))
     return xp.reshape(flat, (x.shape[0], outputs, left))
 
 
-def pairs(xp: Any, g: Any, x: Any) -> Any:
+def pairs(xp: Namespace, g: Array, x: Array) -> Array:
     """g[n, o] x[n, i] as (n, o·i)."""
     return xp.reshape(xp.expand_dims(g, 2) * xp.expand_dims(x, 1), (g.shape[0], g.shape[1] * x.shape[1]))

@@ -9,15 +9,18 @@ from __future__ import annotations
 import builtins
 import cmath
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.rule import op
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
 
 LOG_2 = math.log(2)
 LOG_10 = math.log(10)
 
 
-def nothing(xp: Any, g: Any) -> Any:
+def nothing(xp: Namespace, g: Array) -> Array:
     """The gradient of a function that is flat wherever it is smooth."""
     return xp.zeros_like(g)
 
@@ -161,7 +164,7 @@ sgn = op("sgn", lambda xp, self: xp.sign(self), promote="numeric", holomorphic=F
          self=lambda xp, g, self, result: turn(xp, g, self, result))  # fmt: skip
 
 
-def turn(xp: Any, g: Any, x: Any, direction: Any) -> Any:
+def turn(xp: Namespace, g: Array, x: Array, direction: Any) -> Array:
     """The gradient of x / |x|: what of g is perpendicular to x, over |x|; nothing on the real line and at 0."""
     if xp.dtype_of(x).kind != "c":
         return xp.zeros_like(g)
@@ -207,7 +210,7 @@ frexp = op("frexp", lambda xp, self: xp.frexp(self), promote="numeric", accepts=
 # --- the larger and the smaller
 
 
-def halved_at_ties(xp: Any, g: Any, self: Any, other: Any) -> Any:
+def halved_at_ties(xp: Namespace, g: Array, self: Array, other: Array) -> Array:
     """A gradient that two equal inputs share."""
     return xp.where(self == other, g / 2, g)
 
@@ -229,13 +232,13 @@ fmin = op("fmin", lambda xp, self, other: xp.fmin(self, other), promote="numeric
           other=lambda xp, g, self, other: xp.where(xp.logical_or(self <= other, xp.isnan(other)), 0, g))  # fmt: skip
 
 
-def bounded(xp: Any, x: Any, low: Any, high: Any) -> Any:
+def bounded(xp: Namespace, x: Array, low: Any, high: Any) -> Array:
     """x moved into [low, high]; either may be None, and where they cross high wins."""
     x = x if low is None else xp.maximum(x, low)
     return x if high is None else xp.minimum(x, high)
 
 
-def inside(xp: Any, g: Any, x: Any, low: Any, high: Any) -> Any:
+def inside(xp: Namespace, g: Array, x: Array, low: Any, high: Any) -> Array:
     """g where x was within its bounds."""
     if low is None:
         return xp.where(x <= high, g, 0)
@@ -300,7 +303,7 @@ addcdiv = op("addcdiv", lambda xp, self, tensor1, tensor2, *, value: self + (val
 def not_differentiated(name: str) -> Any:
     """A gradient that PyTorch refuses to compute, in its words."""
 
-    def refuse(g: Any) -> Any:
+    def refuse(g: Array) -> Any:
         raise RuntimeError(f"derivative for aten::{name} is not implemented")
 
     return refuse
@@ -309,7 +312,7 @@ def not_differentiated(name: str) -> Any:
 def no_derivative(name: str) -> Any:
     """The same for an op, or one input of it, that PyTorch records under its own name."""
 
-    def refuse(g: Any) -> Any:
+    def refuse(g: Array) -> Any:
         raise NotImplementedError(f"the derivative for '{name}' is not implemented.")
 
     return refuse

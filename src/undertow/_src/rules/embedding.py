@@ -3,9 +3,12 @@
 # fmt: off
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.rule import op
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
 
 embedding = op("embedding",
     lambda xp, weight, indices, *, padding_idx, scale_grad_by_freq, sparse: xp.take_rows(weight, indices),
@@ -49,7 +52,9 @@ bag_max_take = op("embedding_bag", lambda xp, self, chosen: xp.bag_max_take(self
 # fmt: on
 
 
-def table_grad(xp: Any, g: Any, indices: Any, count: int, padding_idx: int, by_frequency: bool, sparse: bool) -> Any:
+def table_grad(
+    xp: Namespace, g: Array, indices: Array, count: int, padding_idx: int, by_frequency: bool, sparse: bool
+) -> Any:
     """The gradient of a table that rows were taken from: all of it, or sparse with the rows that were used."""
     if not sparse:
         return xp.embedding_grad(g, indices, count, padding_idx, by_frequency)
@@ -62,7 +67,7 @@ def times(scale: Any, weights: Any) -> Any:
     return scale if weights is None else scale * weights
 
 
-def taken_but_padding(xp: Any, g: Any, indices: Any, padding_idx: int) -> Any:
+def taken_but_padding(xp: Namespace, g: Array, indices: Array, padding_idx: int) -> Any:
     """The adjoint of `embedding_grad`: rows by index, zeros for padding. PyTorch does not look at frequencies here."""
     taken = xp.take_rows(g, indices)
     if padding_idx < 0:

@@ -6,33 +6,37 @@ derivative, with transposes where PyTorch's documentation has adjoints.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.linalg import transposed
 from undertow._src.rules.rule import op
 
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
+    from undertow._src.rules.rule import Spec
 
-def adjoint(xp: Any, x: Any) -> Any:
+
+def adjoint(xp: Namespace, x: Array) -> Array:
     """The conjugate transpose."""
     return xp.conj(xp.swapaxes(x, -2, -1))
 
 
-def column(xp: Any, x: Any) -> Any:
+def column(xp: Namespace, x: Array) -> Array:
     """Vectors as matrices of one column."""
     return xp.expand_dims(x, x.ndim)
 
 
-def row(xp: Any, x: Any) -> Any:
+def row(xp: Namespace, x: Array) -> Array:
     """Vectors as matrices of one row."""
     return xp.expand_dims(x, x.ndim - 1)
 
 
-def cell(xp: Any, x: Any) -> Any:
+def cell(xp: Namespace, x: Array) -> Array:
     """One number per matrix, shaped to multiply the matrices."""
     return xp.reshape(x, (*x.shape, 1, 1))
 
 
-def identity(xp: Any, n: int, dtype: Any) -> Any:
+def identity(xp: Namespace, n: int, dtype: Any) -> Any:
     """The unit matrix."""
     return xp.constant(xp.eye((n, n), dtype))
 
@@ -63,7 +67,7 @@ linalg_inv_ex = op("linalg_inv_ex", lambda xp, A: xp.inverse(A), promote="same",
                        transposed(xp, inverse), xp.matmul(g, transposed(xp, inverse))))  # fmt: skip
 
 
-def solution(xp: Any, A: Any, B: Any, left: bool, vector: bool) -> Any:
+def solution(xp: Namespace, A: Array, B: Array, left: bool, vector: bool) -> Any:
     """X with A X = B, or X A = B; B is a matrix, or with `vector` a single column."""
     if vector:
         return xp.squeeze(xp.solve(A, column(xp, B)), (max(A.ndim, B.ndim + 1) - 1,))
@@ -71,8 +75,9 @@ def solution(xp: Any, A: Any, B: Any, left: bool, vector: bool) -> Any:
 
 
 def solution_gradient(
-    xp: Any, g: Any, needs: Any, A: Any, result: Any, left: bool, vector: bool, A_spec: Any, B_spec: Any
-) -> tuple[Any, Any]:
+    xp: Namespace, g: Array, needs: tuple[bool, ...], A: Array, result: Array, left: bool, vector: bool, A_spec: Spec,
+    B_spec: Spec,
+) -> tuple[Any, Any]:  # fmt: skip
     """Of B it is A⁻ᵀ g, and of A that times −Xᵀ."""
     of_B = solution(xp, transposed(xp, A), g, left, vector)
     of_A = None
@@ -91,21 +96,21 @@ linalg_solve_ex = op("linalg_solve_ex", lambda xp, A, B, *, left, vector: soluti
                      promote="same", joint=solution_gradient)  # fmt: skip
 
 
-def triangular_solution(xp: Any, A: Any, B: Any, upper: bool, left: bool, unitriangular: bool) -> Any:
+def triangular_solution(xp: Namespace, A: Array, B: Array, upper: bool, left: bool, unitriangular: bool) -> Any:
     """X with A X = B, or X A = B, for a triangular A."""
     if left:
         return xp.solve_triangular(A, B, upper, unitriangular)
     return transposed(xp, xp.solve_triangular(transposed(xp, A), transposed(xp, B), not upper, unitriangular))
 
 
-def triangle(xp: Any, x: Any, upper: bool, strict: bool) -> Any:
+def triangle(xp: Namespace, x: Array, upper: bool, strict: bool) -> Any:
     """One triangle of a matrix; `strict`: without the diagonal."""
     return xp.triu(x, int(strict)) if upper else xp.tril(x, -int(strict))
 
 
 def triangular_gradient(
-    xp: Any, g: Any, needs: Any, A: Any, result: Any, upper: bool, left: bool, unitriangular: bool, A_spec: Any,
-    B_spec: Any,
+    xp: Namespace, g: Array, needs: tuple[bool, ...], A: Array, result: Array, upper: bool, left: bool,
+    unitriangular: bool, A_spec: Spec, B_spec: Spec,
 ) -> tuple[Any, Any]:  # fmt: skip
     """As `solution_gradient`, within the triangle of A that is read."""
     of_B = triangular_solution(xp, transposed(xp, A), g, not upper, left, unitriangular)
@@ -148,7 +153,7 @@ triangular_solve = op(
 # --- Cholesky
 
 
-def cholesky_gradient(xp: Any, g: Any, result: Any, upper: bool) -> Any:
+def cholesky_gradient(xp: Namespace, g: Array, result: Array, upper: bool) -> Any:
     """½ L⁻ᴴ (tril(Lᴴ g) + tril(Lᴴ g, −1)ᴴ) L⁻¹."""
     L, g = (adjoint(xp, result), adjoint(xp, g)) if upper else (result, g)
     Lh = adjoint(xp, L)
@@ -166,8 +171,10 @@ cholesky = op("cholesky", lambda xp, self, *, upper: xp.cholesky(self, upper), p
               self=cholesky_gradient)  # fmt: skip
 
 
-def cholesky_solve_gradient(xp: Any, g: Any, needs: Any, input2: Any, result: Any, upper: bool, self_spec: Any,
-                            input2_spec: Any) -> tuple[Any, Any]:  # fmt: skip
+def cholesky_solve_gradient(
+    xp: Namespace, g: Array, needs: tuple[bool, ...], input2: Array, result: Array, upper: bool, self_spec: Spec,
+    input2_spec: Spec,
+) -> tuple[Any, Any]:  # fmt: skip
     """Of B it is A⁻¹ g; of L −(C + Cᴴ) L with C = A⁻¹ g Xᴴ."""
     of_B = xp.cholesky_solve(g, input2, upper)
     common = xp.matmul(of_B, adjoint(xp, result))
@@ -180,7 +187,7 @@ cholesky_solve = op("cholesky_solve", lambda xp, self, input2, *, upper: xp.chol
                     promote="same", holomorphic=False, joint=cholesky_solve_gradient)  # fmt: skip
 
 
-def cholesky_inverse_gradient(xp: Any, g: Any, self: Any, result: Any, upper: bool) -> Any:
+def cholesky_inverse_gradient(xp: Namespace, g: Array, self: Array, result: Array, upper: bool) -> Array:
     """−P (g + gᴴ) P L, where P is the inverse of L Lᴴ."""
     common = xp.matmul(xp.matmul(result, g + adjoint(xp, g)), result)
     return -xp.matmul(self, common) if upper else -xp.matmul(common, self)
@@ -193,12 +200,12 @@ cholesky_inverse = op("cholesky_inverse", lambda xp, self, *, upper: xp.cholesky
 # --- LU: the pivots carry no gradient
 
 
-def lu_gradient(xp: Any, of_L: Any, of_U: Any, L: Any, U: Any, permutation: Any) -> Any:
+def lu_gradient(xp: Namespace, of_L: Array, of_U: Array, L: Array, U: Array, permutation: Any) -> Array:
     """Of a square matrix P L⁻ᴴ [tril(Lᴴ gL, -1) + triu(gU Uᴴ)] U⁻ᴴ; what is beyond the square follows from it."""
     rows, columns, last = L.shape[-2], U.shape[-1], L.ndim - 1
     few = min(rows, columns)
 
-    def split(x: Any, dim: int) -> tuple[Any, Any]:
+    def split(x: Array, dim: int) -> tuple[Any, Any]:
         return xp.slice_along(x, dim, 0, few, 1), xp.slice_along(x, dim, few, x.shape[dim], 1)
 
     (L, L_below), (of_L, of_L_below) = split(L, last - 1), split(of_L, last - 1)
@@ -218,7 +225,7 @@ def lu_gradient(xp: Any, of_L: Any, of_U: Any, L: Any, U: Any, permutation: Any)
     return xp.matmul(permutation, found)
 
 
-def lu_factor_gradient(xp: Any, g: Any, LU: Any, permutation: Any) -> Any:
+def lu_factor_gradient(xp: Namespace, g: Any, LU: Any, permutation: Any) -> Any:
     """`lu_gradient`, both triangles of g being in one matrix."""
     few, last = min(LU.shape[-2:]), LU.ndim - 1
     of_L, of_U = xp.slice_along(g[0], last, 0, few, 1), xp.slice_along(g[0], last - 1, 0, few, 1)
@@ -230,7 +237,7 @@ linalg_lu_factor_ex = op("linalg_lu_factor_ex", lambda xp, A: xp.lu_factor(A), p
                          materialize=False, A=lu_factor_gradient)  # fmt: skip
 
 
-def lu_parts_gradient(xp: Any, g: Any, P: Any, L: Any, U: Any) -> Any:
+def lu_parts_gradient(xp: Namespace, g: Any, P: Any, L: Any, U: Any) -> Any:
     """`lu_gradient` of L and U apart; P is constant."""
     return lu_gradient(xp, g[1], g[2], L, U, P)
 
@@ -249,7 +256,7 @@ def unpacked_gradient(xp: Any, g: Any, LU_spec: Any) -> Any:
     return lower + xp.pad(xp.triu(of_U), (*lead, (0, rows - few), (0, 0)), 0)
 
 
-def triangles(xp: Any, LU: Any) -> tuple[Any, Any]:
+def triangles(xp: Namespace, LU: Array) -> tuple[Any, Any]:
     """L, with ones on its diagonal, and U from the matrix that holds both."""
     rows, columns = LU.shape[-2:]
     few, last = min(rows, columns), LU.ndim - 1
@@ -261,7 +268,7 @@ def triangles(xp: Any, LU: Any) -> tuple[Any, Any]:
 lu_unpack = op("lu_unpack", lambda xp, LU: triangles(xp, LU), promote="same", outputs=2, LU=unpacked_gradient)
 
 
-def lu_solution(xp: Any, LU: Any, B: Any, permutation: Any, left: bool, adjoint_: bool) -> Any:
+def lu_solution(xp: Namespace, LU: Array, B: Array, permutation: Any, left: bool, adjoint_: bool) -> Any:
     """X with A X = B for the A whose triangles LU holds; X A = B if not left, Aᴴ for A if adjoint."""
     if not left:
         return adjoint(xp, lu_solution(xp, LU, adjoint(xp, B), permutation, True, not adjoint_))
@@ -273,8 +280,8 @@ def lu_solution(xp: Any, LU: Any, B: Any, permutation: Any, left: bool, adjoint_
 
 
 def lu_solve_gradient(
-    xp: Any, g: Any, needs: Any, LU: Any, permutation: Any, result: Any, left: bool, adjoint_: bool, LU_spec: Any,
-    B_spec: Any,
+    xp: Namespace, g: Array, needs: tuple[bool, ...], LU: Array, permutation: Any, result: Array, left: bool,
+    adjoint_: bool, LU_spec: Spec, B_spec: Spec,
 ) -> tuple[Any, Any]:  # fmt: skip
     """Of B it is A⁻ᴴ g; of A that times −Xᴴ, and of its triangles what A = P L U makes of that."""
     of_B = lu_solution(xp, LU, g, permutation, left, not adjoint_)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.rule import op
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
 
 fft_c2c = op("fft_c2c", lambda xp, self, *, dim, normalization, forward: xp.fft_c2c(self, dim, normalization, forward),
              node="FftC2CBackward0", holomorphic=False,
              self=lambda xp, g, dim, normalization, forward: xp.fft_c2c(g, dim, normalization, not forward))  # fmt: skip
 
 
-def mirrored_gradient(xp: Any, g: Any, size: int, dim: tuple[int, ...], normalization: int) -> Any:
+def mirrored_gradient(xp: Namespace, g: Array, size: int, dim: tuple[int, ...], normalization: int) -> Array:
     """From half of the spectrum's gradient: the half that was not computed got none."""
     widths = tuple((0, size - g.shape[axis] if axis == dim[-1] else 0) for axis in range(g.ndim))
     return xp.real(xp.fft_c2c(xp.pad(g, widths, 0), dim, normalization, False))
@@ -24,7 +27,7 @@ fft_r2c = op("fft_r2c", lambda xp, self, *, dim, normalization, onesided: xp.fft
                  xp.real(xp.fft_c2c(g, dim, normalization, False)))  # fmt: skip
 
 
-def doubled_middle(xp: Any, half: Any, axis: int, last: int) -> Any:
+def doubled_middle(xp: Namespace, half: Any, axis: int, last: int) -> Any:
     """Numbers that stand for their mirror images too count twice."""
     twice = last - half.shape[axis]
     if not twice:

@@ -6,13 +6,16 @@ the reflection Hᵢ = I − τᵢ vᵢ vᵢᴴ, and the matrix for Q = H₁ H₂
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.factor import adjoint, cell, column, identity
 from undertow._src.rules.rule import op
 
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
 
-def reflector(xp: Any, input: Any, place: int) -> Any:
+
+def reflector(xp: Namespace, input: Array, place: int) -> Any:
     """vᵢ as a column."""
     rows, last = input.shape[-2], input.ndim - 2
     below = xp.slice_along(xp.select(input, input.ndim - 1, place), last, place + 1, rows, 1)
@@ -20,12 +23,12 @@ def reflector(xp: Any, input: Any, place: int) -> Any:
     return column(xp, vector + xp.select(identity(xp, rows, xp.dtype_of(input)), 0, place))
 
 
-def reflect(xp: Any, x: Any, vector: Any, weight: Any) -> Any:
+def reflect(xp: Namespace, x: Array, vector: Array, weight: Array) -> Array:
     """(I − weight · v vᴴ) x."""
     return x - cell(xp, weight) * vector * xp.matmul(adjoint(xp, vector), x)
 
 
-def in_order(xp: Any, input: Any, tau: Any, conjugated: bool) -> list[tuple[int, Any, Any]]:
+def in_order(xp: Namespace, input: Array, tau: Array, conjugated: bool) -> list[tuple[int, Any, Any]]:
     """(place, vector, weight) of the reflections in the order in which Q, or Qᴴ, applies them."""
     steps = [
         (place, reflector(xp, input, place), xp.select(tau, tau.ndim - 1, place)) for place in range(tau.shape[-1])
@@ -33,14 +36,14 @@ def in_order(xp: Any, input: Any, tau: Any, conjugated: bool) -> list[tuple[int,
     return [(place, v, xp.conj(weight)) for place, v, weight in steps] if conjugated else steps[::-1]
 
 
-def reflected(xp: Any, input: Any, tau: Any, x: Any, conjugated: bool) -> Any:
+def reflected(xp: Namespace, input: Array, tau: Array, x: Array, conjugated: bool) -> Array:
     """Q x, or Qᴴ x."""
     for _, vector, weight in in_order(xp, input, tau, conjugated):
         x = reflect(xp, x, vector, weight)
     return x
 
 
-def gradients(xp: Any, g: Any, input: Any, tau: Any, x: Any, conjugated: bool) -> tuple[Any, Any, Any]:
+def gradients(xp: Namespace, g: Array, input: Array, tau: Array, x: Array, conjugated: bool) -> tuple[Any, Any, Any]:
     """Of Q x (or Qᴴ x): gradients of the matrix, of tau and of x, one reflection at a time from the last."""
     steps = in_order(xp, input, tau, conjugated)
     states = []
@@ -64,20 +67,21 @@ def gradients(xp: Any, g: Any, input: Any, tau: Any, x: Any, conjugated: bool) -
     return of_input, xp.stack([weights[place] for place in range(count)], tau.ndim - 1), g
 
 
-def first_columns(xp: Any, input: Any) -> Any:
+def first_columns(xp: Namespace, input: Array) -> Array:
     """The columns of the identity that Q is asked for, a copy for each matrix of a stack."""
     eye = xp.constant(xp.eye(input.shape[-2:], xp.dtype_of(input)))
     return xp.broadcast_to(eye, input.shape)
 
 
-def sided(xp: Any, x: Any, left: bool) -> Any:
+def sided(xp: Namespace, x: Array, left: bool) -> Any:
     """X Q = (Qᴴ Xᴴ)ᴴ: what stands on the left is turned over before and after."""
     return x if left else adjoint(xp, x)
 
 
 def ormqr_gradients(
-    xp: Any, g: Any, needs: Any, self: Any, input2: Any, input3: Any, left: bool, transpose: bool
-) -> tuple[Any, Any, Any]:
+    xp: Namespace, g: Array, needs: tuple[bool, ...], self: Array, input2: Array, input3: Array, left: bool,
+    transpose: bool,
+) -> tuple[Any, Any, Any]:  # fmt: skip
     conjugated = transpose if left else not transpose
     of_self, of_tau, of_other = gradients(xp, sided(xp, g, left), self, input2, sided(xp, input3, left), conjugated)
     return of_self, of_tau, sided(xp, of_other, left)

@@ -6,9 +6,12 @@ Inputs that are differentiated come first; indices and masks follow, are saved a
 # fmt: off
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.rule import Spec, op
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
 
 FOLDS = {"max": "amax", "min": "amin"}  # old names of reductions, which have no derivative
 
@@ -131,11 +134,11 @@ as_strided_scatter = op("as_strided_scatter", lambda xp, self, src, *, size, str
                             g, size, stride, storage_offset, layout))
 # fmt: on
 
-def scaled(g: Any, alpha: Any) -> Any:
+def scaled(g: Array, alpha: Any) -> Any:
     return g if alpha is None else g * alpha
 
 
-def spread(xp: Any, index: Any, shape: tuple[int, ...], dim: int) -> Any:
+def spread(xp: Namespace, index: Array, shape: tuple[int, ...], dim: int) -> Array:
     """An index of slices as an index of elements."""
     if not shape:
         return xp.reshape(index, ())
@@ -143,11 +146,11 @@ def spread(xp: Any, index: Any, shape: tuple[int, ...], dim: int) -> Any:
     return xp.broadcast_to(xp.reshape(index, sizes), shape)
 
 
-def zeros_at(xp: Any, index: Any, g: Any) -> Any:
+def zeros_at(xp: Namespace, index: Array, g: Array) -> Any:
     return xp.zeros(index.shape, xp.dtype_of(g))
 
 
-def zeros_over(xp: Any, mask: Any, spec: Spec) -> Any:
+def zeros_over(xp: Namespace, mask: Array, spec: Spec) -> Array:
     """Zeros in the shape that a mask and an input stretch to."""
     return xp.broadcast_to(xp.zeros((), spec.dtype), stretched(mask.shape, spec.shape))
 
@@ -159,20 +162,21 @@ def stretched(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([m if n == 1 else n for n, m in zip(a, b, strict=True)])
 
 
-def lengthen(xp: Any, g: Any, spec: Spec) -> Any:
+def lengthen(xp: Namespace, g: Array, spec: Spec) -> Array:
     """The gradient of a source of which only the first elements were used."""
     return xp.reshape(xp.pad(g, ((0, spec.size - g.shape[0]),), 0), spec.shape)
 
 
-def replace_part(xp: Any, whole: Any, part: Any, put: Any) -> Any:
+def replace_part(xp: Namespace, whole: Array, part: Array, put: Any) -> Array:
     """The whole with a part replaced; `put` lays a part out among zeros."""
     inside = put(xp.ones(part.shape, xp.dtype_of(whole))) != 0
     return xp.where(inside, xp.astype(put(part), xp.dtype_of(whole)), whole)
 
 
 def share_out(
-    xp: Any, g: Any, self: Any, src: Any, index: Any, result: Any, dim: int, reduce: str, include_self: bool
-) -> tuple[Any, Any]:
+    xp: Namespace, g: Array, self: Array, src: Array, index: Array, result: Array, dim: int, reduce: str,
+    include_self: bool,
+) -> tuple[Any, Any]:  # fmt: skip
     """The gradients of scatter_reduce for what was written to and for what was written."""
     if reduce in FOLDS:
         raise RuntimeError(f"Expected 'reduce' to be one of 'sum', 'prod', 'mean', 'amax', 'amin' but got {reduce}.")
@@ -204,7 +208,7 @@ def share_out(
 
 
 def _share_product(
-    xp: Any, g: Any, self: Any, src: Any, index: Any, result: Any, dim: int, include_self: bool
+    xp: Namespace, g: Array, self: Array, src: Array, index: Array, result: Array, dim: int, include_self: bool
 ) -> tuple[Any, Any]:
     """Of a product: everything but the factor itself, without dividing by zero."""
     ones = xp.ones_like(self)

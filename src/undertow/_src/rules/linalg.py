@@ -6,31 +6,34 @@ a weight's gradient comes out in the weight's own order.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.rule import op
 
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
 
-def transposed(xp: Any, x: Any) -> Any:
+
+def transposed(xp: Namespace, x: Array) -> Array:
     """Matrices with rows and columns exchanged."""
     return xp.swapaxes(x, -2, -1)
 
 
-def left_gradient(xp: Any, g: Any, right: Any, flipped: bool) -> Any:
+def left_gradient(xp: Namespace, g: Array, right: Array, flipped: bool) -> Any:
     """The gradient of x in x @ right."""
     if flipped:
         return transposed(xp, xp.matmul(right, transposed(xp, g)))
     return xp.matmul(g, transposed(xp, right))
 
 
-def right_gradient(xp: Any, g: Any, left: Any, flipped: bool) -> Any:
+def right_gradient(xp: Namespace, g: Array, left: Array, flipped: bool) -> Any:
     """The gradient of x in left @ x."""
     if flipped:
         return transposed(xp, xp.matmul(transposed(xp, g), left))
     return xp.matmul(transposed(xp, left), g)
 
 
-def scaled(x: Any, factor: Any) -> Any:
+def scaled(x: Array, factor: Any) -> Array:
     """x times a factor, which is mostly 1."""
     return x if factor == 1 else x * factor
 
@@ -80,13 +83,13 @@ baddbmm = op("baddbmm", lambda xp, self, batch1, batch2, *, beta, alpha: xp.addm
              batch2=lambda xp, g, batch1, alpha: scaled(right_gradient(xp, g, batch1, False), alpha))  # fmt: skip
 
 
-def side_by_side(xp: Any, batch: Any) -> Any:
+def side_by_side(xp: Namespace, batch: Array) -> Array:
     """A stack of matrices as one wide matrix."""
     count, rows, columns = batch.shape
     return xp.reshape(xp.transpose(batch, (1, 0, 2)), (rows, count * columns))
 
 
-def on_top(xp: Any, batch: Any) -> Any:
+def on_top(xp: Namespace, batch: Array) -> Array:
     """A stack of matrices as one tall matrix."""
     count, rows, columns = batch.shape
     return xp.reshape(batch, (count * rows, columns))

@@ -3,9 +3,13 @@
 # fmt: off
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.rule import Rule, op
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
+    from undertow._src.rules.rule import Spec
 
 EPSILON = 9.999999960041972e-13  # 1e-12 in float32, whatever the data
 
@@ -110,28 +114,28 @@ def no_second_gradient(name: str) -> Any:
     raise RuntimeError(f"derivative for aten::{name} is not implemented")
 
 
-def not_in_one_dtype(spec: Any) -> Any:
+def not_in_one_dtype(spec: Spec) -> Any:
     raise RuntimeError("Found dtype Double but expected Float")
 
 
-def reduced(xp: Any, loss: Any, reduction: int) -> Any:
+def reduced(xp: Namespace, loss: Array, reduction: int) -> Array:
     """The loss of each element, their mean or their sum."""
     return loss if reduction == 0 else xp.mean(loss) if reduction == 1 else xp.sum(loss)
 
 
-def share(g: Any, like: Any, reduction: int) -> Any:
+def share(g: Array, like: Any, reduction: int) -> Any:
     """The part of a reduced loss's gradient that each element gets."""
     return g / max(1, _size(like)) if reduction == 1 else g
 
 
-def _size(x: Any) -> int:
+def _size(x: Array) -> int:
     size = 1
     for n in x.shape:
         size *= n
     return size
 
 
-def weighted(x: Any, weight: Any) -> Any:
+def weighted(x: Array, weight: Array | None) -> Array:
     """x times its weight, if it has one."""
     return x if weight is None else x * weight
 
@@ -139,22 +143,22 @@ def weighted(x: Any, weight: Any) -> Any:
 # --- distances
 
 
-def smooth(xp: Any, distance: Any, beta: float) -> Any:
+def smooth(xp: Namespace, distance: Array, beta: float) -> Array:
     """½ d² / beta for a distance below beta, d − ½ beta beyond."""
     return xp.where(distance < beta, distance * distance * (0.5 / beta), distance - 0.5 * beta)
 
 
-def smooth_slope(xp: Any, difference: Any, beta: float) -> Any:
+def smooth_slope(xp: Namespace, difference: Array, beta: float) -> Array:
     """Its derivative by the difference."""
     return xp.where(difference <= -beta, -1, xp.where(difference >= beta, 1, difference * (1 / beta)))
 
 
-def huber(xp: Any, distance: Any, delta: float) -> Any:
+def huber(xp: Namespace, distance: Array, delta: float) -> Array:
     """½ d² for a distance up to delta, delta (d − ½ delta) beyond."""
     return xp.where(distance <= delta, distance * distance * 0.5, (distance - 0.5 * delta) * delta)
 
 
-def huber_slope(xp: Any, difference: Any, delta: float) -> Any:
+def huber_slope(xp: Namespace, difference: Array, delta: float) -> Array:
     """Its derivative by the difference."""
     return xp.where(difference <= -delta, -delta, xp.where(difference >= delta, delta, difference))
 
@@ -162,7 +166,7 @@ def huber_slope(xp: Any, difference: Any, delta: float) -> Any:
 # --- yes and no
 
 
-def log_from_100(xp: Any, logarithm: Any) -> Any:
+def log_from_100(xp: Namespace, logarithm: Array) -> Array:
     """A logarithm cut off at −100, so that certainty costs something finite."""
     return xp.maximum(logarithm, xp.full_like(logarithm, -100))
 
@@ -172,7 +176,7 @@ def positives(target: Any, pos_weight: Any) -> Any:
     return 1 if pos_weight is None else (pos_weight - 1) * target + 1
 
 
-def logit_slope(xp: Any, self: Any, target: Any, pos_weight: Any) -> Any:
+def logit_slope(xp: Namespace, self: Array, target: Array, pos_weight: Array | None) -> Array:
     """The derivative of the cross-entropy by the logit: σ(x) − target, positives weighted."""
     if pos_weight is None:
         return xp.sigmoid(self) - target
@@ -183,7 +187,7 @@ def logit_slope(xp: Any, self: Any, target: Any, pos_weight: Any) -> Any:
 # --- classes
 
 
-def margin_excess(xp: Any, self: Any, target: Any, weight: Any, margin: float) -> tuple[Any, Any, Any]:
+def margin_excess(xp: Namespace, self: Array, target: Array, weight: Array, margin: float) -> tuple[Any, Any, Any]:
     """How far each other class comes within the margin of the target's score; the targets' index and weight."""
     index, unit = xp.class_weights(target, weight, -100, xp.dtype_of(self))
     axis = self.ndim - 1
@@ -192,7 +196,7 @@ def margin_excess(xp: Any, self: Any, target: Any, weight: Any, margin: float) -
     return xp.maximum(excess, xp.zeros_like(excess)) * others, index, xp.expand_dims(unit, axis)
 
 
-def margin_loss(xp: Any, self: Any, target: Any, weight: Any, p: int, margin: float, reduction: int) -> Any:
+def margin_loss(xp: Namespace, self: Array, target: Array, weight: Array, p: int, margin: float, reduction: int) -> Any:
     """Σ over the other classes of max(0, margin − self[target] + self)ᵖ, over the number of classes."""
     excess, _, unit = margin_excess(xp, self, target, weight, margin)
     axis = self.ndim - 1
@@ -201,7 +205,7 @@ def margin_loss(xp: Any, self: Any, target: Any, weight: Any, p: int, margin: fl
 
 
 def margin_gradient(
-    xp: Any, g: Any, self: Any, target: Any, weight: Any, p: int, margin: float, reduction: int
+    xp: Namespace, g: Array, self: Array, target: Array, weight: Array, p: int, margin: float, reduction: int
 ) -> Any:
     """Every class within the margin is pushed down, and the target up by as much in all."""
     excess, index, unit = margin_excess(xp, self, target, weight, margin)
@@ -215,7 +219,7 @@ def margin_gradient(
     return slope - xp.put_along(xp.sum(slope, axis=(axis,), keepdims=True), axis, index, self.shape)
 
 
-def label_parts(xp: Any, self: Any, target: Any) -> tuple[Any, Any, Any]:
+def label_parts(xp: Namespace, self: Array, target: Array) -> tuple[Any, Any, Any]:
     """1 − x[label] + x[other] for every label and other class, where positive; and which classes are labels."""
     index, listed, labelled = xp.labels(target, xp.dtype_of(self))
     axis = self.ndim - 1
@@ -224,14 +228,14 @@ def label_parts(xp: Any, self: Any, target: Any) -> tuple[Any, Any, Any]:
     return xp.where(excess > 0, counted, xp.zeros_like(excess)), excess, index
 
 
-def label_loss(xp: Any, self: Any, target: Any, reduction: int) -> Any:
+def label_loss(xp: Namespace, self: Array, target: Array, reduction: int) -> Any:
     """Σ over labels and other classes of max(0, 1 − x[label] + x[other]), over the number of classes."""
     counted, excess, _ = label_parts(xp, self, target)
     axis = self.ndim - 1
     return reduced(xp, xp.sum(excess * counted, axis=(axis, axis + 1)) / self.shape[axis], reduction)
 
 
-def label_gradient(xp: Any, g: Any, self: Any, target: Any, reduction: int) -> Any:
+def label_gradient(xp: Namespace, g: Array, self: Array, target: Array, reduction: int) -> Array:
     """Up for every label that another class comes close to, down for those classes."""
     counted, _, index = label_parts(xp, self, target)
     axis = self.ndim - 1

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.norm import group_gradients, normalize_groups
 from undertow._src.rules.rule import op
 
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
+
 # --- convolution over (time, batch, channel): one matrix product for each place of the kernel
 
 
-def _padded(xp: Any, x: Any, pad: int) -> Any:
+def _padded(xp: Namespace, x: Array, pad: int) -> Array:
     return xp.pad(x, ((pad, pad), (0, 0), (0, 0)), 0)
 
 
-def _tbc(xp: Any, self: Any, weight: Any, bias: Any, pad: int) -> Any:
+def _tbc(xp: Namespace, self: Array, weight: Array, bias: Array, pad: int) -> Array:
     wide = _padded(xp, self, pad)
     length = wide.shape[0] - weight.shape[0] + 1
     total = bias
@@ -23,7 +26,9 @@ def _tbc(xp: Any, self: Any, weight: Any, bias: Any, pad: int) -> Any:
     return total
 
 
-def _tbc_gradients(xp: Any, g: Any, needs: Any, self: Any, weight: Any, pad: int) -> tuple[Any, Any, Any]:
+def _tbc_gradients(
+    xp: Namespace, g: Array, needs: tuple[bool, ...], self: Array, weight: Array, pad: int
+) -> tuple[Any, Any, Any]:
     wide, length, taps = _padded(xp, self, pad), g.shape[0], range(weight.shape[0])
     of_input = of_weight = None
     if needs[0]:

@@ -3,9 +3,12 @@
 # fmt: off
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.rule import op
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
 
 layer_norm = op("native_layer_norm",
                 lambda xp, input, weight, bias, *, normalized_shape, eps: xp.layer_norm(
@@ -48,17 +51,19 @@ batch_norm = op("native_batch_norm",
 # fmt: on
 
 
-def rounded(xp: Any, values: tuple[Any, ...], like: Any) -> tuple[Any, ...]:
+def rounded(xp: Namespace, values: tuple[Any, ...], like: Any) -> tuple[Any, ...]:
     """The first value in the dtype of the data, the others as they are."""
     return (None if values[0] is None else xp.astype(values[0], xp.dtype_of(like)), *values[1:])
 
 
-def normalize_channels(xp: Any, input: Any, weight: Any, bias: Any, mean: Any, rstd: Any) -> Any:
+def normalize_channels(xp: Namespace, input: Array, weight: Array | None, bias: Array, mean: Array, rstd: Array) -> Any:
     """(input − mean) · rstd · weight + bias, with the channels on axis 1."""
     return xp.channel_affine(input, rstd if weight is None else rstd * weight, bias, mean)
 
 
-def normalize_groups(xp: Any, input: Any, weight: Any, bias: Any, sizes: tuple[int, ...], eps: float) -> Any:
+def normalize_groups(
+    xp: Namespace, input: Array, weight: Array | None, bias: Array | None, sizes: tuple[int, ...], eps: float
+) -> Any:
     """Each group of channels normalised on its own: (input − mean) · scale + bias, with one scale per channel.
 
     The mean is taken off first: far from zero, input · scale + shift would be the difference of two large numbers.
@@ -76,8 +81,9 @@ def normalize_groups(xp: Any, input: Any, weight: Any, bias: Any, sizes: tuple[i
 
 
 def group_gradients(
-    xp: Any, g: Any, needs: Any, input: Any, weight: Any, mean: Any, rstd: Any, sizes: tuple[int, ...]
-) -> tuple[Any, Any, Any]:
+    xp: Namespace, g: Array, needs: tuple[bool, ...], input: Array, weight: Array | None, mean: Array, rstd: Array,
+    sizes: tuple[int, ...],
+) -> tuple[Any, Any, Any]:  # fmt: skip
     """Gradients of the input, the weight and the bias through `normalize_groups`: with h = g · weight, means over groups,
 
     ∂input = rstd · (h − mean(h) − (input − mean) · rstd² · mean(h · (input − mean))).
@@ -107,7 +113,7 @@ def group_gradients(
     return grad, weight_grad, bias_grad
 
 
-def per_channel(xp: Any, values: Any, channels: int) -> Any:
+def per_channel(xp: Namespace, values: Array, channels: int) -> Array:
     """One value per batch and group (batch, groups) as one per batch and channel."""
     batch, groups = values.shape
     spread = xp.broadcast_to(xp.reshape(values, (batch, groups, 1)), (batch, groups, channels // groups))

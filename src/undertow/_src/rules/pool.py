@@ -3,9 +3,13 @@
 # fmt: off
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.rule import Rule, op
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
+    from undertow._src.rules.rule import Spec
 
 # --- maxima
 
@@ -21,8 +25,9 @@ def _max_pool(rank: int, indices: bool) -> Rule:
 
 
 def _max_gradient(
-    xp: Any, g: Any, self: Any, self_spec: Any, result1: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any
-) -> Any:
+    xp: Namespace, g: Array, self: Array, self_spec: Spec, result1: Array, kernel_size: Any, stride: Any, padding: Any,
+    dilation: Any,
+) -> Any:  # fmt: skip
     # `self` is asked for because PyTorch's nodes show it.
     size = self_spec.shape[self_spec.ndim - len(kernel_size) :]
     return xp.max_pool_grad(g, result1, size, kernel_size, stride, padding, dilation)
@@ -110,13 +115,13 @@ adaptive_avg_pool_grad = op("adaptive_avg_pool_backward",
 # fmt: on
 
 
-def nothing_found(xp: Any, x: Any, output_size: Any) -> tuple[Any, Any]:
+def nothing_found(xp: Namespace, x: Array, output_size: Any) -> tuple[Any, Any]:
     """Of no window, the largest elements and their places."""
     shape = (*x.shape[: x.ndim - len(output_size)], *output_size)
     return xp.zeros(shape, x.dtype), xp.zeros(shape, "int64")
 
 
-def filled(g: Any, name: str) -> Any:
+def filled(g: Array, name: str) -> Any:
     """A gradient that has elements: PyTorch refuses the backward pass of a pool without windows."""
     for dim in range(1, g.ndim):
         if g.shape[dim] == 0:

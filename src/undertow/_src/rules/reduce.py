@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import builtins
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.rule import Spec, op
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
 
 Dims = tuple[int, ...]
 
 
-def unfold(xp: Any, g: Any, ndim: int, dim: Dims, keepdim: bool) -> Any:
+def unfold(xp: Namespace, g: Array, ndim: int, dim: Dims, keepdim: bool) -> Any:
     """A reduced value with the folded dims back, of length 1."""
     if keepdim or not dim or ndim == 0:
         return g
@@ -21,7 +24,7 @@ def unfold(xp: Any, g: Any, ndim: int, dim: Dims, keepdim: bool) -> Any:
     return xp.reshape(g, tuple([1 if axis in dim else next(sizes) for axis in range(ndim)]))
 
 
-def spread(xp: Any, g: Any, spec: Spec, dim: Dims, keepdim: bool) -> Any:
+def spread(xp: Namespace, g: Array, spec: Spec, dim: Dims, keepdim: bool) -> Array:
     """A reduced gradient stretched back over the dims that were folded."""
     if len(dim) != spec.ndim:
         g = unfold(xp, g, spec.ndim, dim, keepdim)
@@ -75,18 +78,18 @@ prod = op("prod", lambda xp, self, *, dim, keepdim: xp.prod(self, axis=dim, keep
 # --- extremes
 
 
-def share(xp: Any, g: Any, winners: Any, dim: Dims | None) -> Any:
+def share(xp: Namespace, g: Array, winners: Array, dim: Dims | None) -> Array:
     """A gradient shared evenly among the elements that won."""
     count = xp.sum(winners, axis=dim, keepdims=True)
     return xp.where(winners, g / xp.astype(count, xp.dtype_of(g)), xp.zeros_like(g))
 
 
-def same(xp: Any, x: Any, y: Any) -> Any:
+def same(xp: Namespace, x: Array, y: Array) -> Any:
     """Where two arrays are equal or both nan."""
     return (x == y) | ((x != x) & (y != y))
 
 
-def route(xp: Any, g: Any, indices: Any, spec: Spec, dim: int, keepdim: bool) -> Any:
+def route(xp: Namespace, g: Array, indices: Array, spec: Spec, dim: int, keepdim: bool) -> Any:
     """Each gradient at the place its value was taken from, zeros elsewhere."""
     if spec.ndim == 0:
         return g
@@ -111,7 +114,7 @@ min = op("min", lambda xp, self, *, dim, keepdim: xp.min_with_index(self, dim, k
              route(xp, g[0], indices, self_spec, dim, keepdim))  # fmt: skip
 
 
-def extreme_gradient(xp: Any, g: Any, self: Any, result: Any, dim: Dims, keepdim: bool) -> Any:
+def extreme_gradient(xp: Namespace, g: Array, self: Array, result: Array, dim: Dims, keepdim: bool) -> Array:
     """The gradient shared among the winners. Among nans nobody wins, which makes it nan."""
     winners = xp.astype(self == unfold(xp, result, self.ndim, dim, keepdim), xp.dtype_of(g))
     return unfold(xp, g, self.ndim, dim, keepdim) * winners / xp.sum(winners, axis=dim, keepdims=True)
@@ -124,7 +127,7 @@ amin = op("amin", lambda xp, self, *, dim, keepdim: xp.min(self, axis=dim, keepd
           self=extreme_gradient)  # fmt: skip
 
 
-def aminmax_gradient(xp: Any, g: Any, self: Any, min: Any, max: Any, dim: Dims, keepdim: bool) -> Any:
+def aminmax_gradient(xp: Namespace, g: Any, self: Any, min: Any, max: Any, dim: Dims, keepdim: bool) -> Any:
     """Of whichever of the two has a gradient."""
     parts = [extreme_gradient(xp, each, self, value, dim, keepdim)
              for each, value in zip(g, (min, max)) if each is not None]  # fmt: skip
@@ -148,7 +151,7 @@ count_nonzero = op("count_nonzero", lambda xp, self, *, dim: xp.sum(self != 0, a
 # --- spread: variance and its root, divided by count - correction
 
 
-def variance(xp: Any, x: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
+def variance(xp: Namespace, x: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
     """Σ |x − mean|² / (n − correction)."""
     if len(dim) < x.ndim:  # of equal numbers it is exactly 0, as from PyTorch's running means
         x = x - x[tuple([slice(0, 1) if axis in dim else slice(None) for axis in range(x.ndim)])]
@@ -156,21 +159,23 @@ def variance(xp: Any, x: Any, dim: Dims, correction: float, keepdim: bool) -> An
     return xp.sum_of_squares(centred, axis=dim, keepdims=keepdim) / builtins.max(folded_count(x.shape, dim) - correction, 0)
 
 
-def variance_gradient(xp: Any, g: Any, self: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
+def variance_gradient(xp: Namespace, g: Array, self: Array, dim: Dims, correction: float, keepdim: bool) -> Array:
     """2 g (x − mean) / (n − correction)."""
     centred = self - xp.mean(self, axis=dim, keepdims=True)
     free = folded_count(self.shape, dim) - correction
     return unfold(xp, g, self.ndim, dim, keepdim) * (2.0 / free if free else inf) * centred
 
 
-def deviation_gradient(xp: Any, g: Any, self: Any, result: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
+def deviation_gradient(
+    xp: Namespace, g: Array, self: Array, result: Array, dim: Dims, correction: float, keepdim: bool
+) -> Any:
     """The variance's for g / (2 deviation); 0 where the deviation is."""
     still = result == 0
     scaled = xp.where(still, xp.zeros_like(g), g / (2 * xp.where(still, xp.ones_like(result), result)))
     return variance_gradient(xp, scaled, self, dim, correction, keepdim)
 
 
-def mean_gradient(xp: Any, g: Any, self: Any, dim: Dims, keepdim: bool) -> Any:
+def mean_gradient(xp: Namespace, g: Any, self: Any, dim: Dims, keepdim: bool) -> Any:
     """g / n for every element."""
     return spread(xp, g / (folded_count(self.shape, dim) or 1), self, dim, keepdim)
 

@@ -3,9 +3,12 @@
 # fmt: off
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.rule import Rule, op
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
 
 # --- padding that repeats the image's own elements: along each axis, which element stands at each place
 
@@ -60,14 +63,14 @@ channel_shuffle = op("channel_shuffle", lambda xp, self, *, groups: dealt(xp, se
 # fmt: on
 
 
-def placed(xp: Any, x: Any, places: tuple[tuple[int, Any], ...]) -> Any:
+def placed(xp: Namespace, x: Array, places: tuple[tuple[int, Any], ...]) -> Array:
     """Along each listed axis, the elements at the listed places."""
     for axis, place in places:
         x = xp.index_select(x, axis, xp.constant(place))
     return x
 
 
-def unplaced(xp: Any, g: Any, shape: tuple[int, ...], places: tuple[tuple[int, Any], ...]) -> Any:
+def unplaced(xp: Namespace, g: Array, shape: tuple[int, ...], places: tuple[tuple[int, Any], ...]) -> Array:
     """The adjoint of `placed`: every element gathers the gradients of the places it stands at."""
     for axis, place in reversed(places):
         size = (*g.shape[:axis], shape[axis], *g.shape[axis + 1 :])
@@ -75,19 +78,19 @@ def unplaced(xp: Any, g: Any, shape: tuple[int, ...], places: tuple[tuple[int, A
     return g
 
 
-def resized(xp: Any, x: Any, taps: tuple[Any, ...]) -> Any:
+def resized(xp: Namespace, x: Array, taps: tuple[Any, ...]) -> Array:
     for place in reversed(range(len(taps))):
         x = xp.resize(x, taps[place], x.ndim - len(taps) + place)
     return x
 
 
-def unresized(xp: Any, g: Any, taps: tuple[Any, ...]) -> Any:
+def unresized(xp: Namespace, g: Array, taps: tuple[Any, ...]) -> Any:
     for place in range(len(taps)):
         g = xp.resize_adjoint(g, taps[place], g.ndim - len(taps) + place)
     return g
 
 
-def shuffled(xp: Any, x: Any, factor: int) -> Any:
+def shuffled(xp: Namespace, x: Array, factor: int) -> Array:
     """(…, C·r², H, W) as (…, C, H·r, W·r)."""
     *lead, channels, height, width = x.shape
     count = len(lead)
@@ -96,7 +99,7 @@ def shuffled(xp: Any, x: Any, factor: int) -> Any:
     return xp.reshape(x, (*lead, channels // factor**2, height * factor, width * factor))
 
 
-def unshuffled(xp: Any, x: Any, factor: int) -> Any:
+def unshuffled(xp: Namespace, x: Array, factor: int) -> Array:
     """The inverse of `shuffled`."""
     *lead, channels, height, width = x.shape
     count = len(lead)
@@ -105,7 +108,7 @@ def unshuffled(xp: Any, x: Any, factor: int) -> Any:
     return xp.reshape(x, (*lead, channels * factor**2, height // factor, width // factor))
 
 
-def dealt(xp: Any, x: Any, groups: int) -> Any:
+def dealt(xp: Namespace, x: Array, groups: int) -> Array:
     """Channels dealt out like cards: one of each group in turn."""
     batch, channels, *size = x.shape
     split = xp.reshape(x, (batch, groups, channels // groups, *size))

@@ -6,24 +6,27 @@ share of the gates and all weight gradients are single matrix products; only the
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.rule import op
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
 
 Arrays = tuple[Any, ...]
 
 
-def _rows(xp: Any, x: Any) -> Any:
+def _rows(xp: Namespace, x: Array) -> Array:
     """Time and batch as one axis."""
     return x if x.ndim == 2 else xp.reshape(x, (-1, x.shape[-1]))
 
 
-def _as_given(xp: Any, rows: Any, input: Any) -> Any:
+def _as_given(xp: Namespace, rows: Array, input: Array) -> Array:
     """Rows in the shape that the input has."""
     return rows if input.ndim == 2 else xp.reshape(rows, (*input.shape[:-1], rows.shape[-1]))
 
 
-def _shares(xp: Any, input: Any, w_ih: Any, *biases: Any) -> Any:
+def _shares(xp: Namespace, input: Array, w_ih: Array, *biases: Any) -> Array:
     """What the input and the biases give to the gates of every step."""
     share = xp.matmul(input, xp.transpose(w_ih, (1, 0)))
     for bias in biases:
@@ -32,7 +35,7 @@ def _shares(xp: Any, input: Any, w_ih: Any, *biases: Any) -> Any:
     return share
 
 
-def _product(xp: Any, g: Any, x: Any) -> Any:
+def _product(xp: Namespace, g: Array, x: Array) -> Array:
     """The gradient of W in x W^T."""
     return xp.matmul(xp.transpose(g, (1, 0)), x)
 
@@ -41,8 +44,8 @@ def _product(xp: Any, g: Any, x: Any) -> Any:
 
 
 def _lstm(
-    xp: Any, input: Any, h0: Any, c0: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, w_hr: Any, batch_sizes: Any,
-    reverse: bool,
+    xp: Namespace, input: Array, h0: Array, c0: Array, w_ih: Array, w_hh: Array, b_ih: Array, b_hh: Array, w_hr: Array,
+    batch_sizes: Any, reverse: bool,
 ) -> Arrays:  # fmt: skip
     shares = _shares(xp, _rows(xp, input), w_ih, b_ih, b_hh)
     output, *rest = xp.lstm_scan(shares, h0, c0, w_hh, w_hr, batch_sizes, reverse)
@@ -50,8 +53,8 @@ def _lstm(
 
 
 def _lstm_grad(
-    xp: Any, g: Any, needs: Any, input: Any, h0: Any, c0: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, w_hr: Any,
-    gates: Any, c_before: Any, tanh_c: Any, h_before: Any, wide_h: Any, batch_sizes: Any, reverse: bool,
+    xp: Namespace, g: Any, needs: Any, input: Any, h0: Any, c0: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any,
+    w_hr: Any, gates: Any, c_before: Any, tanh_c: Any, h_before: Any, wide_h: Any, batch_sizes: Any, reverse: bool,
 ) -> Arrays:  # fmt: skip
     dz, dh, dc, arrived = xp.lstm_scan_grad(
         _rows(xp, g[0]), g[1], g[2], gates, c_before, tanh_c, w_hh, w_hr, batch_sizes, reverse
@@ -98,7 +101,7 @@ def _gru(
 
 
 def _gru_grad(
-    xp: Any, g: Any, needs: Any, input: Any, h0: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, gates: Any,
+    xp: Namespace, g: Any, needs: Any, input: Any, h0: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, gates: Any,
     hidden_n: Any, h_before: Any, batch_sizes: Any, reverse: bool,
 ) -> Arrays:  # fmt: skip
     dx, dhid, dh = xp.gru_scan_grad(_rows(xp, g[0]), g[1], gates, hidden_n, h_before, w_hh, batch_sizes, reverse)
@@ -128,8 +131,9 @@ gru = op(
 
 
 def _rnn(
-    xp: Any, input: Any, h0: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, relu: bool, batch_sizes: Any, reverse: bool
-) -> Arrays:
+    xp: Namespace, input: Array, h0: Array, w_ih: Array, w_hh: Array, b_ih: Array, b_hh: Array, relu: bool,
+    batch_sizes: Any, reverse: bool,
+) -> Arrays:  # fmt: skip
     output, *rest = xp.rnn_scan(
         _shares(xp, _rows(xp, input), w_ih, b_ih, b_hh), h0, w_hh, relu, batch_sizes, reverse
     )
@@ -137,7 +141,7 @@ def _rnn(
 
 
 def _rnn_grad(
-    xp: Any, g: Any, needs: Any, input: Any, h0: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, result: Any,
+    xp: Namespace, g: Any, needs: Any, input: Any, h0: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, result: Any,
     h_before: Any, relu: bool, batch_sizes: Any, reverse: bool,
 ) -> Arrays:  # fmt: skip
     dz, dh = xp.rnn_scan_grad(_rows(xp, g[0]), g[1], _rows(xp, result[0]), w_hh, relu, batch_sizes, reverse)

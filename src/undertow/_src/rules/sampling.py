@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.rule import Rule, op
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
 
 _CUBIC = -0.75  # the parameter of the cubic kernel
 
@@ -30,7 +33,7 @@ grid_sampler = {rank: _grid_sampler(rank) for rank in (2, 3)}
 # fmt: on
 
 
-def sampled(xp: Any, input: Any, grid: Any, mode: str, padding: str, align: bool) -> Any:
+def sampled(xp: Namespace, input: Any, grid: Any, mode: str, padding: str, align: bool) -> Any:
     """input at the places of the grid: Σ over a place's corners of weight · element."""
     total = None
     for weight, _, places in corners(xp, input.shape[2:], grid, mode, padding, align):
@@ -40,7 +43,7 @@ def sampled(xp: Any, input: Any, grid: Any, mode: str, padding: str, align: bool
 
 
 def sample_gradients(
-    xp: Any, g: Any, needs: Any, input: Any, grid: Any, mode: str, padding: str, align: bool
+    xp: Namespace, g: Array, needs: tuple[bool, ...], input: Array, grid: Array, mode: str, padding: str, align: bool
 ) -> tuple[Any, Any]:
     """Gradients of the input and of the grid."""
     input_grad, slopes = None, None
@@ -56,13 +59,13 @@ def sample_gradients(
     return input_grad, None if slopes is None else xp.stack(slopes, grid.ndim - 1)
 
 
-def _for_channels(xp: Any, places: Any, input: Any) -> Any:
+def _for_channels(xp: Namespace, places: Array, input: Array) -> Array:
     """Places (batch, *out) once for every channel."""
     stretched = xp.expand_dims(places, 1)
     return xp.broadcast_to(stretched, (*stretched.shape[:1], input.shape[1], *stretched.shape[2:]))
 
 
-def corners(xp: Any, size: tuple[int, ...], grid: Any, mode: str, padding: str, align: bool) -> Any:
+def corners(xp: Namespace, size: tuple[int, ...], grid: Array, mode: str, padding: str, align: bool) -> Any:
     """For each corner that a sample reads: its weight, the weight's slope along each grid coordinate, its flat place."""
     axes = []
     for axis, n in enumerate(size):
@@ -89,14 +92,14 @@ def corners(xp: Any, size: tuple[int, ...], grid: Any, mode: str, padding: str, 
         yield weight, slopes[::-1], place
 
 
-def unnormalized(xp: Any, coordinate: Any, n: int, align: bool) -> tuple[Any, Any]:
+def unnormalized(xp: Namespace, coordinate: Array, n: int, align: bool) -> tuple[Any, Any]:
     """A coordinate in [−1, 1] as a position on an axis of n elements, and the position's slope."""
     if align:
         return (coordinate + 1) * ((n - 1) / 2), xp.full_like(coordinate, (n - 1) / 2)
     return ((coordinate + 1) * n - 1) * 0.5, xp.full_like(coordinate, n / 2)
 
 
-def confined(xp: Any, position: Any, slope: Any, n: int, padding: str, align: bool) -> tuple[Any, Any]:
+def confined(xp: Namespace, position: Any, slope: Any, n: int, padding: str, align: bool) -> tuple[Any, Any]:
     """Positions outside the image brought in: to the border, or by reflection."""
     if padding == "reflection":
         low, span = (0, n - 1) if align else (-0.5, n)
@@ -117,18 +120,18 @@ def confined(xp: Any, position: Any, slope: Any, n: int, padding: str, align: bo
     return position, slope
 
 
-def nearest_tap(xp: Any, position: Any, n: int) -> list[Any]:
+def nearest_tap(xp: Namespace, position: Any, n: int) -> list[Any]:
     return [_tap(xp, xp.ones_like(position), xp.zeros_like(position), xp.rint(position), n)]
 
 
-def linear_taps(xp: Any, position: Any, slope: Any, n: int) -> list[Any]:
+def linear_taps(xp: Namespace, position: Any, slope: Any, n: int) -> list[Any]:
     """The elements on both sides, weighted by nearness."""
     left = xp.floor(position)
     share = position - left
     return [_tap(xp, 1 - share, -slope, left, n), _tap(xp, share, slope, left + 1, n)]
 
 
-def cubic_taps(xp: Any, position: Any, slope: Any, n: int, padding: str, align: bool) -> list[Any]:
+def cubic_taps(xp: Namespace, position: Any, slope: Any, n: int, padding: str, align: bool) -> list[Any]:
     """The four nearest elements under a cubic kernel; each is brought into the image on its own."""
     base = xp.floor(position)
     share = position - base
@@ -147,7 +150,7 @@ def cubic_taps(xp: Any, position: Any, slope: Any, n: int, padding: str, align: 
     return taps
 
 
-def _tap(xp: Any, weight: Any, slope: Any, place: Any, n: int) -> tuple[Any, Any, Any, Any]:
+def _tap(xp: Namespace, weight: Array, slope: Any, place: Array, n: int) -> tuple[Any, Any, Any, Any]:
     """Weight, slope, index (0 outside the image) and whether the place is inside."""
     valid = (place >= 0) & (place <= n - 1)
     index = xp.as_index(xp.where(valid, place, xp.zeros_like(place)))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.rule import op
 
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
 
-def shift(xp: Any, x: Any, dim: int, fill: Any) -> Any:
+
+def shift(xp: Namespace, x: Array, dim: int, fill: Any) -> Array:
     """x moved one step along a dim; `fill` takes the first place."""
     return xp.pad(x, tuple([(1, -1) if axis == dim else (0, 0) for axis in range(x.ndim)]), fill)
 
 
-def reversed_scan(xp: Any, scan: Any, x: Any, dim: int) -> Any:
+def reversed_scan(xp: Namespace, scan: Any, x: Array, dim: int) -> Any:
     """A scan that runs from the end."""
     return xp.flip(scan(xp.flip(x, (dim,)), dim), (dim,)) if x.ndim else scan(x, dim)
 
@@ -29,7 +32,7 @@ recurrence = op("linear_recurrence", lambda xp, self, factor, *, dim: xp.recurre
                 )  # fmt: skip
 
 
-def backward_recurrence(xp: Any, x: Any, factor: Any, dim: int) -> Any:
+def backward_recurrence(xp: Namespace, x: Array, factor: Array, dim: int) -> Array:
     """y[i] = x[i] + factor[i+1] y[i+1]."""
     if not x.ndim:
         return x
@@ -37,13 +40,13 @@ def backward_recurrence(xp: Any, x: Any, factor: Any, dim: int) -> Any:
     return xp.flip(xp.recurrence(xp.flip(x, (dim,)), later, dim), (dim,))
 
 
-def recurrence_gradient(xp: Any, g: Any, factor: Any, result: Any, dim: int) -> tuple[Any, Any]:
+def recurrence_gradient(xp: Namespace, g: Array, factor: Array, result: Array, dim: int) -> tuple[Any, Any]:
     """Of y[i] = x[i] + factor[i] y[i−1]: of x by the recurrence run backward, of factor that times the y before."""
     adjoint = backward_recurrence(xp, g, factor, dim)
     return adjoint, adjoint * shift(xp, result, dim, 0)
 
 
-def cumprod_gradient(xp: Any, g: Any, self: Any, result: Any, dim: int) -> Any:
+def cumprod_gradient(xp: Namespace, g: Array, self: Array, result: Array, dim: int) -> Any:
     """The product of all before i, times Σ over j ≥ i of g[j] times all between i and j. Exact at zeros."""
     if not self.ndim:
         return g
@@ -66,7 +69,7 @@ cummax = op("cummax", lambda xp, self, *, dim: xp.cummax(self, dim), **PICKED, k
 cummin = op("cummin", lambda xp, self, *, dim: xp.cummin(self, dim), **PICKED, keeps=("self",), self=picked_gradient)
 
 
-def logcumsumexp_gradient(xp: Any, g: Any, self: Any, result: Any, dim: int) -> Any:
+def logcumsumexp_gradient(xp: Namespace, g: Array, self: Array, result: Array, dim: int) -> Any:
     """Σ over j ≥ i of g[j] e^(x[i] - y[j]), by steps e^(y[i-1] - y[i]) that are never above 1."""
     if not self.ndim:
         return g

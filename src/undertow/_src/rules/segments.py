@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.index import share_out
 from undertow._src.rules.rule import op
 
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
 
-def start(xp: Any, data: Any, counts: Any, axis: int, value: float) -> Any:
+
+def start(xp: Namespace, data: Any, counts: Any, axis: int, value: float) -> Array:
     """What every run starts with, and one more place for elements that belong to none."""
     shape = (*data.shape[:axis], counts.shape[axis] + 1, *data.shape[axis + 1 :])
     return xp.zeros(shape, xp.dtype_of(data)) + value
 
 
-def folded(xp: Any, data: Any, runs: Any, counts: Any, reduce: str, axis: int, initial: float, empty: float) -> Any:
+def folded(
+    xp: Namespace, data: Any, runs: Any, counts: Any, reduce: str, axis: int, initial: float, empty: float
+) -> Any:
     """Each run reduced to one; the mean is the sum over the count, and `empty` for a run of none."""
     index = xp.broadcast_to(runs, data.shape)
     fold = "sum" if reduce == "mean" else reduce
@@ -27,7 +32,7 @@ def folded(xp: Any, data: Any, runs: Any, counts: Any, reduce: str, axis: int, i
 
 
 def gradient(
-    xp: Any, g: Any, data: Any, runs: Any, counts: Any, reduce: str, axis: int, initial: float
+    xp: Namespace, g: Array, data: Any, runs: Any, counts: Any, reduce: str, axis: int, initial: float
 ) -> Any:
     """Every element gets its share of what its run gets."""
     index = xp.broadcast_to(runs, data.shape)

@@ -8,9 +8,12 @@ whose own gradient is the view again.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.rule import op
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
 
 # --- the whole of a tensor
 
@@ -115,7 +118,7 @@ def inverse_permutation(dims: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(range(len(dims)), key=dims.__getitem__))
 
 
-def split_points(x: Any, split_size: int, dim: int) -> list[int]:
+def split_points(x: Array, split_size: int, dim: int) -> list[int]:
     """Where parts of one size begin and end along a dim; the last may be shorter, and there is always one."""
     n = x.shape[dim]
     return [*range(0, n, split_size), n] if n else [0, 0]
@@ -129,6 +132,6 @@ def running_sums(sizes: tuple[int, ...]) -> list[int]:
     return points
 
 
-def parts(xp: Any, x: Any, points: list[int], dim: int) -> tuple[Any, ...]:
+def parts(xp: Namespace, x: Array, points: list[int], dim: int) -> tuple[Any, ...]:
     """The ranges between points along a dim."""
     return tuple([xp.slice_along(x, dim, start, end, 1) for start, end in pairwise(points)])

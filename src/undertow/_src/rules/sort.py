@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.elementwise import no_derivative
 from undertow._src.rules.reduce import PICKED, route, same, share
 from undertow._src.rules.rule import op
 
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Namespace
 
-def placed(xp: Any, g: Any, indices: Any, self_spec: Any, dim: int) -> Any:
+
+def placed(xp: Namespace, g: Any, indices: Any, self_spec: Any, dim: int) -> Any:
     """Gradients of values that kept their dim, back where the values came from."""
     return route(xp, g[0], indices, self_spec, dim, True)
 
 
-def picked(xp: Any, g: Any, indices: Any, self_spec: Any, dim: int, keepdim: bool) -> Any:
+def picked(xp: Namespace, g: Any, indices: Any, self_spec: Any, dim: int, keepdim: bool) -> Any:
     return route(xp, g[0], indices, self_spec, dim, keepdim)
 
 

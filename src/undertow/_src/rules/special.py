@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.elementwise import no_derivative, not_differentiated
 from undertow._src.rules.rule import op
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
 
 TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
 
@@ -17,12 +20,12 @@ logit = op("logit", lambda xp, self, *, eps: xp.logit(self if eps is None else k
            accepts="bif", self=lambda xp, g, self, eps: logit_slope(xp, g, self, eps))  # fmt: skip
 
 
-def kept_off(xp: Any, x: Any, eps: float) -> Any:
+def kept_off(xp: Namespace, x: Array, eps: float) -> Array:
     """x moved into [eps, 1 − eps]."""
     return xp.minimum(xp.maximum(x, eps), 1 - eps)
 
 
-def logit_slope(xp: Any, g: Any, x: Any, eps: float | None) -> Any:
+def logit_slope(xp: Namespace, g: Array, x: Array, eps: float | None) -> Array:
     low, beyond = (0, math.nan) if eps is None else (eps, 0)
     within = xp.logical_and(x >= low, x <= 1 - low)
     return xp.where(within, g / (x * (1 - x)), beyond)
@@ -76,7 +79,7 @@ i1e = op("special_i1e", lambda xp, self: xp.i1e(self), promote="float", accepts=
              i1_slope(xp, xp.i0e(self), self, result) - xp.sign(self) * result))  # fmt: skip
 
 
-def i1_slope(xp: Any, zeroth: Any, x: Any, first: Any) -> Any:
+def i1_slope(xp: Namespace, zeroth: Array, x: Array, first: Any) -> Array:
     """I₀ − I₁/x, whose limit at 0 is ½."""
     return xp.where(x == 0, 0.5, zeroth - first / xp.where(x == 0, 1, x))
 
@@ -88,12 +91,12 @@ entr = op("special_entr", lambda xp, self: xp.where(
           self=lambda xp, g, self: g * (-1 - xp.log(self)))  # fmt: skip
 
 
-def times_log(xp: Any, x: Any, y: Any) -> Any:
+def times_log(xp: Namespace, x: Array, y: Array) -> Array:
     """x log y, which is 0 for x = 0 unless y is nan."""
     return xp.where(xp.logical_and(x == 0, xp.logical_not(xp.isnan(y))), 0, x * xp.log(y))
 
 
-def by_slope(xp: Any, g: Any, other: Any, slope: Any, flat: Any) -> Any:
+def by_slope(xp: Namespace, g: Array, other: Array, slope: Any, flat: Array) -> Array:
     """g times a slope; 0 where it is flat, and for g = 0 also where the slope is infinite or nan, unless other is nan."""
     steep = xp.logical_not(xp.logical_or(xp.isfinite(slope), xp.isnan(other)))
     return g * xp.where(xp.logical_or(flat, xp.logical_and(g == 0, steep)), 0, slope)
@@ -112,7 +115,7 @@ xlogy_number = op("xlogy", lambda xp, self, other: times_log(xp, self, other), p
                       xp, g, other, xp.log(other), xp.logical_and(self == 0, other <= 0)))  # fmt: skip
 
 
-def times_log1p(xp: Any, x: Any, y: Any) -> Any:
+def times_log1p(xp: Namespace, x: Array, y: Array) -> Array:
     """x log(1 + y), which is 0 for x = 0 unless y is nan."""
     return xp.where(xp.logical_and(x == 0, xp.logical_not(xp.isnan(y))), 0, x * xp.log1p(y))
 
@@ -145,7 +148,7 @@ zeta_number = op("special_zeta", lambda xp, self, other: xp.zeta(self, other), p
 
 
 
-def gamma_density(xp: Any, a: Any, x: Any) -> Any:
+def gamma_density(xp: Namespace, a: Array, x: Array) -> Array:
     """xᵃ⁻¹ e⁻ˣ / Γ(a): the slope of igamma along x."""
     return xp.exp((a - 1) * xp.log(x) - x - xp.lgamma(a))
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 from undertow._src.rules.rule import op
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
 
 PI = math.pi
 
@@ -38,7 +41,7 @@ acosh = op("acosh", lambda xp, self: xp.arccosh(self), promote="float",
 atanh = op("atanh", lambda xp, self: xp.arctanh(self), promote="float", self=lambda g, self: g / (1 - self * self))
 
 
-def acosh_root(xp: Any, x: Any) -> Any:
+def acosh_root(xp: Namespace, x: Array) -> Array:
     """√(x² − 1), on the branch that acosh takes in the complex plane."""
     if xp.dtype_of(x).kind == "c":
         return xp.sqrt(x - 1) * xp.sqrt(x + 1)
@@ -51,7 +54,7 @@ atan2 = op("atan2", lambda xp, self, other: xp.arctan2(self, other), promote="fl
            other=lambda xp, g, self, other: g * xp.negative(self) * or_zero(xp, self * self + other * other))  # fmt: skip
 
 
-def or_zero(xp: Any, square: Any) -> Any:
+def or_zero(xp: Namespace, square: Array) -> Array:
     """1 / square, and 0 at the origin, where every angle is as good."""
     return xp.where(square == 0, 0, 1 / square)
 
@@ -67,13 +70,13 @@ rad2deg = op("rad2deg", lambda xp, self: self * (180 / PI), promote="float", acc
              self=lambda g: g * (180 / PI))  # fmt: skip
 
 
-def sine_over_angle(xp: Any, x: Any) -> Any:
+def sine_over_angle(xp: Namespace, x: Array) -> Array:
     """sin(πx) / πx, and 1 at 0."""
     angle = x * PI
     return xp.where(angle == 0, 1, xp.sin(angle) / xp.where(angle == 0, 1, angle))
 
 
-def sinc_slope(xp: Any, x: Any) -> Any:
+def sinc_slope(xp: Namespace, x: Array) -> Array:
     """(πx cos(πx) − sin(πx)) / πx², and 0 at 0."""
     angle = x * PI
     flat = angle * x == 0  # also where the square of a tiny number is zero

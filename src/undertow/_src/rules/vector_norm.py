@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.elementwise import no_derivative
 from undertow._src.rules.reduce import Dims, share, unfold
 from undertow._src.rules.rule import op
 
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Array, Namespace
 
-def vector_norm(xp: Any, x: Any, ord: float, dim: Dims, keepdim: bool) -> Any:
+
+def vector_norm(xp: Namespace, x: Array, ord: float, dim: Dims, keepdim: bool) -> Any:
     """(Σ |x|ᵖ)^(1/p) for p = `ord`: the largest for inf, the least for −inf, the number of elements but 0 for 0."""
     if ord == 2:
         return xp.sqrt(xp.sum_of_squares(x, axis=dim, keepdims=keepdim))
@@ -26,7 +29,9 @@ def vector_norm(xp: Any, x: Any, ord: float, dim: Dims, keepdim: bool) -> Any:
     return xp.sum(size**ord, axis=dim, keepdims=keepdim) ** (1.0 / ord)
 
 
-def vector_norm_gradient(xp: Any, g: Any, self: Any, result: Any, ord: float, dim: Dims, keepdim: bool) -> Any:
+def vector_norm_gradient(
+    xp: Namespace, g: Array, self: Array, result: Array, ord: float, dim: Dims, keepdim: bool
+) -> Any:
     """g sgn(x) (|x| / norm)^(p−1): 0 where the norm is, and shared among equals for p = ±inf."""
     if ord == 0:
         return None
@@ -59,7 +64,7 @@ norm = op("norm", lambda xp, self, *, ord, dim, keepdim: vector_norm(xp, self, o
           promote="same", holomorphic=False, node="NormBackward1", self=vector_norm_gradient)  # fmt: skip
 
 
-def dist_gradient(xp: Any, g: Any, self: Any, other: Any, result: Any, p: float) -> Any:
+def dist_gradient(xp: Namespace, g: Array, self: Array, other: Array, result: Array, p: float) -> Any:
     """Of the norm of self − other."""
     apart = self - other
     return vector_norm_gradient(xp, g, apart, result, p, tuple(range(apart.ndim)), False)
@@ -80,7 +85,7 @@ cdist_backward = op("cdist_backward", lambda xp, grad, x1, x2, cdist, *, p: cdis
                     promote="same", outputs=2, joint=no_derivative("_cdist_backward"))  # fmt: skip
 
 
-def cdist_gradient(xp: Any, g: Any, x1: Any, x2: Any, result: Any, p: float) -> tuple[Any, Any]:
+def cdist_gradient(xp: Namespace, g: Array, x1: Array, x2: Array, result: Array, p: float) -> tuple[Any, Any]:
     """Of every pair's distance, summed over the other side's rows."""
     if p == 0:
         return xp.zeros_like(x1), xp.zeros_like(x2)
@@ -94,7 +99,7 @@ def cdist_gradient(xp: Any, g: Any, x1: Any, x2: Any, result: Any, p: float) -> 
             -xp.sum_to_shape(xp.sum(by_pair, axis=by_pair.ndim - 3), x2.shape))  # fmt: skip
 
 
-def renormed(xp: Any, self: Any, p: float, dim: int, maxnorm: float) -> Any:
+def renormed(xp: Namespace, self: Array, p: float, dim: int, maxnorm: float) -> Any:
     """Parts along a dim whose norm is above maxnorm, brought down to it."""
     others = tuple([axis for axis in range(self.ndim) if axis != dim])
     norms = vector_norm(xp, self, p, others, True)
@@ -102,7 +107,7 @@ def renormed(xp: Any, self: Any, p: float, dim: int, maxnorm: float) -> Any:
     return xp.in_rows(self * factor)
 
 
-def renorm_gradient(xp: Any, g: Any, self: Any, p: float, dim: int, maxnorm: float) -> Any:
+def renorm_gradient(xp: Namespace, g: Array, self: Array, p: float, dim: int, maxnorm: float) -> Array:
     """Of maxnorm x / norm(x), where the norm is above maxnorm; elsewhere g itself."""
     others = tuple([axis for axis in range(self.ndim) if axis != dim])
     norms = vector_norm(xp, self, p, others, True)
