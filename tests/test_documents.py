@@ -39,7 +39,7 @@ def test_readme_fits_one_screen() -> None:
 
 def test_the_map_of_the_compiler_names_every_file() -> None:
     text = (ROOT / "docs/compile_inside.md").read_text()
-    files = {path.name for path in (ROOT / "src/undertow/xla").rglob("*.py")} - {"__init__.py"}
+    files = {path.name for path in (ROOT / "src/undertow/_src/compile").rglob("*.py")} - {"__init__.py"}
     assert files == set(re.findall(r"`(\w+\.py)`", text))
 
 

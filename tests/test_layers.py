@@ -65,7 +65,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "distributions", "_jit_internal", "hub", "multiprocessing", "profiler", "onnx", "fx", "_inductor", "masked",
         "_prims_common", "_refs", "_weights_only_unpickler", "_src.tensor.meta_tensor",
     ),
-    ("_src.compile", "xla", "distributed"),
+    ("_src.compile", "distributed"),
     ("why", "cli", "pretend", "_src.compat.stand_in", "__main__"),
     ("", "_src"),
 )
@@ -77,7 +77,6 @@ OPTIONAL = {"PIL", "scipy", "jax", "jaxlib", "torch", "tqdm", "safetensors", "ri
 MADE_FOR = {
     "undertow._src.arrays.jax": "jax",
     "undertow._src.compile": "jax",
-    "undertow.xla": "jax",
     "undertow.distributed": "jax",
     "undertow.utils.tensorboard": "tensorboard",
 }

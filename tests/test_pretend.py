@@ -74,8 +74,8 @@ def test_classes_say_that_they_are_torch_s_while_it_lasts() -> None:
         assert torch.__name__ == "torch" and torch.torch is torch
         assert str(torch.nn.Linear) == "<class 'torch.nn.modules.linear.Linear'>"
         pickled = pickle.dumps(torch.nn.Linear(2, 2))
-        errors = importlib.import_module("undertow.xla.errors")
-        assert errors.CompileError.__module__ == "undertow.xla.errors"  # PyTorch has nothing like it
+        errors = importlib.import_module("undertow._src.compile.errors")
+        assert errors.CompileError.__module__ == "undertow._src.compile.errors"  # PyTorch has nothing like it
     assert str(undertow.nn.Linear) == "<class 'undertow.nn.modules.linear.Linear'>"
     assert undertow.__name__ == "undertow" and not hasattr(undertow, "torch")
     assert b"torch.nn.modules.linear" in pickled

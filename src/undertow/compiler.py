@@ -1,6 +1,6 @@
 """`torch.compile`, and `torch.compiler`: what code says about itself to a compiler, and asks of it.
 
-The compiler itself is `undertow.xla`, which needs JAX and is loaded when something is compiled.
+The compiler itself is `undertow._src.compile`, which needs JAX and is loaded when something is compiled.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow._src.arrays.device.memory import Stops, Watch
+from undertow._src.base.lazy import lazy_names
 from undertow._src.base.modes import ContextDecorator, special
 
 __all__ = [
@@ -48,7 +49,7 @@ compile.explain = explain  # type: ignore[attr-defined]
 
 
 def compiler() -> Any:
-    """`undertow.xla`, if JAX is there."""
+    """`undertow._src.compile`, if JAX is there."""
     try:
         importlib.import_module("jax")
     except ModuleNotFoundError as error:
@@ -58,7 +59,7 @@ def compiler() -> Any:
             "undertow.compile goes through JAX, which is not installed. Install it with: pip install 'jax>=0.10'",
             name="jax",
         ) from None
-    return importlib.import_module("undertow.xla")
+    return importlib.import_module("undertow._src.compile")
 
 
 def is_compiling() -> bool:
@@ -96,7 +97,7 @@ def cudagraph_mark_step_begin() -> None:
 
 def reset() -> None:
     """Forgets compiled programs."""
-    if "undertow.xla" in sys.modules:
+    if "undertow._src.compile" in sys.modules:
         compiler().reset()
 
 
@@ -140,3 +141,7 @@ class set_stance(ContextDecorator):
 
     def clone(self) -> set_stance:
         return set_stance(self.stance)
+
+# What PyTorch has nothing like, and programs may want to catch.
+_LAZY = dict.fromkeys(("CompileError", "CompileWarning"), "undertow._src.compile.errors")
+__getattr__, __dir__ = lazy_names(__name__, _LAZY)

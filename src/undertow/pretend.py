@@ -46,7 +46,7 @@ def _is(package: str, name: str) -> bool:
 
 
 # What PyTorch has nothing like: it answers under undertow's names alone.
-_NOT_OF_TORCH = {"_src", "cli", "pretend", "why", "xla"}
+_NOT_OF_TORCH = {"_src", "cli", "pretend", "why"}
 
 
 def _is_of_torch(name: str) -> bool:

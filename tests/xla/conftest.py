@@ -11,7 +11,7 @@ from zlib import crc32
 import pytest
 
 import undertow
-from undertow.xla.compiled import Compiled
+from undertow._src.compile.compiled import Compiled
 
 
 @pytest.fixture(autouse=True, scope="module")

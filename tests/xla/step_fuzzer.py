@@ -387,7 +387,7 @@ def shrink(source: str, outcome: str, shown: Sequence[str] = STATE) -> str:
 def check_source(source: str, name: str, with_torch: bool, shown: Sequence[str] = STATE) -> tuple[str, str]:
     """Run one program on all engines."""
     import undertow
-    from undertow.xla import CompileError
+    from undertow._src.compile import CompileError
 
     tolerance = 5e-2 if "bfloat16" in source else 2e-3
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
@@ -417,7 +417,7 @@ def _is_rounding(source: str, name: str, shown: Sequence[str], detail: str) -> b
     large numbers of them.
     """
     import undertow
-    from undertow.xla import CompileError
+    from undertow._src.compile import CompileError
 
     calls = int(detail.split()[1]) + 1  # "call 2 .model..."
     undertow.set_default_dtype(undertow.float64)

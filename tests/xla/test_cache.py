@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from undertow.xla import cache
+from undertow._src.compile import cache
 
-SOURCE = Path(cache.__file__).parents[2]
+SOURCE = Path(cache.__file__).parents[3]
 COMPILE = """
     import warnings
     import jax

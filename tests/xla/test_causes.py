@@ -6,7 +6,7 @@ from typing import Any
 
 import undertow as torch
 from undertow import nn, optim
-from undertow.xla.causes import difference
+from undertow._src.compile.recompile_reasons import difference
 
 
 def test_what_made_a_step_compile_again() -> None:

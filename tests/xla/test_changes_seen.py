@@ -36,8 +36,8 @@ import undertow as torch
 from tests.xla import guard_settings
 from tests.xla.twins import differences, seen
 from undertow import nn
-from undertow.xla import CompileError
-from undertow.xla.errors import CompileWarning
+from undertow._src.compile import CompileError
+from undertow._src.compile.errors import CompileWarning
 
 Step = Callable[..., Any]
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import undertow as torch
-from undertow.xla import CompileError
+from undertow._src.compile import CompileError
 
 lock, taken = threading.Lock(), iter(range(9))
 

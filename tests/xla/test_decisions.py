@@ -10,8 +10,9 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, Cases, agree, run
 from undertow import nn, optim
+from undertow._src.compile import CompileError
+from undertow._src.compile.tracing import decisions
 from undertow.nn import functional as F
-from undertow.xla import CompileError, decisions
 
 case = Cases()
 NAN = float("nan")

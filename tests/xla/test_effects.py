@@ -19,10 +19,10 @@ import undertow as torch
 from tests.xla import hook_collection as zoo
 from tests.xla.random_programs import Outcome
 from undertow._src.base.lazy import LateMethod
+from undertow._src.compile.effects import Effects, Exactly, analyse, analyse_module, kind_of, state, trust
+from undertow._src.compile.effects.objects import in_class
+from undertow._src.compile.effects.source import definition
 from undertow._src.ops.sort import SortMethods
-from undertow.xla.effects import Effects, Exactly, analyse, analyse_module, kind_of, state, trust
-from undertow.xla.effects.objects import in_class
-from undertow.xla.effects.source import definition
 
 
 @pytest.mark.parametrize("name", zoo.PURE)

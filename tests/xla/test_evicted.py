@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import undertow as torch
-from undertow.xla import compiled as limits
+from undertow._src.compile import compiled as limits
 
 
 @pytest.fixture(autouse=True)

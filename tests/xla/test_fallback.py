@@ -11,7 +11,7 @@ import pytest
 import undertow as torch
 from tests.xla.twins import differences, seen
 from undertow import nn, optim
-from undertow.xla import CompileError, CompileWarning, compiled
+from undertow._src.compile import CompileError, CompileWarning, compiled
 
 
 class Training:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import undertow as torch
-from undertow.xla import CompileError
+from undertow._src.compile import CompileError
 
 
 def node_of(leaf: Any) -> Any:

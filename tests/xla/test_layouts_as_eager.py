@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import undertow as torch
-from undertow.xla.errors import CompileError
+from undertow._src.compile.errors import CompileError
 
 LAYOUTS = {
     "in order": lambda: torch.arange(6.0).reshape(3, 2),

@@ -10,7 +10,7 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, agree
 from undertow import nn
-from undertow.xla.pieces import take_apart, written
+from undertow._src.compile.splitting.anf import take_apart, written
 
 STATEMENTS = [
     "return f(1)(f(2), *f(3).list, k=f(4), **f(5).dict)",

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import undertow as torch
 from tests.xla.twins import Case, differences, run
 from undertow import nn, optim
+from undertow._src.compile import CompileError
 from undertow.testing import assert_same_firing
-from undertow.xla import CompileError
 
 
 class Maker:

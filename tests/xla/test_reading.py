@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import undertow as torch
-from undertow.xla.effects import analyse, read, trust
+from undertow._src.compile.effects import analyse, read, trust
 
 LOG: list[Any] = []
 

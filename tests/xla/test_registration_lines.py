@@ -13,8 +13,8 @@ import pytest
 
 import undertow as torch
 from undertow import nn, why
+from undertow._src.compile import CompileError
 from undertow.autograd import graph
-from undertow.xla import CompileError
 
 HERE = os.path.relpath(__file__)  # as reports show it
 

@@ -14,10 +14,11 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, Cases, agree
 from undertow import nn
-from undertow.xla import CompileError, CompileWarning, snapshot
-from undertow.xla import traced as tracing
-from undertow.xla.effects import trust
-from undertow.xla.reach import Reached
+from undertow._src.compile import CompileError, CompileWarning
+from undertow._src.compile.effects import trust
+from undertow._src.compile.guards import snapshot
+from undertow._src.compile.guards.reachability import Reached
+from undertow._src.compile.tracing import traced as tracing
 
 case = Cases()
 

@@ -10,8 +10,8 @@ import torch as real_torch
 
 import undertow
 from undertow._src.base import ownership
+from undertow._src.compile.effects import trust
 from undertow.why.objects import package_of
-from undertow.xla.effects import trust
 
 SCRIPT = """
 import torch

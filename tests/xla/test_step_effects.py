@@ -17,7 +17,7 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, Cases, agree, differences, seen
 from undertow import nn
-from undertow.xla import CompileError, CompileWarning
+from undertow._src.compile import CompileError, CompileWarning
 
 case = Cases()  # of functions that give a step, and what its doings left behind
 

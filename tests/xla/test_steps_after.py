@@ -17,7 +17,7 @@ import pytest
 
 import undertow as torch
 from undertow import nn, optim
-from undertow.xla import CompileError
+from undertow._src.compile import CompileError
 
 
 def stepped() -> tuple[nn.Module, optim.Optimizer, Callable[[Any], Any]]:

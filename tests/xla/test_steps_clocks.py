@@ -9,7 +9,7 @@ import pytest
 
 import undertow as torch
 from undertow import nn, optim
-from undertow.xla import CompileError
+from undertow._src.compile import CompileError
 
 
 class Training:

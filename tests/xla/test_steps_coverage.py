@@ -15,10 +15,11 @@ import pytest
 
 import undertow as torch
 from undertow import nn
-from undertow.xla import CompileError, CompileWarning, body, compiled
-from undertow.xla.effects import Coverage, state, trust
-from undertow.xla.reach import Reached
-from undertow.xla.recording import Recording
+from undertow._src.compile import CompileError, CompileWarning, compiled
+from undertow._src.compile.effects import Coverage, state, trust
+from undertow._src.compile.guards.reachability import Reached
+from undertow._src.compile.splitting import effect_splitting
+from undertow._src.compile.tracing.recording import Recording
 
 NAME = "undertow_tests_large"
 LARGE = "\n".join(f"def rare_{n}(v):\n    LOG.append({n})\n    return rare_{n + 1}(v) * 1.01" for n in range(20))
@@ -199,7 +200,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     (tmp_path / f"{NAME}_acting.py").write_text(ACTING)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(trust, "_INSTALLED_FOLDERS", (*trust._INSTALLED_FOLDERS, str(tmp_path)))
-    monkeypatch.setattr(body, "FEW_STEPS", 12)
+    monkeypatch.setattr(effect_splitting, "FEW_STEPS", 12)
     trust._folder.cache_clear()
     return lambda: World(capsys)
 

@@ -10,8 +10,8 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, Cases, agree
 from undertow import nn, optim
+from undertow._src.compile import CompileError
 from undertow.autograd import graph
-from undertow.xla import CompileError
 
 case = Cases()
 

@@ -17,7 +17,7 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, Cases, agree
 from undertow import nn, optim
-from undertow.xla import CompileError
+from undertow._src.compile import CompileError
 
 Alias = Callable[[Any], Any]
 

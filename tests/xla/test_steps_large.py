@@ -11,8 +11,8 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, Cases, agree
 from undertow import nn
-from undertow.xla import CompileError, CompileWarning, compiled, program
-from undertow.xla.effects import state
+from undertow._src.compile import CompileError, CompileWarning, compiled, program
+from undertow._src.compile.effects import state
 
 case = Cases()
 
@@ -206,7 +206,7 @@ class TestFirstSteps:
         agree(layers_that_are_dropped_now_and_then)
 
     def test_assert_same_firing_compares_the_first_step_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from undertow.xla.same_firing import assert_same_firing
+        from undertow._src.compile.same_firing import assert_same_firing
 
         runs = count_runs(monkeypatch)
         made = training(0.0)

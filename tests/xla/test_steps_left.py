@@ -12,7 +12,7 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, Cases, agree
 from undertow import nn
-from undertow.xla import CompileError
+from undertow._src.compile import CompileError
 
 case = Cases()
 

@@ -9,8 +9,8 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, agree
 from undertow import nn, optim
+from undertow._src.compile import CompileError
 from undertow.nn import functional as F
-from undertow.xla import CompileError
 
 STEPS = 4
 LABELS = [[0, -100, 2, 1, -100, 3], [1, 1, 2, -100, 0, 0], [0, -100, -100, -100, -100, 3], [2, 1, 2, 1, 0, 3]]

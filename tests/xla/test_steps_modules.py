@@ -10,7 +10,7 @@ import pytest
 
 import undertow as torch
 from undertow import nn, optim
-from undertow.xla import CompileError
+from undertow._src.compile import CompileError
 
 
 def twins(make: Any = None) -> tuple[Any, Any, Any]:

@@ -15,8 +15,8 @@ import undertow as torch
 from tests.xla.twins import Case, Cases, agree
 from undertow import nn
 from undertow._src.arrays.device.memory import Watch
-from undertow.xla import CompileError, CompileWarning
-from undertow.xla.containers import contents_of
+from undertow._src.compile import CompileError, CompileWarning
+from undertow._src.compile.callbacks.containers import contents_of
 
 case = Cases()
 Pair = namedtuple("Pair", "a b")

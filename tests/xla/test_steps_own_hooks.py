@@ -10,8 +10,8 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, Cases, agree
 from undertow import nn, optim
-from undertow.xla import CompileError
-from undertow.xla.body import Body
+from undertow._src.compile import CompileError
+from undertow._src.compile.splitting.effect_splitting import Body
 
 case = Cases()
 

@@ -15,8 +15,8 @@ import pytest
 
 import undertow as torch
 from undertow import nn
-from undertow.xla import CompileError
-from undertow.xla.effects import trust
+from undertow._src.compile import CompileError
+from undertow._src.compile.effects import trust
 
 PACKAGE = """
 import numpy

@@ -14,7 +14,7 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, Cases, agree
 from undertow import nn, optim
-from undertow.xla import CompileError, compiled
+from undertow._src.compile import CompileError, compiled
 
 case = Cases()
 

@@ -12,11 +12,11 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, Cases, differences, run
 from undertow import nn, optim
+from undertow._src.compile import CompileError
 from undertow.autograd import graph
 from undertow.nn.modules import module as modules
 from undertow.optim import optimizer as optimizers
 from undertow.overrides import TorchFunctionMode
-from undertow.xla import CompileError
 
 case = Cases()
 handles: list[Any] = []

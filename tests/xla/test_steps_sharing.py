@@ -10,8 +10,8 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, agree
 from undertow import nn
+from undertow._src.compile import CompileError
 from undertow.autograd.graph import Node
-from undertow.xla import CompileError
 
 
 def two_layers(between: Any, tied: bool = False) -> Any:

@@ -9,7 +9,7 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, agree
 from undertow import nn, optim
-from undertow.xla.errors import CompileError
+from undertow._src.compile.errors import CompileError
 
 
 def adjacency() -> Any:

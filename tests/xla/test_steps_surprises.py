@@ -18,7 +18,7 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, Cases, agree, differences, seen
 from undertow import nn
-from undertow.xla import CompileError
+from undertow._src.compile import CompileError
 
 case = Cases()
 

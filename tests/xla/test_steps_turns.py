@@ -10,7 +10,7 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, agree
 from undertow import nn, optim
-from undertow.xla import CompileError
+from undertow._src.compile import CompileError
 
 x = torch.ones(3)
 

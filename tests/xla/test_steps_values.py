@@ -9,8 +9,8 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, Cases, agree
 from undertow import nn, optim
+from undertow._src.compile import CompileError
 from undertow.nn import functional as F
-from undertow.xla import CompileError
 
 case = Cases()
 

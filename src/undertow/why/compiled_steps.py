@@ -55,5 +55,5 @@ def compiled(step: Any = None) -> CompiledSteps:
 
 def runs_of(hook: Any) -> list[str]:
     """Where a hook runs in compiled steps, if anything was compiled at all."""
-    report = sys.modules.get("undertow.xla.report")
+    report = sys.modules.get("undertow._src.compile.report")
     return [] if report is None else report.runs_of(hook)

@@ -1,0 +1,102 @@
+"""Lists, dicts and objects that a step makes, shown on the host.
+
+Eager code makes other ones at every call. So does a compiled step, for hooks and for its results alike: for each that the
+trace saw there is one in each call, holding what plays its contents there (see `cast`) as they were at a turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from sys import getrefcount
+from typing import Any
+
+from undertow._src.compile.callbacks.containers import (
+    UNCHANGING,
+    Part,
+    contents_of,
+    emptied,
+    fill,
+    made_of,
+    same_contents,
+)
+from undertow._src.compile.errors import CompileError
+
+
+class Prop:
+    """A container or an object of the trace, and the one that there is for it in the present call."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value  # until the trace is over, and longer if the step leaves it
+        self.kind = type(value)
+        self._shell = None if isinstance(value, UNCHANGING) else emptied(value)
+        self._seen: list[Part] | None = None  # what it held at its last turn in the trace
+        self.begin()
+
+    def begin(self) -> None:
+        """Before a call of the program."""
+        self.live: Any = None
+        self._put: list[Part] | None = None  # what it holds, unless a hook has changed it
+
+    def has_changed(self) -> bool:
+        """Whether the step has changed it since its last turn."""
+        return self._seen is None or not same_contents(self._seen, contents_of(self.value))
+
+    def references_to(self, tensor: Any) -> int:
+        """How often it holds a tensor of the trace, for which nothing else needs it."""
+        held = contents_of(self.value) if getrefcount(self.value) <= _ALONE else ()
+        return sum(part.value is tensor for part in (*held, *(self._seen or ())))
+
+    def live_references_to(self, tensor: Any) -> int:
+        """The same of the one of this call, and a tensor there."""
+        held = contents_of(self.live) if getrefcount(self.live) <= _ALONE else ()
+        return sum(part.value is tensor for part in (*held, *(self._put or ())))
+
+    def forget_turns(self) -> None:
+        """After the trace."""
+        self._seen = None
+
+    def at_turn(self) -> Turn:
+        """It, as it is at this point of the trace."""
+        changed, self._seen = self.has_changed(), contents_of(self.value)
+        return Turn(self, changed, self._seen)
+
+    def is_changed_on_host(self) -> bool:
+        """Whether a hook of this call has changed it."""
+        return self._put is not None and not same_contents(self._put, contents_of(self.live))
+
+    def prepare(self) -> None:
+        """Makes the one of this call, still empty: what it holds may hold it."""
+        if self.live is None and self._shell is not None:
+            self.live = emptied(self._shell)
+
+    def show(self, parts: list[Part], changed: bool, who: Any) -> None:
+        """Has the one of this call hold what it held at a turn. What a hook did to it stays, if the step did nothing."""
+        if self._shell is None:
+            self.live = made_of(self.kind, parts) if self.live is None else self.live
+            return
+        if self._put is not None and not changed:
+            return
+        if self.is_changed_on_host():
+            raise CompileError(
+                f"undertow.compile: {who} comes behind changes of a {self.kind.__name__} that were made on the host, and "
+                "others that the step itself has made. Let only one of them change it."
+            )
+        fill(self.live, parts)
+        self._put = contents_of(self.live)
+
+
+_probe = Prop([])
+_ALONE = getrefcount(_probe.value)  # references to what only the prop holds
+
+
+class Turn:
+    """A prop at a turn, with what stands for its contents."""
+
+    __slots__ = ("prop", "changed", "parts")
+
+    def __init__(self, prop: Prop, changed: bool, parts: list[Part]) -> None:
+        self.prop, self.changed, self.parts = prop, changed, parts
+
+    def each(self, function: Callable[[Any], Any]) -> list[Part]:
+        """The contents, with a function applied to each."""
+        return [part._replace(value=function(part.value)) for part in self.parts]

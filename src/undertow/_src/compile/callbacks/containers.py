@@ -1,0 +1,73 @@
+"""Containers and objects taken apart, emptied and filled again."""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from undertow._src.compile.effects.objects import entries_of, held_by, instance_dict, methods_of
+from undertow._src.compile.guards.places import Slots
+
+CONTAINERS = (tuple, list, dict, set, frozenset, deque)
+UNCHANGING = (tuple, frozenset)
+
+
+class Part(NamedTuple):
+    """Something that a container holds, or an attribute of an object."""
+
+    is_item: bool
+    key: Any  # of a mapping, or the attribute's name
+    value: Any
+
+
+def contents_of(value: Any) -> list[Part]:
+    """What a container or an object holds, in order."""
+    parts: list[Part] = []
+    if isinstance(value, dict):
+        parts += [Part(True, key, each) for key, each in entries_of(value).items()]
+    elif isinstance(value, CONTAINERS):
+        parts += [Part(True, None, each) for each in held_by(value)]
+    parts += [Part(False, name, each) for name, each in instance_dict(value).items()]
+    return parts + [Part(False, name, each) for name, each in Slots(value).items()]
+
+
+def same_contents(before: list[Part], now: list[Part]) -> bool:
+    """Whether both hold the same objects in the same places."""
+    return len(before) == len(now) and all(
+        a.value is b.value and a.key is b.key and a.is_item is b.is_item for a, b in zip(before, now)
+    )
+
+
+def emptied(value: Any) -> Any:
+    """Another one of its kind, without its items."""
+    made = copy.copy(value)
+    if isinstance(made, CONTAINERS):
+        methods_of(made).clear(made)
+    return made
+
+
+def fill(made: Any, parts: Iterable[Part]) -> None:
+    """Puts other contents into a container or an object."""
+    items = [part for part in parts if part.is_item]
+    if isinstance(made, (list, dict, set, deque)):
+        kind = methods_of(made)
+        kind.clear(made)
+        if isinstance(made, dict):
+            kind.update(made, [(part.key, part.value) for part in items])
+        else:
+            (kind.update if isinstance(made, set) else kind.extend)(made, [part.value for part in items])
+    own, slots = instance_dict(made), Slots(made)
+    for part in parts:
+        if not part.is_item:
+            (slots if part.key in slots.members else own)[part.key] = part.value
+
+
+def made_of(kind: type, parts: Iterable[Part]) -> Any:
+    """A tuple or a frozenset, with its attributes."""
+    parts = [*parts]
+    values = [part.value for part in parts if part.is_item]
+    made = kind(*values) if hasattr(kind, "_fields") else kind(values)
+    fill(made, [part for part in parts if not part.is_item])
+    return made

@@ -1,0 +1,360 @@
+"""What runs on the host beside a program: hooks and statements, in their order, and what neither side may depend on.
+
+The step's Python code runs once, in the trace; what is on the host runs at every call. So a hook there may not read what
+the step changes after its turn, and the step may not read what it changes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Container, Iterable, Sequence
+from types import CellType
+from typing import Any, TypeVar
+from weakref import WeakSet
+
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Cell, Watch
+from undertow._src.arrays.jax.tracing import is_traced
+from undertow._src.base.sites import Site
+from undertow._src.base.tree import leaves
+from undertow._src.compile.callbacks.host_calls import HostCall, Inside, Later, Placed, tensors_of
+from undertow._src.compile.callbacks.host_mirrors import Cast
+from undertow._src.compile.callbacks.kept_memory import has_aliases
+from undertow._src.compile.callbacks.registrations import Registrations, where_defined
+from undertow._src.compile.effects import Effect, Effects, Read
+from undertow._src.compile.effects import Place as EffectPlace
+from undertow._src.compile.effects.objects import instance_dict
+from undertow._src.compile.errors import CompileError, RunsAsWritten
+from undertow._src.compile.guards.places import (
+    ABSENT,
+    PLAIN,
+    Change,
+    Place,
+    Places,
+    Slots,
+    Stores,
+    held_at,
+    holder_of,
+    place_at,
+    places_of,
+)
+from undertow._src.compile.guards.snapshot import Snapshot
+from undertow._src.compile.plan import Again, Plan
+from undertow._src.compile.splitting.host_statements import Returned, Statement
+from undertow._src.compile.tracing.results import tensors_in
+from undertow._src.compile.tracing.symbolic_scalars import Figure
+from undertow._src.tensor.core import TensorCore
+from undertow.nn.modules.module import Module
+from undertow.optim.optimizer import Optimizer
+
+_Call = TypeVar("_Call", bound=HostCall)
+_APART = "Do that outside of the step, with what it returns"
+
+
+class Hosting:
+    """The calls on the host that a trace has noted."""
+
+    def __init__(self, plan: Plan, registrations: Registrations, known: Container[int] | None = None) -> None:
+        self.plan = plan
+        self.registrations = registrations
+        self.known = known  # ids of the modules and optimizers that the step is known to use; None: that does not matter
+        self.cast = Cast()
+        self._calls: list[tuple[Effects, HostCall]] = []  # what each is known to do, until the trace is over
+        self.fired = 0  # how many hooks and marked statements had their turn
+        self.host_calls: list[HostCall] = []
+        self.later: list[Later] = []
+        self.begins: list[Later] = []  # calls that are made before the program
+        self.turns: list[Later] = []  # those, and what the witness is told, in their order
+        self.placed: list[Placed] = []
+        self.raised: list[BaseException] = []  # by hooks inside the program
+        self.has_inside = False
+        self._waited_for: list[tuple[Any, Effects]] = []  # those that the program stops for
+        self.states: set[int] = set()  # ids of optimizers' states
+        self.groups: set[int] = set()  # ids of optimizers' groups, the numbers in which are the program's
+        self.returned: Returned | None = None  # the statement that gives the step's result
+        self.traced: list[tuple[Any, Effects]] = []
+        self.hosted: list[tuple[Any, Effects]] = []
+        self.early: list[tuple[Any, Any]] = []  # entries that the step adds before calls on the host add others
+        self._added_to: set[Place] = set()  # the mappings to which those add
+        self.stores: Stores = []  # where traced hooks store something, and what was there
+        self.gradients: set[int] = set()  # ids of those that leaves had before the trace, unless the step reaches them
+        self.entry: Snapshot | None = None  # what the step's Python state was before the trace
+        self.seen_by_keepers: WeakSet[Cell] = WeakSet()  # memories that hooks in the program saw which keep something
+        self.stand_ins: dict[Place, Any] = {}  # what the trace finds in places that are inputs of the program
+
+    def _find_state(self, effects: Effects) -> None:
+        """What a module, an optimizer or a tensor holds is state of the step, also if only a hook reaches it."""
+        if self.known is None:
+            return
+        held = [(each, read.name) for read in (*effects.holds, *effects.reads) for each in _parts(read.get())]
+        new = [
+            (each, name)
+            for each, name in held
+            if (_has_state(each) or id(each) in self.gradients) and id(each) not in self.known
+            and not (isinstance(each, TensorCore) and Watch.trace.is_made(each))  # which the next trace makes anew
+        ]
+        if new:
+            self.plan.roots += new
+            raise Again
+
+    def _found(self, effects: Effects) -> tuple[list[Any], list[tuple[Any, Any]]]:
+        """What a hook on the host finds by name: tensors with an identity; and places in which it finds, at its turn, a
+        number that the step changes, or a tensor that each call computes anew."""
+        computed = [read for read in effects.holds if read.kept_at is not None and _is_computed(read.get())]
+        found = [tensor for read in effects.holds if read not in computed for tensor in tensors_of(read.get())]
+        found += [tensor for its, call in self._calls if its.feeds(effects) for tensor in call.tensors_from_outside()]
+        places = self._options(effects) + self._changed_by_now(effects)
+        kept = [read.kept_at for read in computed if read.kept_at is not None]
+        known = {place_at(holder, None if isinstance(key, slice) else key) for holder, key in places}
+        return found, places + [each for each in kept if {place_at(*each), place_at(each[0], None)}.isdisjoint(known)]
+
+    def _changed_by_now(self, effects: Effects) -> list[tuple[Any, Any]]:
+        """Places that the step has changed before this call on the host: it is to find there what it would find eagerly.
+
+        Those with tensors only if the call is known to look there: each tensor is one more output of the program.
+        """
+        if self.entry is None:
+            return []
+        read, changed = Places(effects.places), Places(map(_place, effects.effects))  # see `refuse_shared`
+        looks_anywhere = any(effect.field == "unknown" for effect in effects.effects)
+        changes = [*self.entry.changes()]
+        self._note_early(effects, changes)
+        return [
+            (change.holder, change.key)
+            for change in changes
+            if not self._is_stand_in(change)
+            and not changed.meet(change.holder, change.key)
+            and (looks_anywhere or read.meet(change.holder, change.key) or not tensors_in(change.now))
+        ]
+
+    def _note_early(self, effects: Effects, changes: list[Change]) -> None:
+        """Note the entries that the step has added to mappings to which a call on the host adds others, after them."""
+        adding = [holder_of(effect.target, effect.attribute) for effect in effects.effects if self._adds_entry(effect)]
+        holders = {place_at(holder, None): holder for holder in adding if isinstance(holder, dict)}
+        for here in holders.keys() - self._added_to:
+            self._added_to.add(here)
+            added = [each for each in changes if each.holder is holders[here] and each.before is ABSENT]
+            self.early += [(each.holder, each.key) for each in added]
+
+    def _is_stand_in(self, change: Change) -> bool:
+        """Whether the step has changed nothing: the trace finds something in the place that stands for what is there."""
+        if not isinstance(change.key, slice):
+            return self.stand_ins.get(place_at(change.holder, change.key), ABSENT) is change.now
+        pairs = enumerate(zip(change.before, change.now))
+        return len(change.before) == len(change.now) and all(
+            now is before or self.stand_ins.get(place_at(change.holder, place), ABSENT) is now
+            for place, (before, now) in pairs
+        )
+
+    def _shows(self, read: Read) -> bool:
+        """Whether a call on the host finds at its turn what it would find eagerly."""
+        if isinstance(read.value, Figure) or id(read.owner) in Watch.trace.schedules.hosted:
+            return True
+        if self.entry is None:
+            return False
+        if read.kept_at is not None:  # a tuple does not change: the place that holds it does
+            return isinstance(read.kept_at[0], tuple) or self.entry.covers(*read.kept_at)
+        return self.entry.covers(read.get() if read.owner is None else read.owner)
+
+    def finish(self) -> None:
+        """After the trace: a traced hook must not depend on what hooks on the host change from step to step."""
+        self._show_changes()
+        self.cast.finish()
+        self._calls.clear()
+        for call in self.host_calls:
+            call.draws_follow = call.draws_before < len(Watch.trace.draws)
+        for hook, effects in self.traced:
+            if any(its.feeds(effects) or self._contend(effects, its) for _, its in self.hosted):
+                self._again(hook)
+
+    def _contend(self, traced: Effects, hosted: Effects) -> bool:
+        """Whether both change one place, or add entries to one mapping: both have to take their turns on the host."""
+        return any(
+            one.target is other.target
+            and (one.meets(other) or (self._adds_entry(one) and self._adds_entry(other)))
+            for one in traced.effects
+            for other in hosted.effects
+            if one.target is not None
+        )
+
+    def _adds_entry(self, effect: Effect) -> bool:
+        """Whether a mapping gets a key that it did not have before the step."""
+        holder = None if effect.target is None else holder_of(effect.target, effect.attribute)
+        if holder is None or isinstance(holder, Slots):
+            return False
+        was = next((held for each, held in self.stores if place_at(each, None) == place_at(holder, None)), holder)
+        keys = effect.entries if effect.attribute is None else {effect.attribute}
+        return not keys or any(key not in was for key in keys)
+
+    def _show_changes(self) -> None:
+        """What hooks on the host may keep is brought up to date."""
+        if self.cast.is_up_to_date():
+            return
+        if self.plan.all_inside:
+            Inside(_nothing, (), {}, []).place(None, False, self.raised)
+        else:
+            last = Later(_nothing, (), {}, [])
+            self.later.append(last)
+            self.turns.append(last)
+
+    def note_gradient(self, shown: Any, gradient: Any) -> None:
+        """A leaf's gradient takes over the memory of a tensor that hooks may have seen."""
+        if self.cast.is_stale(shown):
+            self._show_changes()  # they may keep it as it is now
+        self.cast.take(shown, gradient, self.keeps_alias(gradient, [shown]))
+
+    def keeps_alias(self, tensor: Any, known: Sequence[Any]) -> bool:
+        """Whether a hook in the program keeps another tensor over the memory of one, which it has seen, than the known."""
+        return tensor._array.cell in self.seen_by_keepers and has_aliases(tensor, known)
+
+    def _noted(self, effects: Effects, call: _Call, number: int) -> _Call:
+        """Notes a call on the host: those that read what it keeps are to see its tensors as they are at their turn."""
+        self._calls.append((effects, call))
+        self.host_calls.append(call)
+        call.turn, call.draws_before = number, len(Watch.trace.draws)
+        return call
+
+    def refuse_calls_before(self, site: Site | None) -> None:
+        """A decision about a value comes: what the program has stopped for would run again, should the guess be wrong."""
+        for hook, effects in self._waited_for:
+            if not effects.effects and not self.plan.decides_in_hooks:  # it only asks for values, as the step does
+                self.plan.decides_in_hooks, self.plan.all_inside, self.plan.waits_for = True, False, ""
+                raise Again
+            raise self._refusal(
+                hook,
+                f"the program stops for it, and at {site} the step decides about a value, so that it might run twice. Let "
+                "the step decide before it fires, or let one hook compute and another one do the rest",
+            )
+
+    def _put_off(self, later: Later) -> None:
+        self.later.append(later)
+        if later.begins:
+            self.begins.append(later)
+            return
+        (self.turns if self.returned is None else self.returned.behind).append(later)
+
+    def refuse_other_turns(self, of_step: Effects) -> None:
+        """Hooks on the host run beside the step's Python code, not at their turn in it: neither may depend on the other."""
+        of_hooks = {(effect.file, effect.line) for _, effects in self.hosted for effect in effects.effects}
+        own = [effect for effect in of_step.effects if (effect.file, effect.line) not in of_hooks]  # it may define hooks
+        used = (*of_step.places, *map(_place, own))
+        for hook, effects in self.hosted:
+            for read in effects.reads:
+                if not self._shows(read) and read.changed():
+                    self._keep(hook)
+                    raise self._refusal(hook, f"it reads `{read.name}`, which the step changes after its turn. {_APART}")
+            for effect in effects.effects:
+                if id(effect.target) in self.groups:
+                    self._keep(hook)
+                    raise self._refusal(hook, f"it {effect}, on which the program depends. Let a hook of its own do that")
+                if effect.target is not None and any(map(_place(effect).overlaps, used)):
+                    self._keep(hook)
+                    raise self._refusal(hook, f"it {effect}, and the step itself uses that. {_APART}")
+
+    def refuse_shared(self, left: Iterable[tuple[Any, Any, Any]]) -> None:
+        """Refuse a hook on the host that changes what the step itself changes: they would not take turns."""
+        stored = Places([_place(effect) for _, effects in self.traced for effect in effects.effects])
+        of_step = [(holder, key) for holder, key, _ in left if not stored.meet(holder, key)]
+        for hook, effects in self.hosted:
+            for effect in effects.effects:
+                changed = Places([_place(effect)])
+                if any(changed.meet(*place) for place in of_step):
+                    if id(effect.target) in self.states:
+                        raise RunsAsWritten("a hook reads the state of an optimizer, which begins with this step")
+                    self._keep(hook)
+                    raise self._refusal(hook, f"it {effect}, and the step itself changes that. {_APART}")
+
+    def _count(self, effect: Effect) -> bool:
+        """Whether what the step changes is a number, and an input: hooks on the host see it as it is at their turn."""
+        holder, key = effect.target, effect.attribute
+        if id(holder) in self.groups:
+            return True
+        if not isinstance(holder, (dict, CellType)):
+            holder = instance_dict(holder)
+        if not self.plan.counts or (key is None) is not isinstance(holder, CellType):
+            return False
+        if place_at(holder, key) not in self.plan.counters:
+            if type(held_at(holder, key)) not in (int, float):
+                return False
+            self.plan.counters[place_at(holder, key)] = (holder, key)
+            raise Again
+        return True
+
+    def _remembers(self, effect: Effect) -> bool:
+        """Whether the step changes what a snapshot has: calls on the host find it there as it is at their turn."""
+        if self.entry is None or effect.target is None:
+            return False
+        holders = (effect.target, instance_dict(effect.target))
+        return any(self.entry.covers(holder, effect.attribute) for holder in holders)
+
+    def _options(self, effects: Effects) -> list[tuple[Any, Any]]:
+        """The places of optimizers' options that a hook reads."""
+        owners = [each.owner for each in effects.places if id(each.owner) in self.groups]
+        found = {place_at(group, key): (group, key) for group in owners for key in group}
+        numbers = (Figure, *PLAIN)
+        return [place for place in found.values() if all(isinstance(each, numbers) for each in leaves(held_at(*place)))]
+
+    def _keep(self, hook: Any) -> None:
+        """A statement that the step's other code depends on stays in the trace."""
+        if isinstance(hook, Statement) and self.plan.body is not None:
+            self.plan.body.keep(hook.mark)
+            raise Again
+
+    def changed_on_host(self) -> set[Place]:
+        """What hooks and statements on the host change from step to step, and no program depends on."""
+        effects = [effect for _, effects in self.hosted for effect in effects.effects]
+        if self.plan.body is not None:
+            read = [place for _, its in self.traced for place in its.places]
+            effects += [effect for effect in self.plan.body.moved_effects() if not effect.feeds(tuple(read))]
+        return {each for effect in effects for each in _places(effect)}
+
+    def _place(self, hook: Any, runs: str, why: str) -> Placed:
+        placed = Placed(hook, runs, why, self.registrations.of(hook))
+        self.placed.append(placed)
+        return placed
+
+    def _refusal(self, hook: Any, why: str) -> CompileError:
+        return CompileError(f"undertow.compile: {self._place(hook, 'nowhere', why)} can't be compiled: {why}.")
+
+    def _again(self, hook: Any) -> None:
+        self.plan.on_host.add(self._identity(hook))
+        raise Again
+
+    def _must_be_hosted(self, hook: Any) -> bool:
+        return not self.plan.on_host.isdisjoint((id(hook), self._identity(hook)))
+
+    def _identity(self, hook: Any) -> Any:
+        """What tells a hook from others in every trace: one that the step makes is a different object in each."""
+        if id(hook) in Watch.trace.before.seen:
+            return id(hook)
+        return where_defined(hook) or (id(getattr(hook, "__self__", None)), getattr(hook, "__name__", ""))
+
+
+def _place(effect: Effect) -> EffectPlace:
+    return EffectPlace(effect.target, effect.attribute)
+
+
+def _places(effect: Effect) -> set[Place]:
+    return set() if effect.target is None else places_of(effect.target, effect.attribute)
+
+
+def _is_computed(value: Any) -> bool:
+    return isinstance(value, TensorCore) and type(value._array) is DeviceArray and not Watch.trace.is_from_outside(value)
+
+
+def _parts(value: Any) -> list[Any]:
+    """What a container holds, however deep, or the value itself."""
+    if isinstance(value, (deque, set, frozenset)):
+        return [part for each in value for part in _parts(each)]
+    return [*leaves(value)]
+
+
+def _has_state(value: Any) -> bool:
+    if not isinstance(value, TensorCore):
+        return isinstance(value, (Module, Optimizer))
+    made = value._is_strided and type(value._array) is DeviceArray and is_traced(value._array.value)  # by the step
+    return not made
+
+
+def _nothing() -> None:
+    """When the step is over, tensors that hooks keep are what they are then."""

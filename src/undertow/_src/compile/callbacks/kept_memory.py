@@ -1,0 +1,197 @@
+"""Memory on the host that hooks may keep. Each call finds out what is held, so that aliases are those of eager mode.
+
+The first gradient of a leaf becomes its `.grad` without a copy unless something holds the tensor that hooks were shown; so
+a kept `g` is a value of its own, and a kept `g.detach()` shares memory with `.grad`. In a trace both are one memory. What a
+hook on the host has kept is known in each call, when its turn is over: then `Taken` decides.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from sys import getrefcount
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import numpy as np
+
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.numpy import namespace as numpy_xp
+from undertow._src.base.tree import leaves
+from undertow._src.compile.errors import CompileError
+from undertow._src.tensor.core import TensorCore, wrap
+
+if TYPE_CHECKING:
+    from undertow._src.compile.callbacks.container_mirrors import Prop
+    from undertow._src.compile.callbacks.host_calls import HostCall
+    from undertow._src.compile.callbacks.roles import Role
+
+Part = tuple[Callable[..., Any], Callable[..., Any]]  # how a view is taken of an array, and put back
+
+
+class WeakMemory:
+    """A weak reference to an array that lasts as long as its memory does: a view, or what it is a view of, may be held."""
+
+    def __init__(self, array: Any) -> None:
+        owner = array
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        self._array, self._owner = ref(array), ref(owner)
+        self._part: tuple[Any, ...] | None = None
+        if owner is not array:
+            begin = array.__array_interface__["data"][0] - _bytes_of(owner).__array_interface__["data"][0]
+            self._part = array.shape, array.dtype, begin, array.strides
+
+    def __call__(self) -> Any:
+        """Return the array, None if its memory is gone."""
+        array, owner = self._array(), self._owner()
+        if array is None and owner is not None and self._part is not None:
+            shape, dtype, begin, strides = self._part
+            array = np.ndarray(shape, dtype, _bytes_of(owner), begin, strides)
+            self._array = ref(array)
+        return array
+
+
+def _bytes_of(owner: Any) -> Any:
+    return owner.ravel("K").view(np.uint8)
+
+
+def nothing_held() -> None:
+    """Stand for a weak reference to nothing."""
+
+
+class _Present:
+    """What a memory is in one call."""
+
+    array: Callable[[], Any] = staticmethod(nothing_held)
+    worn = -1  # the writes up to the value that is in it
+    mark: Any = None  # what tells whether it was written to: on a device, how often it was; else that value
+
+
+class Memory:
+    """A memory that a program computes, on the host: in each call another one, which is there while something holds it."""
+
+    def __init__(self) -> None:
+        self.is_over = False  # whether the trace has left it to a gradient
+        self.begin()
+
+    def begin(self) -> None:
+        """Before a call of the program."""
+        self._present = _Present()
+
+    def array(self) -> Any:
+        """Return the array that it is in this call, if something holds that."""
+        return self._present.array()
+
+    def hold(self, array: Any, value: Any, writes: int) -> None:
+        """Has it be an array, with the value after so many writes."""
+        self._present = _Present()
+        self._present.array = WeakMemory(array)
+        self._note(array, value, writes)
+
+    def refresh(self, value: Any, writes: int) -> Any:
+        """Puts a value into it, if anything holds it; the array."""
+        array = self.array()
+        if array is not None and self._present.worn != writes:
+            self.refuse_writes()
+            array[...] = value
+            self._note(array, value, writes)
+        return array
+
+    def _note(self, array: Any, value: Any, writes: int) -> None:
+        self._present.worn = writes
+        self._present.mark = array.cell.writes if type(array) is DeviceArray else value
+
+    def note_writes(self) -> None:
+        """A hook has written to it, and the program knows."""
+        array = self.array()
+        if array is not None:
+            self._note(array, np.array(array), self._present.worn)
+
+    def refuse_writes(self) -> None:
+        """Raise if something on the host has written to it of which the program does not know."""
+        array, mark = self.array(), self._present.mark
+        if array is None or mark is None:
+            return
+        if type(array) is DeviceArray:
+            same = array.cell.writes == mark
+        else:
+            same = array.tobytes() == np.asarray(mark).tobytes()
+        if not same:
+            raise CompileError(
+                "undertow.compile: a hook or a statement on the host wrote to a tensor of the step, of shape "
+                f"{list(array.shape)}, through an alias that was kept of it before, and the program does not know of that. "
+                "Write to the tensor where it is given, or keep a clone() and write to that."
+            )
+
+    def leave_to(self, tensors: Sequence[Any]) -> None:
+        """From now on other tensors are the program's: those may write to it if they share it."""
+        array = self.array()
+        if any(array is not None and np.may_share_memory(array, tensor._array) for tensor in tensors):
+            self._present.mark = None
+
+    def take(self, other: Memory) -> None:
+        """Has it be the same as another one, as long as something holds that."""
+        self._present = other._present
+
+
+def parts_of(array: DeviceArray) -> tuple[DeviceArray, tuple[Part, ...]]:
+    """The whole array of which one is a view, and the steps to it."""
+    steps: list[Part] = []
+    while array._parent is not None:
+        steps.append((array._take, array._put))
+        array = array._parent
+    return array, tuple(reversed(steps))
+
+
+def part_of(whole: Any, parts: tuple[Part, ...]) -> Any:
+    """The view of an array that is taken by these steps."""
+    for take, put in parts:
+        whole = whole.view_by(take, put) if type(whole) is DeviceArray else take(numpy_xp, whole)
+    return whole
+
+
+class Taken:
+    """A gradient that takes over the memory of a tensor that hooks were shown, unless something holds that tensor."""
+
+    def __init__(self, shown: Role, gradient: Role, has_aliases: bool) -> None:
+        self._shown, self._gradient = shown, gradient
+        self._has_aliases = has_aliases  # in the program
+
+    def decide(self, calls: list[HostCall], props: list[Prop]) -> None:
+        """Find out what hooks of this call have kept: `calls` and `props` may hold the tensor, too."""
+        if not _is_held(self._shown.present, calls, props):
+            self._gradient.memory.take(self._shown.memory)
+            return
+        self._shown.memory.begin()  # from now on it is not the program's
+        if self._has_aliases:
+            raise CompileError(
+                "undertow.compile: a hook on the host keeps the gradient that it is given, so that .grad is a copy of "
+                "it, and a hook in the program keeps an alias of that gradient, which was to be one of .grad. Let both "
+                "keep a clone(), or both a detach()."
+            )
+
+
+def _is_held(present: Callable[[], Any], calls: list[HostCall], props: list[Prop]) -> bool:
+    """Whether something holds a tensor besides what hooks have returned and were given."""
+    tensor = present()
+    if tensor is None:
+        return False
+    own = sum(each is tensor for call in calls for each in leaves(call.answer))
+    own += sum(prop.live_references_to(tensor) for prop in props)
+    return getrefcount(tensor) > _ONE_NAME + own
+
+
+def _references_by_name() -> int:
+    tensor = wrap(np.zeros(1))
+    return getrefcount(tensor)
+
+
+_ONE_NAME = _references_by_name()  # what `getrefcount` gives for what one variable holds
+
+
+def has_aliases(tensor: Any, known: Sequence[Any]) -> bool:
+    """Whether tensors that are not known stand on the memory of a tensor of the trace. This takes a while."""
+    own = {id(tensor), *map(id, known)}
+    arrays = [each for each in gc.get_referrers(tensor._array.cell) if type(each) is type(tensor._array)]
+    return any(isinstance(each, TensorCore) and id(each) not in own for each in gc.get_referrers(*arrays))

@@ -1,0 +1,101 @@
+"""Where hooks were registered and functions written, for messages: ids under which maps keep hooks know their lines."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterable, Iterator
+from types import CodeType
+from typing import Any
+
+from undertow._src.base import hooks
+from undertow._src.base.sites import Site
+from undertow._src.compile.effects import trust
+from undertow._src.compile.guards.reachability import GLOBAL_HOOKS, Reached
+
+
+class Registrations:
+    """The lines that registered the hooks of a step: before it, on what it can reach, or while it is traced."""
+
+    def __init__(self, state: Reached, arguments: Iterable[Any]) -> None:
+        self._state, self._arguments = state, arguments
+        self._lines: dict[int, list[str]] | None = None
+        self._noted: list[Any] = []
+        self._read = 0  # how many of those are in `_lines`
+
+    def __enter__(self) -> Registrations:
+        self._before, hooks.noted = hooks.noted, self._noted
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        hooks.noted = self._before
+
+    def of(self, hook: Any) -> str:
+        """file:line, or several; empty where nobody knows."""
+        if self._lines is None:
+            self._lines = {}
+            for own in self._maps():
+                for identity, each in own.items():
+                    self._add(each, getattr(identity, "site", None))
+        for each in self._noted[self._read :]:
+            if isinstance(each, hooks.RemovableHandle):
+                self._add((each.hooks_dict_ref() or {}).get(each.id), getattr(each.id, "site", None))
+            else:
+                for part in each[1:]:
+                    self._add(part, each[0])
+        self._read = len(self._noted)
+        lines = self._lines.get(id(hook), [])
+        return lines[0] + (f" and {len(lines) - 1} more" if len(lines) > 1 else "") if lines else ""
+
+    def reached(self) -> Reached:
+        """Find all that was there before the step: what it reaches, and what only its hooks do."""
+        found = Reached()
+        found.seen.update(self._state.seen)
+        for hook in [each for own in self._maps() for each in own.values()]:
+            for each in (hook, *_inside(hook)):
+                found.walk(each, "a hook")
+        return found
+
+    def _maps(self) -> Iterator[dict[int, Any]]:
+        for tensor in (*self._state.tensors, *self._arguments):
+            if tensor._meta is not None:
+                yield from (own for own in (tensor._meta.hooks, tensor._meta.post_hooks) if own)
+            if tensor._edge is not None:
+                yield from tensor._edge[0]._hooked_outputs().values()
+        for holder in (*self._state.modules, *self._state.optimizers):
+            yield from (own for name, own in vars(holder).items() if "hooks" in name and isinstance(own, dict))
+        yield from GLOBAL_HOOKS
+
+    def _add(self, hook: Any, site: Site | None) -> None:
+        if hook is None or site is None or self._lines is None:
+            return
+        for each in (hook, *_inside(hook)):
+            lines = self._lines.setdefault(id(each), [])
+            if str(site) not in lines:
+                lines.append(str(site))
+
+
+def _inside(hook: Any) -> Iterator[Any]:
+    """The user's function in one of undertow's that stands for it: of a multi-grad hook, of a watched one."""
+    while isinstance(hook, functools.partial):
+        hook = hook.func
+    if hasattr(hook, "hook"):
+        yield hook.hook
+    if trust.home(hook) == "own":
+        for cell in getattr(hook, "__closure__", None) or ():
+            if callable(cell.cell_contents):
+                yield cell.cell_contents
+
+
+def code_of(function: Any) -> CodeType | None:
+    """The code of a function, or that which an object runs when it is called; None if it has none."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
+    return code or getattr(type(function).__call__, "__code__", None)
+
+
+def where_defined(function: Any) -> str:
+    """file:line of the beginning of that code; "" if unknown."""
+    code = code_of(function)
+    return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"

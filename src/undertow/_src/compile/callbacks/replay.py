@@ -1,0 +1,78 @@
+"""A step that runs as it is written, because a call on the host has raised.
+
+By then the program has run, but nothing of it was put anywhere, and some calls on the host were made. Those are not made
+again: what they gave is used. So the error comes where eager mode raises it, after all that happens before, and the
+step's own `try` and `with` statements meet it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from undertow._src.base import hooks
+from undertow._src.compile.callbacks.hook_facts import is_own
+from undertow._src.compile.callbacks.host_calls import HostCall
+from undertow._src.compile.errors import CompileError
+from undertow._src.compile.splitting.marks import Mark, MarkedCode
+
+
+class Interrupted(Exception):
+    """A call on the host has raised while a program ran."""
+
+
+class Replay:
+    """One such run. Hooks and marked statements are counted as in the trace, which noted the turns of calls on the host."""
+
+    def __init__(self, calls: Iterable[HostCall], code: MarkedCode) -> None:
+        self._calls = {call.turn: call for call in calls}
+        self._code = code
+        self._thread, self._turn = threading.get_ident(), 0
+        self._has_raised = False
+        self._lost: set[str] = set()  # variables that statements on the host have set
+
+    def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the step."""
+        fire, hooks.fire = hooks.fire, self._fire  # type: ignore[assignment]
+        Mark.replay = self
+        try:
+            with self._code:
+                return function(*args, **kwargs)
+        finally:
+            hooks.fire, Mark.replay = fire, None
+
+    def _fire(self, hook: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_own(hook) or threading.get_ident() != self._thread:
+            return hook(*args, **kwargs)
+        raising = self._calls.get(self._turn + 1)
+        if raising is not None and raising.error is not None:
+            raising.repeat_writes(args, kwargs)
+        done = self._next()
+        if done is None:
+            return hook(*args, **kwargs)
+        done.repeat_writes(args, kwargs)
+        return done.repeat_answer()
+
+    def meets(self, mark: Mark) -> bool:
+        """Whether a marked statement is to run now."""
+        if threading.get_ident() != self._thread:
+            return True
+        if self._next() is not None:
+            self._lost |= mark.stored
+            return False
+        if self._has_raised and not self._lost.isdisjoint(mark.used):
+            raise CompileError(
+                f"undertow.compile: the statement `{mark.source}` ({mark.place}) comes after an error that the step "
+                "handles, and uses variables that were set on the host before it. Put what raises into a step of its own."
+            )
+        return True
+
+    def _next(self) -> HostCall | None:
+        """The call on the host whose turn it is, if it was made."""
+        self._turn += 1
+        call = self._calls.get(self._turn)
+        if call is not None and call.error is not None:
+            error, call.error, self._has_raised = call.error, None, True
+            raise error
+        return call if call is not None and call.done else None

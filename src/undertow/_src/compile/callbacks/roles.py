@@ -1,0 +1,300 @@
+"""Tensors that a trace saw, as *roles*: in each call one tensor on the host plays a role, and shows its values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+from weakref import ref
+
+import numpy as np
+
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.base.modes import local
+from undertow._src.compile.callbacks.kept_memory import Memory, Part, nothing_held, part_of
+from undertow._src.compile.errors import CompileError
+from undertow._src.compile.tracing.arguments import view_again
+from undertow._src.engine.node import Node
+from undertow._src.tensor.core import InferenceStorage, wrap
+from undertow._src.types.devices import cpu
+from undertow._src.types.devices import device as Device
+
+
+class Look:
+    """A role at a turn: which captured value it shows, and what else is to be seen of the tensor.
+
+    Without a value it is what its memory holds outside of the program, to which the step has not written by then.
+    """
+
+    __slots__ = (
+        "role", "place", "whole", "writes", "requires_grad", "retains", "node_name", "output_nr", "grad", "kind",
+        "inference", "version",
+    )  # fmt: skip
+
+    def __init__(self, role: Role, place: int | None, whole: int | None, writes: int) -> None:
+        self.role, self.place = role, place
+        self.whole = whole  # the same of all its memory, of which it may be a view
+        self.writes = writes  # to its memory so far
+        self.requires_grad = self.retains = False
+        self.node_name, self.output_nr = "", 0  # of where it was computed
+        self.grad: Look | None = None
+        tensor = role.kept
+        self.kind: type = type(tensor)
+        self.inference = type(tensor._storage) is InferenceStorage
+        self.version = 0 if tensor._storage is None else tensor._storage.version
+
+    def dress(self, values: list[Any], device: Device | None) -> Any:
+        """The tensor that plays the role, as it was at the turn. Without a device: on the CPU, while a program runs."""
+        player = self.role.dress(self, values, device)
+        self._show_grad(player, values, device)
+        return player
+
+    def update(self, values: list[Any], device: Device | None) -> None:
+        """Update the tensor that a hook kept, or a view of it, to its value at this turn."""
+        self.role.refresh(self, values)
+        player = self.role.player()
+        if player is not None:
+            self._show_grad(player, values, device)
+
+    def _show_grad(self, player: Any, values: list[Any], device: Device | None) -> None:
+        if self.grad is not None or self.retains or player._meta is not None:
+            meta = player._get_meta()
+            meta.grad = None if self.grad is None else self.grad.dress(values, device)
+            meta.retains = meta.retains or self.retains
+
+    def undress(self) -> None:
+        """After a hook: tensors from outside are what they were."""
+        self.role.undress()
+        if self.grad is not None:
+            self.grad.undress()
+
+
+class Role:
+    """A tensor that the program computes, shown on the host."""
+
+    itself = False  # whether a tensor from outside plays it
+
+    def __init__(self, tensor: Any, memory: Memory, parts: tuple[Part, ...], base: Role | None = None) -> None:
+        self.tensor: Callable[[], Any] = ref(tensor)
+        self._base = base  # of which it is a view, and by which steps
+        self._steps: Any = () if base is None else tensor._view.steps
+        self._origin: str | None = None if base is None else tensor._view.origin
+        self.memory, self._parts = memory, parts  # what it is a view of, by which steps
+        self._is_apart = False  # whether those steps copy on the host
+        self.kept = tensor  # until the trace is over: a hook may keep the tensor that plays it
+        self.writes = 0  # to its memory, up to its last turn in the trace
+        self.grad: Any = None  # which it had then
+        self.retains = False
+        self.has_aliases = False  # in the program
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the tensor of the last call, before another call of the program."""
+        self._player: Callable[[], Any] = nothing_held
+        self.memory.begin()
+
+    def has_changed(self) -> bool:
+        """Whether the step has written to it since its last turn, or has given it another gradient."""
+        if self.memory.is_over:
+            return False
+        meta = self.kept._meta
+        other = meta is not None and (meta.grad is not self.grad or meta.retains is not self.retains)
+        return other or self.kept._array.cell.writes != self.writes
+
+    def present(self) -> Any:
+        """Return the tensor that plays it in this call, if that is held still."""
+        return self._player()
+
+    def play(self, tensor: Any) -> None:
+        """Has a tensor play it that a hook of this call has made."""
+        self._player = ref(tensor)
+        self.memory.hold(tensor._array, np.array(tensor._array), 0)
+
+    def player(self) -> Any:
+        """Return the tensor that plays it in this call, if that is held still, or an alias of it: a view, a NumPy array."""
+        player, memory = self._player(), self.memory.array()
+        return player if memory is None else self.on(memory)
+
+    def on(self, memory: Any) -> Any:
+        """Return the tensor that plays it, which stands on a memory."""
+        player = self._player()
+        if player is None:
+            if self._base is None:
+                player = wrap(part_of(memory, self._parts))
+            else:
+                player = view_again(self._base.on(memory), self._steps)
+                if player._view is not None:  # else its steps are none
+                    player._view.origin = self._origin
+            self._player = ref(player)
+        return player
+
+    def dress(self, look: Look, values: list[Any], device: Device | None) -> Any:
+        memory = self.refresh(look, values)
+        if memory is None:
+            value = values[self._value_in(look)]
+            memory = np.array(value) if device is None or device is cpu else DeviceArray(value, device)
+            if self._parts and not np.may_share_memory(part_of(memory, self._parts), memory):
+                self._is_apart, self._parts, self._base, self.memory = True, (), None, Memory()
+                return self.dress(look, values, device)
+            self.memory.hold(memory, value, look.writes)
+        player = self.player()
+        self._show(player, look)
+        return player
+
+    def _show(self, player: Any, look: Look) -> None:
+        player._requires_grad = look.requires_grad
+        player._edge = (gone(look.node_name)(look.output_nr + 1), look.output_nr) if look.node_name else None
+        if type(player) is not look.kind:
+            player.__class__ = look.kind
+        if look.inference and type(player._storage) is not InferenceStorage:
+            player._storage = InferenceStorage()
+        elif not look.inference and (look.version or player._storage is not None):
+            player._get_storage().version = look.version
+
+    def refresh(self, look: Look, values: list[Any]) -> Any:
+        """Put the value of a turn into the memory if it is still held; return the memory."""
+        return self.memory.refresh(values[self._value_in(look)], look.writes)
+
+    def _value_in(self, look: Look) -> int:
+        place = look.place if self._is_apart else look.whole
+        assert place is not None
+        return place
+
+    def undress(self) -> None:
+        """After a hook: the value stays, because the hook may have kept the tensor."""
+
+
+class Itself(Role):
+    """A tensor from outside: for the time of a hook it holds what it held at the hook's turn."""
+
+    itself = True
+
+    def __init__(self, tensor: Any, find: Callable[[], Any]) -> None:
+        super().__init__(tensor, Memory(), ())
+        self.find = find  # the tensor, in a call of the program
+        self._before: tuple[Any, ...] | None = None
+
+    def begin(self) -> None:
+        super().begin()
+        self._instead: Any = None  # what a hook of this call has put into its place
+
+    def play(self, tensor: Any) -> None:
+        self._instead = tensor
+
+    def player(self) -> Any:
+        return None  # it stays where it is
+
+    def on(self, memory: Any) -> Any:
+        return self.find() if self._instead is None else self._instead
+
+    def refresh(self, look: Look, values: list[Any]) -> Any:
+        return None
+
+    def dress(self, look: Look, values: list[Any], device: Device | None) -> Any:
+        tensor = self.on(None)
+        if self._before is not None:
+            return tensor
+        value = None if look.place is None else values[look.place]
+        array = tensor._array
+        marks = tensor._meta, None if tensor._meta is None else tensor._meta.grad
+        host = array if type(array) is np.ndarray else None if array.cell.host is None else array.on_host()
+        if host is not None:
+            self._before = tensor, array, marks, host, None if value is None else host.copy()
+            if value is not None:
+                host[...] = value
+        elif device is None:
+            # The program is running.
+            self._before = tensor, array, marks, None, None
+            tensor._array = np.array(value)
+            if array._parent is None and array.device is cpu:
+                array.cell.host = tensor._array
+        else:
+            self._before = tensor, array, marks, None, array.cell.value
+            if value is not None:
+                array.write(value)
+        return tensor
+
+    def undress(self) -> None:
+        if self._before is None:
+            return
+        tensor, array, (meta, grad), host, before = self._before
+        self._before = None
+        tensor._array, tensor._meta = array, meta
+        if meta is not None:
+            meta.grad = grad
+        if host is not None:
+            if before is not None:
+                host[...] = before
+            return
+        cell = array.cell
+        if before is not None:
+            cell.value = before
+        cell.writes += 1
+        if cell.host is not None:  # the hook has looked
+            looked = ref(cell.host)
+            cell.host = None
+            if looked() is not None:  # and keeps what it has seen, or a view of it
+                cell.host = looked()
+                cell.host[...] = cell.value
+                if array._parent is None:
+                    tensor._array = cell.host
+
+
+class Alias(Role):
+    """Another tensor over the memory of one from outside, or a view of it."""
+
+    def __init__(self, tensor: Any, owner: Itself, parts: tuple[Part, ...], base: Role | None = None) -> None:
+        super().__init__(tensor, Memory(), parts, base)
+        self.owner = owner
+
+    def has_changed(self) -> bool:
+        return False  # it stays where it is, as its owner does
+
+    def player(self) -> Any:
+        return self.present()
+
+    def dress(self, look: Look, values: list[Any], device: Device | None) -> Any:
+        player = self.on(self.owner.on(None)._array)
+        self._show(player, look)
+        return player
+
+
+class Replaced(NamedTuple):
+    """A gradient from outside in whose place a hook has put another one."""
+
+    leaf: Any
+    gradient: Any  # the one that is there now
+    value: Any  # of the one from outside, which the step does not write to any more
+
+
+class Gone(Node):
+    """Stand for the node of a tensor that was computed inside a program, which leaves no graph."""
+
+    __slots__ = ("_n_outputs",)
+
+    def __init__(self, n_outputs: int) -> None:
+        self._edges = ()
+        self._order = next(local.modes.sequence)
+        self._extras = None
+        self._tensor_hooks = None
+        self._n_outputs = n_outputs
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """Refuse: what it was computed from is in the program."""
+        raise CompileError(
+            "undertow.compile: a hook or a statement on the host asks for the next_functions of a tensor that the program "
+            "has computed, and programs have no graph. Ask in a hook or a statement that does nothing else."
+        )
+
+    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+        raise RuntimeError(
+            "this tensor was computed in a compiled step and kept by a hook or a statement that runs on the host: there is "
+            "no graph to go back through. Return it from the step by itself, or call backward inside the step."
+        )
+
+
+@cache
+def gone(name: str) -> type[Gone]:
+    """The same under the name that eager code would show."""
+    return type(name, (Gone,), {"__slots__": ()})

@@ -1,0 +1,385 @@
+"""A step that compiles itself when it is called, and again when what it depends on has changed."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import itertools
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from undertow._dynamo import config
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Compiling, Stops, Watch
+from undertow._src.base.modes import ThreadModes, local, special
+from undertow._src.base.sites import warn
+from undertow._src.compile.cache import keep_on_disk
+from undertow._src.compile.callbacks.host_calls import Inside
+from undertow._src.compile.callbacks.replay import Interrupted
+from undertow._src.compile.effects import Coverage
+from undertow._src.compile.effects.objects import instance_dict
+from undertow._src.compile.errors import CompileError, CompileWarning, RunsAsWritten, line_of
+from undertow._src.compile.guards.places import Numbers
+from undertow._src.compile.guards.settings import settings_now
+from undertow._src.compile.guards.signatures import attributes_of, signature
+from undertow._src.compile.plan import Again, Plan
+from undertow._src.compile.program import Program
+from undertow._src.compile.recompile_reasons import argument_names, difference, looks_of
+from undertow._src.compile.splitting.effect_splitting import Body
+from undertow._src.compile.tracing.arguments import hooks_on_node
+from undertow._src.compile.tracing.counters import in_places
+from undertow._src.compile.tracing.decisions import Answer, Hints, Mispredicted
+from undertow._src.compile.tracing.new_objects import FewCollections
+from undertow._src.compile.tracing.records import ChangedRecord, Kinds
+from undertow._src.compile.tracing.sparse_parts import apart, parts_of_sparse
+from undertow._src.compile.tracing.symbolic_scalars import Baked
+from undertow._src.compile.tracing.traced import Call
+from undertow._src.tensor.core import TensorCore
+from undertow._src.types.devices import cpu
+from undertow._src.types.sizes import Size
+from undertow._tensor import Tensor
+
+MANY = 8  # recompiles of one step after which a warning says why
+MOST = 16  # programs for arguments of one look; what changes at every call would make ever more
+MOST_TRACES = 200  # for one program; each knows more than the one before
+KEPT = 64  # programs of one step in all: those that were used last
+_CAUSES = 256  # why it was compiled again, the last of them
+
+everything: weakref.WeakSet[Compiled] = weakref.WeakSet()
+_turns = itertools.count()
+_clock = itertools.count()  # the time, in calls
+_one_at_a_time = threading.RLock()  # of all steps: while one is traced, what others do would be traced too
+
+
+class Compiled:
+    """A function whose calls run as one program."""
+
+    compiles_first_step = False  # on the CPU, although it is another step than all that follow; see `Traced.runs_once`
+
+    def __init__(self, function: Callable[..., Any], fallback: str | None = None) -> None:
+        if fallback not in (None, "eager"):
+            raise ValueError(
+                f"undertow.compile: fallback is {fallback!r}, and says what a step that is refused does: None has it raise "
+                '(CompileError), "eager" has it run as it is written'
+            )
+        functools.update_wrapper(self, function)
+        self.function = self._torchdynamo_orig_callable = function
+        self.name = getattr(function, "__qualname__", type(function).__qualname__)
+        self.programs: dict[Any, list[Program]] = {}
+        self._numbers: dict[Any, Numbers] = {}  # by the same keys: where programs find plain numbers among arguments
+        self.causes: list[str] = []
+        self._recompiles = 0
+        self.evicted = 0  # programs that were made and are not kept any more
+        self.fallback = fallback
+        self.as_written: list[str] = []  # why calls ran so that are unlike those that follow
+        self.eager: dict[Any, str] = {}  # keys of calls that run as they are written, and why
+        self._looks: list[dict[str, str]] = []  # of the calls that were compiled last
+        self.refused = ""  # why the last call was not compiled
+        self._was_called = False
+        self._kinds = Kinds()
+        self.turn = next(_turns)  # among all that were made
+        self.coverage: Coverage | None = None  # what ran in its traces, if it is too large to be read
+        everything.add(self)
+        keep_on_disk()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program that fits. A call in which the step raises runs as it is written, up to its error."""
+        if Watch.trace is not None and Watch.trace.thread == threading.get_ident():
+            return self.function(*args, **kwargs)  # part of a larger step that is being compiled
+        if Inside.threads and threading.get_ident() in Inside.threads:
+            return self.function(*args, **kwargs)  # by a hook that a program waits for: others wait for that
+        if special.as_written or special.anomaly or config.disable or special.stance == "force_eager":
+            return self.function(*args, **kwargs)
+        arguments: list[Any] = []
+        numbers: list[Any] = []
+        modes = local.modes
+        key: list[Any] = settings_now(modes)
+        if special.active or modes.saved_hooks or modes.dispatch_modes:
+            try:
+                key += _rare_modes(modes)
+            except CompileError as error:
+                self._fall_back("modes", error)
+                return self.function(*args, **kwargs)
+        if args or kwargs:
+            try:
+                _describe((args, kwargs), key, arguments, numbers, self._kinds, [])
+            except (RecursionError, TypeError) as error:
+                words = f"a list or dict among the arguments of {self.name} holds itself, or is nested too deeply"
+                if isinstance(error, TypeError):  # a metaclass with an `__eq__` of its own
+                    words = f"the class of an argument of {self.name} can't be hashed ({error})"
+                refusal = CompileError(f"undertow.compile: {words}. Reach it by its name instead.")
+                refusal.__suppress_context__ = True
+                self._fall_back("arguments", refusal)
+                return self.function(*args, **kwargs)
+        with _one_at_a_time:
+            programs = self.programs.setdefault(tuple(key), [])
+            if numbers:
+                given = self._numbers.setdefault(tuple(key), Numbers())
+                given[:], numbers = numbers, given
+            answers: tuple[Answer, ...] = ()  # to the step's first decisions about values, in this call
+            hints: Hints = {}
+            failure, interrupted = None, None
+            compiles = not (self.eager and tuple(key) in self.eager)
+            for place, program in enumerate(programs):
+                if program.decides and program.decisions.answers[: len(answers)] != [*answers]:
+                    continue
+                if program.fits(arguments):
+                    program.used = next(_clock)
+                    if place:  # the next call may well be like this one
+                        programs.insert(0, programs.pop(place))
+                    if not program.admits(arguments):
+                        compiles = False
+                        break
+                    try:
+                        return program.run_from(answers, arguments)
+                    except Mispredicted as other:
+                        answers, hints = other.answers, other.hints
+                    except Interrupted:
+                        interrupted, compiles = program, False
+                        break
+            compiles = compiles and (special.stance == "default" or self._may_compile())
+            if compiles and self._kinds.meet((args, kwargs)):  # which makes it another key
+                return self(*args, **kwargs)
+            while compiles:
+                try:
+                    with FewCollections():
+                        program = self._compile(programs, args, kwargs, arguments, numbers, (answers, hints))
+                except RunsAsWritten as reason:
+                    self.as_written.append(str(reason))
+                    del self.as_written[:-_CAUSES]
+                    break
+                except (ChangedRecord, CompileError) as error:
+                    if self._kinds.keep_whole((args, kwargs)):
+                        return self(*args, **kwargs)
+                    self._fall_back(tuple(key), error)
+                    break
+                except (Exception, SystemExit) as error:
+                    if isinstance(error, (Stops, Warning)):  # a filter may make errors of warnings
+                        raise
+                    failure = error
+                    break
+                if not program.admits(arguments) or self._only_traces(program):
+                    break
+                try:
+                    with FewCollections():
+                        return program.run_from(program.decisions.known, arguments)
+                except Mispredicted as other:
+                    answers, hints = other.answers, other.hints
+                except Interrupted:
+                    interrupted = program
+                    break
+            if interrupted is not None:
+                return interrupted.replay(self.function, args, kwargs)
+        result = self.function(*args, **kwargs)
+        if failure is not None:
+            warn(
+                f"{self.name} ran as it is written: compiling it raised {failure!r} at {line_of(failure)}, which running "
+                "it does not raise.",
+                CompileWarning,
+            )
+        return result
+
+    def _only_traces(self, program: Program) -> bool:
+        """Whether the only call that a program is for runs as it is written, which takes less time than XLA does."""
+        return program.runs_once and program.device is cpu and not self.compiles_first_step
+
+    def _fall_back(self, key: Any, error: Exception) -> None:
+        """Lets calls like one that is refused run as they are written, if that was asked for. Says so once."""
+        if self.fallback is None or not isinstance(error, CompileError):
+            raise error
+        reason = str(error).removeprefix("undertow.compile: ")
+        if reason not in self.eager.values():
+            warn(f"{self.name} runs as it is written, without a program: {reason}", CompileWarning)
+        self.eager[key] = reason
+        if not self.programs.get(key, True):
+            del self.programs[key]
+        while len(self.eager) > KEPT:
+            del self.eager[next(iter(self.eager))]
+
+    def _may_compile(self) -> bool:
+        """Whether a call for which there is no program yet is to be compiled; see `torch.compiler.set_stance`."""
+        first, self._was_called = not self._was_called, True
+        if special.stance == "fail_on_recompile":
+            raise RuntimeError(
+                f"Detected recompile when torch.compile stance is 'fail_on_recompile'. {self.name} has no program for this "
+                "call; compile.explain() has those that there are."
+            )
+        return special.stance != "eager_on_recompile" and not (first and special.stance == "eager_then_compile")
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """A compiled method: each object has programs of its own."""
+        if instance is None:
+            return self
+        bound = Compiled(self.function.__get__(instance, owner), self.fallback)
+        vars(instance)[self.function.__name__] = bound
+        return bound
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
+        """A copy has programs of its own, because what it works on is copied as well."""
+        twin = Compiled(copy.deepcopy(self.function, memo), self.fallback)
+        twin.name = self.name
+        return twin
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Compiled, (self.function, self.fallback)
+
+    def _compile(
+        self,
+        programs: list[Program],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        arguments: list[Any],
+        numbers: list[Any],
+        decided: tuple[tuple[Answer, ...], Hints],
+    ) -> Program:
+        body = Body(self.function, args, kwargs, self.coverage)
+        self.coverage = body.coverage
+        args, kwargs = self._kinds.apart((args, kwargs))
+        if isinstance(numbers, Numbers):
+            given = argument_names(self.function, args, kwargs)
+            numbers.names = [name for name, value in given if type(value) in (int, float)]
+        looks = looks_of(self.function, args, kwargs)
+        if programs:
+            other = programs[0].decisions.difference(decided[0])
+            self._note(other or programs[0].misfit(arguments))
+        elif self._looks:
+            self._note(difference(self._looks, looks))
+        plan = Plan()
+        if programs:  # numbers that have changed may change again
+            plan.counters.update(programs[0].changing_numbers())
+            plan.decided.update(programs[0].decided_lines)
+            plan.selected.update(programs[0].selected_lines)
+        plan.answers, plan.hints = [*decided[0]], decided[1]
+        if programs and not plan.answers:  # most likely it goes the same way again
+            plan.hints = programs[0].decisions.as_hints()
+        plan.kinds = self._kinds
+        plan.exact_types = body.compares_types("int", "float", "__name__")
+        plan.exact_tensors = body.compares_types("Tensor", "__name__")
+        plan.body, plan.counts = body, not plan.exact_types
+        self._looks = [*self._looks[-MOST:], looks]
+        if numbers:
+            plan.numbers = numbers
+            args, kwargs = in_places((args, kwargs))
+        args, kwargs = apart((args, kwargs))
+        for _ in range(MOST_TRACES):
+            try:
+                with Compiling():
+                    program = Program(Call(self.function, args, kwargs), plan)
+                break
+            except Baked:
+                if not body.lift():
+                    plan.plain_numbers = True
+            except Again:  # the plan knows more about the hooks now
+                continue
+            except CompileError as error:
+                self.refused = str(error)
+                raise
+        else:
+            self.refused = f"{self.name} was traced {MOST_TRACES} times, and each trace met something that was not known"
+            raise CompileError(
+                f"undertow.compile: {self.refused}. Call the step once as it is written before it is compiled, so that "
+                "optimizers have their state; compile(step, fallback='eager') runs it without a program."
+            )
+        self.refused = ""
+        program.turn, program.used = next(_turns), next(_clock)
+        programs.insert(0, program)
+        self._evict(programs)
+        return program
+
+    def _evict(self, programs: list[Program]) -> None:
+        """Lets go of the programs that were used least recently, if there are too many."""
+        if len(programs) > MOST:
+            programs.remove(min(programs, key=lambda each: each.used))
+            self.evicted += 1
+        while sum(map(len, self.programs.values())) > KEPT:
+            key = min((key for key in self.programs if self.programs[key]), key=lambda key: self.programs[key][-1].used)
+            self.programs[key].remove(min(self.programs[key], key=lambda each: each.used))
+            self.evicted += 1
+        for key in [key for key, kept in self.programs.items() if not kept]:
+            del self.programs[key]
+            self._numbers.pop(key, None)
+
+    def _note(self, cause: str) -> None:
+        self.causes.append(cause)
+        del self.causes[:-_CAUSES]
+        self._recompiles += 1
+        if self._recompiles % MANY == 0:
+            warn(
+                f"{self.name} was compiled {self._recompiles + 1} times, now because "
+                f"{cause}. compile.explain() has the causes.",
+                CompileWarning,
+            )
+
+
+def _rare_modes(modes: ThreadModes) -> tuple[Any, ...]:
+    """What is on around a call, and would act on the ops in it."""
+    asking = [*modes.function_modes, *modes.dispatch_modes]
+    if asking:
+        raise CompileError(
+            f"undertow.compile: a {type(asking[-1]).__name__} is on around a compiled step, and wants to see "
+            "every function that it calls. A program calls none: leave the mode, or call the step uncompiled."
+        )
+    return tuple((id(pack), id(unpack)) for pack, unpack, _ in modes.saved_hooks)
+
+
+def _describe(
+    tree: Any, key: list[Any], tensors: list[Any], numbers: list[Any], kinds: Kinds, met: list[Any]
+) -> None:
+    """Adds to a key what nested arguments look like, and to lists the tensors and the plain numbers among them."""
+    if isinstance(tree, TensorCore) and not tree._is_strided:
+        parts = parts_of_sparse(tree)
+        key += (type(parts), tuple(parts.sizes), parts.coalesced)
+        _describe(parts[:2], key, tensors, numbers, kinds, met)
+    elif isinstance(tree, TensorCore):
+        array, meta = tree._array, tree._meta
+        tensors.append(tree)
+        key += (array.shape, array.dtype, tree._requires_grad)
+        if type(tree) is not Tensor:
+            key.append(type(tree))
+        if tree.__dict__:
+            key.append(attributes_of(tree))
+        if not array.flags.c_contiguous:  # draws are made in the order of memory
+            key.append(array.strides)
+        if type(array) is DeviceArray and array.device is not cpu:
+            key.append(array.device)
+        if meta is not None and tree._edge is None:
+            key += (meta.grad is None, *map(id, (*(meta.hooks or {}).values(), *(meta.post_hooks or {}).values())))
+            key += map(id, hooks_on_node(meta) or ())
+            if meta.grad_dtype is not None:
+                key += ("grad_dtype", meta.grad_dtype.dtype)
+    elif isinstance(tree, (tuple, list)) and type(tree) is not Size:
+        key += (type(tree), len(tree))
+        if type(tree) not in (tuple, list) and instance_dict(tree):
+            key.append(attributes_of(tree))
+        for part in tree:
+            _describe(part, key, tensors, numbers, kinds, met)
+    elif isinstance(tree, dict):
+        key += (type(tree), *map(signature, tree))
+        if type(tree) is not dict and instance_dict(tree):
+            key.append(attributes_of(tree, tree))
+        for part in tree.values():
+            _describe(part, key, tensors, numbers, kinds, met)
+    elif type(tree) in (int, float):
+        key.append(type(tree))
+        numbers.append(tree)
+    elif kinds.is_record(tree):
+        again = any(tree is each for each in met)
+        key += (type(tree), again)
+        met.append(tree)
+        _describe(() if again else vars(tree), key, tensors, numbers, kinds, met)
+    else:
+        key.append(signature(tree))
+
+
+def reset() -> None:
+    """Forgets every compiled program."""
+    for compiled in list(everything):
+        compiled.programs.clear()
+        compiled.coverage = None
+        compiled._looks.clear()
+        compiled._numbers.clear()
+        compiled.causes.clear()
+        compiled.eager.clear()
+        compiled._recompiles = compiled.evicted = 0

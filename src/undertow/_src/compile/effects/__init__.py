@@ -1,0 +1,139 @@
+"""What running a Python function does besides computing with tensors, found by reading its source.
+
+A compiled step runs its Python code once, while it is traced. So before a hook runs it must be known whether its code
+prints, counts, collects or stores: such a hook has to run at every step.
+
+    analyse(lambda g: g.clamp(-1, 1), ["tensor"]).pure           # True
+    analyse(lambda g: log.append(g.norm()), ["tensor"]).effects  # appends to `log`
+
+Nothing of the user's is run. Whatever cannot be read or followed counts as an effect: a function said to be pure is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from undertow._src.compile.effects.coverage import Coverage
+from undertow._src.compile.effects.findings import Effect, Effects, Place, Read
+from undertow._src.compile.effects.graph import Frame, Notes, Part, Reading, together
+from undertow._src.compile.effects.interpreter import Interpreter
+from undertow._src.compile.effects.state import TooLarge, gives
+from undertow._src.compile.effects.values import (
+    EMPTY,
+    MODULE,
+    NONE,
+    ONE,
+    OPAQUE,
+    OPTIMIZER,
+    PLAIN,
+    TENSOR,
+    TENSORS,
+    Arguments,
+    Fresh,
+    Known,
+    Value,
+)  # fmt: skip
+from undertow._tensor import Tensor
+from undertow.nn import Module
+
+__all__ = [
+    "Called", "Coverage", "Effect", "Effects", "Exactly", "Frame", "Kind", "Limits", "Notes", "Part", "Parts", "Place",
+    "Read", "Reading", "analyse", "analyse_module", "kind_of", "read", "together",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Exactly:
+    """An argument that is known already: the module of a module hook, the optimizer of an optimizer hook."""
+
+    value: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """An argument that is a tuple of several kinds of things."""
+
+    kinds: tuple[Kind, ...]
+
+
+@dataclass
+class Limits:
+    """How far a reading goes."""
+
+    most_steps: int | None = None
+    coverage: Coverage | None = None  # what ran in traces, if the rest of packages is left out
+
+
+Kind = Literal["tensor", "tensors", "module", "optimizer", "plain", "none", "other"] | Exactly | Parts
+Called = tuple[Callable[..., Any], Sequence[Kind], dict[str, Kind]]  # a function, and what is known of its arguments
+TOO_LARGE = "is too large to follow"  # what is said of code that was not read to its end
+_ATOMS = {
+    "tensor": TENSOR, "tensors": TENSORS, "module": MODULE, "optimizer": OPTIMIZER, "plain": PLAIN, "none": NONE,
+    "other": OPAQUE,
+}  # fmt: skip
+
+
+def analyse(
+    function: Callable[..., Any], arguments: Sequence[Kind] = (), keywords: dict[str, Kind] | None = None
+) -> Effects:
+    """Reads a function, with everything of the user's that it calls, and says what running it does."""
+    return read(function, arguments, keywords).effects
+
+
+def read(
+    function: Callable[..., Any], arguments: Sequence[Kind] = (), keywords: dict[str, Kind] | None = None,
+    decides: bool = False, limits: Limits | None = None,
+) -> Reading:  # fmt: skip
+    """The same with all that is known; where it decides, without code that a call with these values does not come to."""
+    name = getattr(function, "__name__", type(function).__name__)
+    given = Arguments(
+        [_value(kind, f"argument {number}") for number, kind in enumerate(arguments)],
+        {name: _value(kind, name) for name, kind in (keywords or {}).items()},
+    )
+    interpreter = Interpreter()
+    interpreter.may_decide = decides
+    if limits is not None:
+        interpreter.coverage = limits.coverage
+        interpreter.most_steps = min(interpreter.most_steps, limits.most_steps or interpreter.most_steps)
+
+    def finished() -> Reading:
+        result = EMPTY
+        try:
+            result = interpreter.outcome(Known(function, name), given)
+        except (TooLarge, RecursionError):
+            interpreter.frame, interpreter.here = None, interpreter.top
+            interpreter.here.may_write = True
+            interpreter.effect("call", TOO_LARGE, None, field="unknown")
+        return Reading([interpreter.top], interpreter.order, gives(result), renewed)
+
+    def renewed(node: Any) -> Reading:
+        interpreter.forget(node)
+        return finished()
+
+    return finished()
+
+
+def analyse_module(module: Module, arguments: Sequence[Kind] = ("tensor",)) -> Effects:
+    """The same for a module's call: its forward and, through it, those of the modules below. Hooks are not included."""
+    return analyse(module, arguments)
+
+
+def kind_of(value: Any) -> Kind:
+    """The kind of an argument that is there to be looked at."""
+    if isinstance(value, Tensor):
+        return "tensor"
+    if value is None:
+        return "none"
+    if isinstance(value, (tuple, list)) and all(each is None or isinstance(each, Tensor) for each in value):
+        return "tensors"
+    return Exactly(value)
+
+
+def _value(kind: Kind, name: str) -> Value:
+    if isinstance(kind, Exactly):
+        return frozenset([Known(kind.value, name)])
+    if isinstance(kind, Parts):
+        return frozenset([Fresh(tuple, [_value(part, name) for part in kind.kinds])])
+    return ONE[_ATOMS[kind]]

@@ -1,0 +1,358 @@
+"""What the analysis knows about a value: a set of atoms, each one thing that the value may be."""
+
+from __future__ import annotations
+
+import ast
+import enum
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from undertow._src.compile.tracing.symbolic_scalars import Figure
+
+
+class Atom:
+    """One thing that a value may be. Atoms compare by identity unless their class says otherwise."""
+
+    __slots__ = ()
+
+
+class Simple(Atom):
+    """An atom about which there is nothing more to say than its name."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+PLAIN = Simple("plain")  # a number, a string, or a tuple of such
+NONE = Simple("none")
+TENSOR = Simple("tensor")  # a tensor from outside: an argument, a parameter
+MADE = Simple("made")  # a tensor, or several, that the code itself computed
+TENSORS = Simple("tensors")  # nested tuples, lists and dicts of tensors and None
+OWN = Simple("own")  # an object that a function of undertow's gave, which may be None
+MODULE = Simple("module")
+OPTIMIZER = Simple("optimizer")
+GROUPS = Simple("groups")  # an optimizer's parameter groups
+OPAQUE = Simple("opaque")  # anything
+
+Value = frozenset  # of atoms; the empty one belongs to code that has not been reached yet
+EMPTY: Value = frozenset()
+ONE = {atom: frozenset([atom]) for atom in (PLAIN, NONE, TENSOR, MADE, TENSORS, OWN, MODULE, OPTIMIZER, GROUPS, OPAQUE)}
+TENSORISH = {TENSOR, MADE, TENSORS, OWN}
+MOST_ATOMS = 500
+
+
+ANYTHING: Value = frozenset([OPAQUE])  # for what may be too many things: it stays that
+
+
+def joined(before: Value, value: Value) -> Value:
+    """Either value; the first one itself if the second adds nothing."""
+    if before is ANYTHING or value <= before:
+        return before
+    both = before | value
+    return both if len(both) < MOST_ATOMS else ANYTHING
+
+
+class Known(Atom):
+    """An object from outside, with the path that leads to it and a way to walk the path again."""
+
+    __slots__ = ("get", "name", "value")
+
+    def __init__(self, value: Any, name: str, get: Callable[[], Any] | None = None) -> None:
+        self.value = value
+        self.name = name
+        self.get = get or (lambda: value)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not Known:
+            return False
+        return other.value is self.value or (type(self.value) is type(other.value) is str and self.value == other.value)
+
+    def __hash__(self) -> int:
+        return hash(self.value) if type(self.value) is str else id(self.value)
+
+    def __repr__(self) -> str:
+        return f"known {self.name}"
+
+
+class Fresh(Atom):
+    """An object made by the code itself: `kind` is its class where that is known. It may hold objects from outside.
+
+    What looks into it is gone through again when it holds more: `reader` says what does so at present.
+    """
+
+    __slots__ = ("_contents", "_fields", "_items", "_keys", "_named", "_reader", "kind", "readers")
+
+    def __init__(self, kind: Any = None, items: list[Value] | None = None, reader: Callable[[], Any] | None = None) -> None:
+        self.kind = kind
+        self._items = items
+        self._contents: Value = EMPTY
+        self._keys: Value = EMPTY
+        self._fields: dict[str, Value] = {}
+        self._named: dict[str, Value] | None = {}
+        self._reader = reader
+        self.readers: set[Any] = set()
+
+    def _look(self) -> None:
+        if self._reader is not None:
+            self.readers.add(self._reader())
+
+    @property
+    def items(self) -> list[Value] | None:
+        """Those of a tuple whose length is known."""
+        self._look()
+        return self._items
+
+    @property
+    def contents(self) -> Value:
+        self._look()
+        return self._contents
+
+    @property
+    def keys(self) -> Value:
+        """Those of the contents that may be keys of a dict."""
+        self._look()
+        return self._keys
+
+    @property
+    def named(self) -> dict[str, Value] | None:
+        """What a dict may have under which names; None if it has keys that are not known."""
+        self._look()
+        return self._named if self.kind is dict else None
+
+    def field(self, name: str) -> Value:
+        self._look()
+        return self._fields.get(name, EMPTY)
+
+    def elements(self) -> Value:
+        self._look()
+        return self._contents.union(*self._items) if self._items else self._contents
+
+    # Each of these adds to what it may hold, and says whether that is more than before.
+
+    def add(self, contents: Value, keys: Value) -> bool:
+        before = self._contents, self._keys
+        self._contents, self._keys = joined(self._contents, contents), joined(self._keys, keys)
+        known = self._named is None or not contents
+        if not known:
+            self._named = None
+        return not known or self._contents is not before[0] or self._keys is not before[1]
+
+    def add_named(self, name: str, value: Value) -> bool:
+        if self._named is None:
+            return self.add(value | ONE[PLAIN], ONE[PLAIN])
+        before = self._named.get(name), self._contents
+        self._named[name] = joined(self._named.get(name, EMPTY), value)
+        self._contents, self._keys = joined(self._contents, value | ONE[PLAIN]), ONE[PLAIN]
+        return self._named[name] is not before[0] or self._contents is not before[1]
+
+    def add_item(self, number: int, item: Value) -> bool:
+        assert self._items is not None
+        before = self._items[number]
+        self._items[number] = joined(before, item)
+        return self._items[number] is not before
+
+    def add_field(self, name: str, value: Value) -> bool:
+        before = self._fields.get(name, EMPTY)
+        self._fields[name] = joined(before, value)
+        return self._fields[name] is not before
+
+
+class Closure(Atom):
+    """A function or lambda that the code itself defines."""
+
+    __slots__ = ("defaults", "frame", "node", "readers", "scope")
+
+    def __init__(self, node: Any, scope: Any, frame: Any, defaults: dict[str, Value]) -> None:
+        self.node = node
+        self.scope = scope
+        self.frame = frame
+        self.defaults = defaults
+        self.readers: set[Any] = set()  # what has called it
+
+
+class Bound(Atom):
+    """A function together with the value that goes first, as in a method."""
+
+    __slots__ = ("function", "owner")
+
+    def __init__(self, function: Atom, owner: Atom) -> None:
+        self.function = function
+        self.owner = owner
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Bound and other.function == self.function and other.owner == self.owner
+
+    def __hash__(self) -> int:
+        return hash((self.function, self.owner))
+
+
+class Method(Atom):
+    """A method by its name only, of a tensor, a builtin container or another thing that has no Python code to read."""
+
+    __slots__ = ("name", "owner")
+
+    def __init__(self, name: str, owner: Atom) -> None:
+        self.name = name
+        self.owner = owner
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Method and other.name == self.name and other.owner == self.owner
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.owner))
+
+
+class Super(Atom):
+    """`super()`: the search for an attribute begins behind `after`."""
+
+    __slots__ = ("after", "owner")
+
+    def __init__(self, after: type, owner: Atom) -> None:
+        self.after = after
+        self.owner = owner
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Super and other.after is self.after and other.owner == self.owner
+
+    def __hash__(self) -> int:
+        return hash((self.after, self.owner))
+
+
+class Namespace(Atom):
+    """The `__dict__` of an object from outside."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, owner: Known) -> None:
+        self.owner = owner
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Namespace and other.owner == self.owner
+
+    def __hash__(self) -> int:
+        return hash(("namespace", self.owner))
+
+
+class Arguments:
+    """The arguments of one call. `more` and `more_keywords` come from unpacking, their number unknown.
+
+    maybe: keywords by name that may be given, and may not.
+    """
+
+    __slots__ = ("keywords", "maybe", "more", "more_keywords", "positional")
+
+    def __init__(
+        self,
+        positional: list[Value],
+        keywords: dict[str, Value] | None = None,
+        more: Value = EMPTY,
+        more_keywords: Value = EMPTY,
+        maybe: dict[str, Value] | None = None,
+    ) -> None:
+        self.positional = positional
+        self.maybe = maybe or {}
+        self.keywords = keywords or {}
+        self.more = more
+        self.more_keywords = more_keywords
+
+    def after(self, *first: Value) -> Arguments:
+        return Arguments([*first, *self.positional], self.keywords, self.more, self.more_keywords, self.maybe)
+
+    def rest(self) -> Arguments:
+        """All but the first."""
+        return Arguments(self.positional[1:], self.keywords, self.more, self.more_keywords, self.maybe)
+
+    def all(self) -> Value:
+        return EMPTY.union(
+            *self.positional, *self.keywords.values(), *self.maybe.values(), self.more, self.more_keywords
+        )
+
+
+class Scope:
+    """The variables of one function or comprehension, each with all values that it ever gets, and what has read it."""
+
+    __slots__ = ("globals", "names", "parent", "readers", "values")
+
+    def __init__(self, names: set[str], global_names: set[str], parent: Scope | None) -> None:
+        self.names = names
+        self.globals = global_names
+        self.parent = parent
+        self.values: dict[str, Value] = {}
+        self.readers: dict[str, set[Any]] = {}
+
+
+_SCALARS = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), np.generic, enum.Enum)
+_USUAL = frozenset((int, float, str, bool, bytes, complex, type(None)))
+_NUMBERS = (Figure, *_SCALARS)
+
+
+def shown(key: Any) -> str:
+    """A key of a container, for messages; a tensor is not asked for its values."""
+    return repr(key) if is_plain(key) else f"a {type(key).__name__}"
+
+
+def is_key(atom: Atom) -> bool:
+    """Whether a value is one of which it is certain what a mapping has under it."""
+    return isinstance(atom, Known) and (atom.value is None or isinstance(atom.value, (str, int)))
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is a number, a string or the like, or a tuple of such: it cannot change, only be replaced."""
+    kind = type(value)
+    if kind in _USUAL or isinstance(value, _NUMBERS):
+        return True
+    if isinstance(value, (tuple, frozenset)):
+        return all(map(is_plain, value))
+    return kind is range or kind is slice
+
+
+def bound_names(node: Any) -> tuple[set[str], set[str]]:
+    """The names that a function binds itself, and those that it declares global."""
+    found = getattr(node, "_bound_names", None)
+    if found is None:
+        names, global_names, outer_names = set[str](), set[str](), set[str]()
+        arguments = node.args
+        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg):
+            if argument is not None:
+                names.add(argument.arg)
+        waiting = list(node.body) if isinstance(node.body, list) else [node.body]
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, ast.Name):
+                if not isinstance(part.ctx, ast.Load):
+                    names.add(part.id)
+                continue
+            if isinstance(part, ast.Global):
+                global_names.update(part.names)
+            elif isinstance(part, ast.Nonlocal):
+                outer_names.update(part.names)
+            elif isinstance(part, (ast.Import, ast.ImportFrom)):
+                names.update((alias.asname or alias.name).partition(".")[0] for alias in part.names)
+            elif isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                names.add(part.name)
+                waiting.extend(part.decorator_list)
+                if not isinstance(part, ast.ClassDef):
+                    waiting.extend([*part.args.defaults, *(default for default in part.args.kw_defaults if default)])
+                continue
+            elif isinstance(part, ast.Lambda):
+                waiting.extend([*part.args.defaults, *(default for default in part.args.kw_defaults if default)])
+                continue
+            elif isinstance(part, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+                # Its variables are its own; what := binds in it is the function's.
+                names.update(inner.target.id for inner in ast.walk(part) if isinstance(inner, ast.NamedExpr))
+                waiting.append(part.generators[0].iter)
+                continue
+            elif isinstance(part, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and part.name:
+                names.add(part.name)
+            elif isinstance(part, ast.MatchMapping) and part.rest:
+                names.add(part.rest)
+            waiting.extend(ast.iter_child_nodes(part))
+        found = node._bound_names = names - global_names - outer_names, global_names
+    return found

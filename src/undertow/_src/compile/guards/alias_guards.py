@@ -1,0 +1,115 @@
+"""Memories that are separate ones to a program, and must not turn out to be one when it is called; and the other way round.
+
+A program is made for tensors that share memory as they did when it was made. Between calls somebody may tie two weights
+(`b.data = a.data`), untie them, or hand over a view of a parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Cell
+from undertow._src.compile.tracing.arguments import memory_of
+
+Memory = tuple[Any, DeviceArray, Cell]  # a tensor of the step's own, and what it stands on in the program
+
+
+class Sharing:
+    """Which memories a program takes for separate ones, writing to one of them; and which tensors it takes for one."""
+
+    def __init__(
+        self,
+        written: list[Memory],
+        read: list[Memory],
+        tied: list[tuple[Any, Any]],
+        given: list[int],
+        overwritten: list[int],
+        gradients: list[Any],
+    ) -> None:
+        self._written, self._read, self._tied = written, read, tied
+        self._overwritten = overwritten  # places of arguments that the program writes to
+        self._given = [place for place in given if place not in overwritten]  # others with a memory of their own
+        self._tied_gradients = gradients  # None: one with a memory of its own
+        self._cells = {id(cell) for _, _, cell in written}
+        self._all_cells = self._cells | {id(cell) for _, _, cell in read}
+
+    def holds(self, arguments: Sequence[Any]) -> bool:
+        """Whether memories are shared as they were."""
+        for memories in (self._written, self._read):
+            for tensor, held, cell in memories:
+                if tensor._array is not held or cell.host is not None:
+                    return self._are_apart(arguments)
+        if self._tied or self._overwritten:
+            return self._are_apart(arguments)
+        for place in self._given:
+            if type(arguments[place]._array) is DeviceArray:
+                return self._are_apart(arguments)
+        return True
+
+    def gradients_hold(self, gradients: list[Any], arguments: Sequence[Any]) -> bool:
+        """Whether gradients that shared their memory are the same tensors, and those that had their own have their own."""
+        alone = []
+        for gradient, tied in zip(gradients, self._tied_gradients):
+            if tied is None and gradient is not None:
+                if gradient._view is not None:
+                    return False
+                alone.append(gradient._array)
+            elif tied is not gradient:
+                return False
+        cells = {id(array.cell) for array in alone if type(array) is DeviceArray}
+        if len(cells) == len(alone):
+            return cells.isdisjoint(self._all_cells)
+        return self._are_apart(arguments, alone)
+
+    def _are_apart(self, arguments: Sequence[Any], gradients: Sequence[Any] = ()) -> bool:
+        for one, other in self._tied:
+            if memory_of(one) != memory_of(other):
+                return False
+        written = [*gradients, *[arguments[place]._array for place in self._overwritten]]
+        others = [arguments[place]._array for place in self._given]
+        if any(_stands_on(array, self._all_cells) for array in written):
+            return False
+        if any(_stands_on(array, self._cells) for array in others):
+            return False
+        for memories, brought in ((self._written, written), (self._read, others)):
+            for tensor, held, cell in memories:
+                array = tensor._array
+                if array is not held:  # another memory was put in its place
+                    if _stands_on(array, self._all_cells):
+                        return False
+                    brought.append(array)
+                elif cell.host is not None:  # somebody looks at it
+                    brought.append(cell.host)
+        return not written or not _overlap(written, others)
+
+
+def _stands_on(array: Any, cells: set[int]) -> bool:
+    return type(array) is DeviceArray and id(array.cell) in cells
+
+
+def _overlap(written: list[Any], others: list[Any]) -> bool:
+    """Whether one of some arrays shares memory with another one of them, or with one of the others."""
+    cells = [id(array.cell) for array in written if type(array) is DeviceArray]
+    if len(set(cells)) < len(cells) or any(_stands_on(array, set(cells)) for array in others):
+        return True
+    arrays = [*written, *others]
+    spans = sorted([(*_span(array), place) for place, array in enumerate(arrays) if _has_memory(array)])
+    for number, (_, end, place) in enumerate(spans):
+        for begin, _, other in spans[number + 1 :]:
+            if begin >= end:
+                break
+            if min(place, other) < len(written) and np.shares_memory(arrays[place], arrays[other]):
+                return True
+    return False
+
+
+def _has_memory(array: Any) -> bool:
+    return type(array) is np.ndarray and array.size > 0
+
+
+def _span(array: Any) -> tuple[int, int]:
+    return np.lib.array_utils.byte_bounds(array)

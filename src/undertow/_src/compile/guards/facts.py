@@ -1,0 +1,61 @@
+"""What code may ask of a tensor besides value, shape and dtype: whether it is a leaf or a view, how often it was written.
+
+A trace sees stand-ins for a call's tensors, which begin graphs of their own. Where the step's code names one of these
+facts, a stand-in must answer as the tensor would, and the tensors of later calls as those of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable
+from operator import attrgetter, methodcaller
+from typing import Any
+
+from undertow._src.compile.errors import CompileError
+
+FACTS: dict[str, Callable[[Any], Any]] = {
+    "is_leaf": attrgetter("is_leaf"),
+    "grad_fn": lambda tensor: type(tensor.grad_fn).__name__,
+    "output_nr": attrgetter("output_nr"),
+    "retains_grad": attrgetter("retains_grad"),
+    "_version": attrgetter("_version"),
+    "_base": lambda tensor: tensor._base is not None,
+    "_is_view": methodcaller("_is_view"),
+    "storage_offset": methodcaller("storage_offset"),
+    "is_inference": methodcaller("is_inference"),
+    "is_conj": methodcaller("is_conj"),
+    "is_neg": methodcaller("is_neg"),
+}
+_IN_A_TRACE = {"storage_offset": 0, "is_conj": False, "is_neg": False}  # what all tensors answer there
+
+
+class Facts:
+    """Guard those that the step's code names."""
+
+    def __init__(self, mentioned: Container[str], own: Iterable[Any]) -> None:
+        self.names = [name for name in FACTS if name in mentioned]
+        self._own = list(own) if self.names else []  # tensors that the step reaches by itself
+        self._before: list[Any] = []
+
+    def compare(self, given: list[Any], stand_ins: list[Any]) -> None:
+        """Note the answers, before a trace; raise if a stand-in has others."""
+        for name in self.names:
+            for tensor, stand_in in (*zip(given, stand_ins), *zip(self._own, self._own)):
+                answer, traced = FACTS[name](tensor), _IN_A_TRACE.get(name, FACTS[name](stand_in))
+                if answer != traced:
+                    raise CompileError(
+                        f"undertow.compile: the step's code names `.{name}`, and a tensor of shape {list(tensor.shape)} "
+                        f"answers {answer!r}. A program is given the values of a tensor alone, of which the answer is "
+                        f"{traced!r}: ask outside and give the answer to the step as an argument, or hand over "
+                        "tensor.detach().clone()."
+                    )
+        self._before = self._answers(given)
+
+    def hold(self, arguments: list[Any]) -> bool:
+        """Whether the tensors of a call, and the step's own, answer as they did."""
+        return not self.names or self._answers(arguments) == self._before
+
+    def why(self) -> str:
+        return f"a tensor has another {' or '.join(f'`.{name}`' for name in self.names)} than before"
+
+    def _answers(self, given: list[Any]) -> list[Any]:
+        return [FACTS[name](tensor) for name in self.names for tensor in (*given, *self._own)]

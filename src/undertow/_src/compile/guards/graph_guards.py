@@ -1,0 +1,55 @@
+"""Graphs that were there before a step, and that it may differentiate: behind tensors which it reaches and did not make.
+
+A program goes back through such a graph as it was when the step was traced. Nodes of a graph stay as they are, but hooks
+come and go, and a tensor that is written to stands at the end of another graph afterwards.
+"""
+
+from __future__ import annotations
+
+from operator import is_
+from typing import Any
+
+from undertow._src.compile.errors import CompileError
+from undertow._src.compile.tracing.results import nodes_behind
+from undertow._src.engine.node import Node
+
+
+class Histories:
+    """Where tensors stood in graphs, and the hooks on those, at one moment."""
+
+    def __init__(self, tensors: list[Any]) -> None:
+        computed = [tensor for tensor in tensors if tensor._edge is not None]
+        # Views are left out: where they stand is found anew whenever somebody has written to what they show.
+        self._edges = [(tensor, tensor._edge) for tensor in computed if tensor._view is None]
+        self._hooks = [(node, _hooks_on(node)) for node in nodes_behind([tensor._edge for tensor in computed])]
+
+    def difference(self) -> str:
+        """What is not as it was, in words; empty if all is."""
+        for tensor, edge in self._edges:
+            if tensor._edge is not edge:
+                return f"a tensor of shape {list(tensor.shape)} that was computed outside the step was computed anew"
+        for node, hooks in self._hooks:
+            now = _hooks_on(node)
+            if len(now) != len(hooks) or not all(map(is_, now, hooks)):
+                return f"the hooks on {node._node_name()}, which was made outside the step, changed"
+        return ""
+
+    def refuse_changes(self) -> None:
+        """A step may not write to such a tensor: each call would make its graph longer, and a program makes none."""
+        for tensor, edge in self._edges:
+            if tensor._edge is not edge:
+                raise CompileError(
+                    f"undertow.compile: the step writes to a tensor of shape {list(tensor.shape)} that was computed "
+                    "outside of it, with a graph: each call would add to that. Write to a clone(), keep it with detach(), "
+                    "or compile what computes it as well."
+                )
+
+
+def _hooks_on(node: Node) -> list[Any]:
+    """All that is hung on a node: hooks on what it computed, its own, and who keeps a gradient."""
+    found = [hook for own in node._hooked_outputs().values() for hook in (own or {}).values()]
+    extras = node._extras
+    if extras is not None:
+        found += [hook for own in (extras.pre_hooks, extras.post_hooks) for hook in (own or {}).values()]
+        found += extras.retained.values()
+    return found

@@ -1,0 +1,165 @@
+"""Whole numbers that a call brings along: labels and indices that are checked, lengths that decide about shapes.
+
+Eager code looks at an index before it uses it. A program can't stop for that; but whole numbers mostly arrive as arguments
+or lie there already, and then they can be looked at before the program runs. So during a trace it is noted how whole
+numbers follow from those, and what is to be checked. What was computed from anything else goes unchecked.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from undertow._src.arrays.device.array import DeviceArray, is_known
+from undertow._src.arrays.device.memory import Cell
+from undertow._src.arrays.numpy import namespace as numpy_xp
+from undertow._src.compile.tracing.symbolic_scalars import Figure
+from undertow._src.types.devices import cpu
+
+Value = Callable[[list[Any]], Any]  # an array on the host, given a call's arguments
+
+
+class Elsewhere(Exception):
+    """An argument that is not on the host."""
+
+
+class Check:
+    """Something to be checked before each call. What can't have changed since is not checked again."""
+
+    def __init__(self, check: Callable[[Any], None], value: Value) -> None:
+        self._check, self._value = check, value
+        self._checked: Any = None
+
+    def run(self, arguments: list[Any]) -> None:
+        """Raises what eager code would raise."""
+        try:
+            array = self._value(arguments)
+        except Elsewhere:
+            return
+        if array is self._checked:
+            return
+        self._check(array)
+        self._checked = None if array.flags.writeable else array
+
+
+class _Seen:
+    """A captured tensor's numbers on the host. JAX's arrays never change: one is looked at once."""
+
+    def __init__(self) -> None:
+        self._value: Any = None
+        self._array: Any = None
+
+    def of(self, array: Any) -> Any:
+        """The numbers of an array."""
+        if type(array) is not DeviceArray or array._parent is not None or array.cell.host is not None:
+            return _on_host(array)
+        if array.cell.value is not self._value:
+            self._array, self._value = _on_host(array), array.cell.value
+        return self._array
+
+
+class Arriving:
+    """How arrays follow from arguments, and the checks that they ask for."""
+
+    def __init__(self) -> None:
+        self._values: weakref.WeakKeyDictionary[Cell, Value] = weakref.WeakKeyDictionary()
+        self.checks: list[Check] = []
+        self.held: list[tuple[Value, Any]] = []  # values that the program is made for
+        self.arguments: list[Any] = []  # of the first call
+        self._before: dict[int, Any] = {}  # what captured tensors hold, by their ids
+
+    def argument(self, array: DeviceArray, place: int) -> None:
+        """An array that a call brings along."""
+        if array.dtype.kind in "iu":
+            self._values[array.cell] = lambda arguments: _on_host(arguments[place]._array)
+
+    def captured(self, tensor: Any, array: DeviceArray, original: Any) -> None:
+        """A tensor of the step's own."""
+        if array.dtype.kind in "iu" and array._parent is None:
+            self._before[id(tensor)] = original
+            seen = _Seen()
+            self._values.setdefault(array.cell, lambda arguments: seen.of(self._before.get(id(tensor), tensor._array)))
+
+    def hold(self, array: DeviceArray) -> Any:
+        """The value of an array in the first call, which later calls of the program have too; None if it is not known."""
+        value = self._value(array)
+        try:
+            known = None if value is None else np.array(value(self.arguments))
+        except Elsewhere:
+            return None
+        if value is not None:
+            self.held.append((value, known))
+        return known
+
+    def finish(self) -> None:
+        """After the trace, tensors hold what they hold."""
+        self.arguments = []
+        self._before.clear()
+
+    def check(self, check: Callable[[Any], None], array: DeviceArray) -> None:
+        """Something to be checked before each call."""
+        value = self._value(array)
+        if value is not None:
+            self.checks.append(Check(check, value))
+
+    def follow(self, result: DeviceArray, word: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Notes that a word of the vocabulary made an array."""
+        if word is None or not all(map(_is_of_the_host, kwargs.values())):
+            return
+        values = [self._value(arg) if type(arg) is DeviceArray else _as_it_is(arg) for arg in args]
+        if not all(type(arg) is DeviceArray or _is_of_the_host(arg) for arg in args):
+            return
+        known = [value for value in values if value is not None]
+        if len(known) == len(values):
+            self._values[result.cell] = lambda arguments: word(*[value(arguments) for value in known], **kwargs)
+
+    def _value(self, array: DeviceArray) -> Value | None:
+        if array.cell.writes:
+            return None
+        if is_known(array):
+            return _as_it_is(np.asarray(array.value))
+        whole = self._values.get(array.cell)
+        if whole is None or array._parent is None:
+            return whole
+        takes, part = [array._take], array._parent
+        while part._parent is not None:
+            takes.append(part._take)
+            part = part._parent
+
+        def taken(arguments: list[Any]) -> Any:
+            value = whole(arguments)
+            for take in reversed(takes):
+                value = take(numpy_xp, value)
+            return value
+
+        return taken
+
+
+def still_hold(held: list[tuple[Value, Any]], arguments: list[Any]) -> bool:
+    """Whether values that a program was made for are as they were."""
+    try:
+        return all(np.array_equal(value(arguments), known) for value, known in held)
+    except Elsewhere:
+        return False
+
+
+def _on_host(array: Any) -> Any:
+    if type(array) is not DeviceArray:
+        return array
+    if array.device is not cpu:
+        raise Elsewhere
+    return np.asarray(array.value)
+
+
+def _is_of_the_host(value: Any) -> bool:
+    """Whether something given to a word is the same in each call; several arrays may be given in a list."""
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_of_the_host, value))
+    return not isinstance(value, (DeviceArray, Figure))
+
+
+def _as_it_is(value: Any) -> Value:
+    return lambda arguments: value

@@ -1,0 +1,53 @@
+"""What tells one argument from another: two with the same signature are alike in all that a step could ask of them.
+
+Equality is not enough. 1 equals True, 0.0 equals -0.0, and what objects of the user's call equal is up to their `__eq__`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from undertow._src.compile.effects.objects import instance_dict
+from undertow._src.compile.guards.places import Slots
+from undertow._src.types.devices import device
+from undertow._src.types.dtypes import dtype
+from undertow._src.types.layouts import layout, memory_format
+from undertow._src.types.sizes import Size
+
+_BY_VALUE = frozenset(
+    (int, str, bytes, bool, type(None), type(Ellipsis), dtype, device, layout, memory_format, Size)
+)
+_BY_WORDS = frozenset((float, complex, Decimal, Fraction, range))  # what they print tells all
+
+
+def signature(value: Any) -> Hashable:
+    """Describe a value so that whatever has an equal description may stand for it; others count by which object it is."""
+    kind = type(value)
+    if kind in _BY_VALUE:
+        return kind, value
+    if kind in _BY_WORDS:
+        return kind, repr(value)
+    if kind in (tuple, frozenset):
+        return kind, tuple(map(signature, value))  # also a set is gone through in one order
+    if kind is slice:
+        return kind, signature((value.start, value.stop, value.step))
+    if isinstance(value, np.generic) and not value.dtype.hasobject:
+        return kind, value.dtype, value.tobytes()
+    parameters = getattr(kind, "__dataclass_params__", None)
+    if parameters is not None and parameters.frozen and dataclasses.is_dataclass(value):
+        return kind, attributes_of(value)
+    return kind, "object", id(value)
+
+
+def attributes_of(value: Any, entries: Mapping[Any, Any] | None = None) -> Hashable:
+    """Describe what an object itself stores; of what is also one of its entries, only which one that is."""
+    stored = {**instance_dict(value), **Slots(value)}
+    places = {id(each): place for place, each in enumerate((entries or {}).values())}
+    known = [("entry", places[id(each)]) if id(each) in places else signature(each) for each in stored.values()]
+    return tuple(zip(stored, known))

@@ -1,0 +1,374 @@
+"""The way back through a compiled function whose result still has its graph: one program more, made when it is asked for.
+
+The forward program also returns what the trace saved for the backward pass. All of the graph becomes one node that holds
+those values; when a backward pass reaches it, the recorded graph is run once with unknown values and becomes the backward
+program. Hooks inside are treated as in a compiled step; those on parameters and arguments belong to the pass around it and
+fire there.
+
+A pass that is itself recorded (create_graph=True) runs the graph recorded, too. What it leaves behind the gradients is a
+graph like the first one, with a way back of its own, and so on to any order.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Cell, Compiling, NeedsValue, Watch
+from undertow._src.arrays.device.placement import jax_device
+from undertow._src.arrays.namespaces import DeviceNamespace
+from undertow._src.arrays.precision import Precision
+from undertow._src.arrays.target import options_for
+from undertow._src.base import errors
+from undertow._src.base.modes import local
+from undertow._src.compile.callbacks.firing import Firing
+from undertow._src.compile.callbacks.registrations import Registrations
+from undertow._src.compile.errors import CompileError, explained
+from undertow._src.compile.lowering.segments import Segment, segments_of
+from undertow._src.compile.plan import Again, Plan
+from undertow._src.compile.tracing.results import figures_in, is_spent, nodes_behind, tensors_in
+from undertow._src.compile.tracing.symbolic_scalars import Figure, NumbersOfCall, Question, still_answered
+from undertow._src.compile.tracing.trace import Trace
+from undertow._src.engine import engine
+from undertow._src.engine.node import AccumulateGrad, Edge, Node, edge_of, keep_gradient
+from undertow._src.engine.saved import Freed
+from undertow._src.tensor.core import TensorCore, wrap
+from undertow._src.types.devices import device as Device
+
+if TYPE_CHECKING:
+    from undertow._src.compile.lowering.assembling import Assembled
+
+
+class Graph:
+    """A graph that was recorded during a trace: its ends, and the memories that hold what it saved."""
+
+    device: Device
+    roots: list[Edge]
+    leaf_edges: list[Edge]
+    leaves: list[Any]
+    kept: list[Cell]  # memories of its own
+    read: list[Cell]  # memories of the tensors that it was recorded with
+    held: list[tuple[Any, DeviceArray]]  # those tensors, and the memories that stand for theirs
+    versions: list[tuple[Any, int]]  # their storages, and how often they had been written to
+    registrations: Registrations
+    figures: list[tuple[Figure, DeviceArray]]  # numbers of a call that it holds, and memories of its own that keep them
+    ends: dict[Edge, Edge]  # by edges into other parts of a graph, where this one ends; see `segments`
+    other_nodes: set[Node]  # those of all the parts
+
+    def __init__(self) -> None:
+        self.programs: dict[Any, tuple[Callable[..., Any], Firing, list[Question]]] = {}
+        self.further: dict[Any, GraphOfGradients] = {}
+        self.plan = Plan()
+        self.plan.all_inside = True
+
+    def go_back(self, call: CompiledBackward, grads: Sequence[Any]) -> tuple[Any, ...]:
+        """The gradients of the leaves, for a call of the function."""
+        given = [None if g is None else _raw(g) for g in grads]
+        found = self._run(tuple([g is not None for g in given]), self._backward, call, given)
+        return tuple([None if value is None else DeviceArray(value, self.device) for value in found])
+
+    def go_back_recorded(self, call: CompiledBackward, grads: Sequence[Any]) -> tuple[Any, ...]:
+        """The gradients of the leaves, which lead back to the given gradients and to the leaves."""
+        defined = tuple([g is not None for g in grads])
+        given = [None if g is None else _raw(g) for g in grads]
+        found, more = self._run(defined, self._recorded, call, given)
+        graph = self.further[defined]
+        before = tuple([edge_of(g) if g._requires_grad else None for g in grads if g is not None])
+        node = CompiledBackward(graph, (*before, *call._edges), [*call.kept, *more], call.read, call.numbers)
+        results: list[Any] = [None if value is None else wrap(DeviceArray(value, self.device)) for value in found]
+        for number, place in enumerate(graph.places):
+            results[place]._edge, results[place]._requires_grad = (node, number), True
+        return tuple(results)
+
+    def _run(
+        self, defined: tuple[bool, ...], body: Callable[..., Any], call: CompiledBackward, given: list[Any]
+    ) -> Any:
+        key = body.__name__, defined, Precision.float32_products
+        known = self.programs.get(key)
+        if known is None or any(each.changed() for each in known[1].reads) or not still_answered(known[2], call.numbers):
+            firing, asked = Firing(self.plan, self.registrations), list[Question]()
+            options = options_for(jax_device(self.device).platform)
+            traced = self._traced(defined, firing, body, NumbersOfCall(self.figures, call.numbers, asked))
+            known = self.programs[key] = (jax.jit(traced, compiler_options=options), firing, asked)
+        program, firing, _ = known
+        firing.cast.begin(())
+        try:
+            found = program(call.kept, call.read, [g for g in given if g is not None])
+        except Again:  # the plan knows more about the hooks now
+            del self.programs[key]
+            return self._run(defined, body, call, given)
+        except (NeedsValue, jax.errors.ConcretizationTypeError) as error:
+            raise explained(error) from None
+        if firing.has_inside:
+            jax.block_until_ready(found)
+            jax.effects_barrier()
+            if firing.raised:
+                raise firing.raised.pop()
+        return found
+
+    def _traced(
+        self, defined: tuple[bool, ...], firing: Firing, body: Callable[..., Any], numbers: NumbersOfCall
+    ) -> Callable[..., Any]:
+        def traced(kept: list[Any], read: list[Any], grads: list[Any]) -> Any:
+            trace = Trace(self.device)
+            trace.firing = firing
+            cells = [*self.kept, *self.read]
+            before = [(cell, cell.value, cell.host) for cell in cells]
+            arrays = [(tensor, tensor._array) for tensor, _ in self.held]
+            versions = [(storage, storage.version) for storage, _ in self.versions]
+            hidden = [(leaf._meta, leaf._meta.hooks) for leaf in self.leaves]
+            try:
+                with trace, nullcontext() if self.plan.body is None else self.plan.body.code:
+                    for cell, value in zip(cells, [*kept, *read], strict=True):
+                        cell.value, cell.host, cell.writes = value, None, cell.writes + 1
+                        trace.cells[id(cell)] = (cell, value, cell.writes)
+                    for tensor, held in self.held:
+                        tensor._array = held
+                    for storage, version in self.versions:  # what was saved then is saved with every call
+                        storage.version = version
+                    for meta, _ in hidden:
+                        meta.hooks = None
+                    numbers.show()
+                    found = body(defined, [DeviceArray(value) for value in grads], trace)
+                    firing.finish()
+                    if trace.draws:
+                        raise CompileError(
+                            "undertow.compile: random numbers are drawn while the gradients of a compiled function are "
+                            "computed. Compile the whole step, with its backward()."
+                        )
+                    return found
+            finally:
+                numbers.take_back()
+                for meta, own in hidden:
+                    meta.hooks = own
+                for storage, version in versions:
+                    storage.version = version
+                for tensor, array in arrays:
+                    tensor._array = array
+                for cell, value, host in before:
+                    cell.value, cell.host, cell.writes = value, host, cell.writes + 1
+
+        def program(kept: list[Any], read: list[Any], grads: list[Any]) -> Any:
+            with Compiling() as compiling:
+                compiling.take([tensor for tensor, _ in self.held])
+                return traced(kept, read, grads)
+
+        return program
+
+    def _backward(self, defined: tuple[bool, ...], seeds: list[Any], trace: Trace) -> list[Any]:
+        roots = [edge for edge, is_defined in zip(self.roots, defined) if is_defined]
+        found = engine.run(roots, seeds, True, False, self.leaf_edges, accumulates=False)
+        return [None if g is None else _raw(g) for g in found]
+
+    def _recorded(self, defined: tuple[bool, ...], seeds: list[Any], trace: Trace) -> tuple[list[Any], list[Any]]:
+        roots = [edge for edge, is_defined in zip(self.roots, defined) if is_defined]
+        tensors = [wrap(seed) for seed in seeds]
+        for tensor in tensors:
+            tensor._requires_grad = True
+        found = engine.run(roots, tensors, True, True, self.leaf_edges, accumulates=False)
+        graph = self.further[defined] = GraphOfGradients(self, tensors, found)
+        known = {id(figure) for figure, _ in self.figures}
+        new = [figure for figure, _ in figures_in(nodes_behind(graph.roots)) if id(figure) not in known]
+        graph.figures = [*self.figures, *[(figure, DeviceArray(figure.traced)) for figure in new]]
+        values = [None if g is None else _raw(g) for g in found]
+        del found, tensors, seeds
+        gc.collect()
+        graph.kept += trace.living()
+        return values, [cell.value for cell in graph.kept[len(self.kept) :]]
+
+
+class GraphOfGradients(Graph):
+    """What a recorded pass through a graph leaves behind the gradients that it found."""
+
+    def __init__(self, before: Graph, seeds: list[Any], found: list[Any]) -> None:
+        super().__init__()
+        self.device, self.read, self.held, self.versions = before.device, before.read, before.held, before.versions
+        self.registrations, self.kept, self.figures = before.registrations, list(before.kept), before.figures
+        self.places = [place for place, g in enumerate(found) if g is not None and g._edge is not None]
+        self.roots = [found[place]._edge for place in self.places]
+        self.leaf_edges = [*[edge_of(seed) for seed in seeds], *before.leaf_edges]
+        self.leaves = before.leaves
+        self.plan.body = before.plan.body
+        self.ends, self.other_nodes = before.ends, before.other_nodes
+        for node in nodes_behind(self.roots) if self.ends else ():
+            if node not in self.other_nodes:  # it was made from what this part saved, also of other parts' results
+                node._edges = tuple([edge if edge is None else self.ends.get(edge, edge) for edge in node._edges])
+
+
+class PartOfGraph(Graph):
+    """A part of the graph behind a program's results; see `segments`."""
+
+    def __init__(self, whole: WayBack, segment: Segment) -> None:
+        super().__init__()
+        self.device, self.held, self.versions = whole.device, whole.held, whole.versions
+        self.leaves, self.kept, self.read = whole.leaves, whole.kept, whole.read
+        self.registrations, self.figures, self.plan.body = whole.registrations, whole.figures, whole.body
+        self.roots, self.ways_on = segment.roots, segment.ways_on
+        self.leaf_edges = [*whole.leaf_edges, *segment.ends.values()]
+        self.ends, self.other_nodes = segment.ends, segment.everything
+
+
+class WayBack:
+    """The graph that a trace left behind its results."""
+
+    @staticmethod
+    def of(program: Assembled, trace: Trace, kept: list[Cell]) -> WayBack | None:
+        """The way back through a program's results; None if there is none, or backward passes have used it up."""
+        left = tensors_in(program.left_behind(), program.known)
+        for tensor in left:
+            if tensor._edge is not None:
+                tensor._edge = _unless_spent(tensor._edge)
+        roots = [tensor._edge for tensor in left if tensor._edge is not None and not is_spent(tensor._edge[0])]
+        return WayBack(program, trace, kept, left, nodes_behind(roots)) if roots else None
+
+    def __init__(
+        self, program: Assembled, trace: Trace, kept: list[Cell], left: list[Any], nodes: list[Node]
+    ) -> None:
+        self.device, self.held = program.device, list(trace.adopted)
+        self.known = program.known
+        self.versions = [(storage, storage.version) for storage in [tensor._get_storage() for tensor, _ in self.held]]
+        self.edges = [None if tensor._edge is None or is_spent(tensor._edge[0]) else tensor._edge for tensor in left]
+        own = program.given.own()
+        leaf_nodes = _in_turn(nodes)
+        self.leaf_edges = [(node, 0) for node in leaf_nodes]
+        self.leaves = [node.variable for node in leaf_nodes]
+        self.leaf_arguments = [own.get(id(leaf)) for leaf in self.leaves]
+        self.kept = kept  # what the way back reads
+        shown = {id(array.cell) for array in _arrays_left(program)}
+        self.only_kept = [cell for cell in self.kept if id(cell) not in shown]
+        self.read = [cell for cell, _, _ in trace.cells.values()]
+        given = {id(held.cell): (tensor, held) for tensor, held in trace.adopted if id(tensor) in own}
+        self.read_from = [own[id(given[id(cell)][0])] if id(cell) in given else None for cell in self.read]
+        self.stand_ins = [pair for pair in given.values() if program.given.stands_in(own[id(pair[0])])]
+        self.registrations, self.figures = program.registrations, program.figures
+        self.body = program.body
+        for tensor in left:
+            if tensor._edge is not None and tensor._edge[0]._extras is not None:
+                tensor._edge[0]._extras.retained.clear()  # what this call gives will keep the gradients
+        self.parts = [PartOfGraph(self, each) for each in segments_of([edge for edge in self.edges if edge is not None])]
+        self.places = [None if edge is None else self._place(edge) for edge in self.edges]
+
+    def _place(self, edge: Edge) -> tuple[int, int]:
+        return next((number, part.roots.index(edge)) for number, part in enumerate(self.parts) if edge in part.roots)
+
+    def claim(self, left: list[Any], arguments: list[Any], numbers: list[float]) -> None:
+        """Hangs the results of a call, and what it left behind, on nodes that know this call's values."""
+        for tensor, held in self.stand_ins:  # the graph goes on showing what stands for them
+            tensor._array = held
+        places = zip(self.leaf_edges, self.leaf_arguments)
+        edges = tuple([edge if place is None else edge_of(arguments[place]) for edge, place in places])
+        read = [
+            _at_present(_present(cell) if place is None else _raw(arguments[place]))
+            for cell, place in zip(self.read, self.read_from)
+        ]
+        kept = [cell.value for cell in self.kept]
+        nodes: dict[int, CompiledBackward] = {}
+        for number, part in reversed([*enumerate(self.parts)]):
+            ways_on = [(nodes[way.segment], way.root) for way in part.ways_on]
+            nodes[number] = CompiledBackward(part, (*edges, *ways_on), list(kept), list(read), numbers)
+        for cell in self.only_kept:
+            cell.value = None
+        for tensor, place in zip(tensors_in(left, self.known), self.places, strict=True):
+            if place is not None:
+                tensor._edge = (nodes[place[0]], place[1])
+                if tensor._meta is not None and tensor._meta.retains:
+                    keep_gradient(tensor._edge, tensor)
+
+
+class Spent(Node):
+    """Stands before a graph of which a backward pass inside the step has used up a part."""
+
+    __slots__ = ("saved",)
+
+    def __init__(self, node: Node, freed: Freed) -> None:
+        self._edges = ()
+        self._order = node._order
+        self._extras = self._tensor_hooks = None
+        self.saved = freed
+
+    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+        raise errors.freed_graph(self._node_name(), self.saved.at)
+
+
+def _unless_spent(edge: Edge) -> Edge:
+    """An edge into a graph, or to a node of the same name that says why the graph can't be used."""
+    freed = next((node for node in nodes_behind([edge]) if is_spent(node)), None)
+    if freed is None or freed is edge[0]:
+        return edge
+    return type(type(edge[0]).__name__, (Spent,), {"__slots__": ()})(edge[0], freed.saved), 0  # type: ignore[attr-defined]
+
+
+class CompiledBackward(Node):
+    """A compiled function in the graph, or a part of one."""
+
+    _tells_absence = False  # its results are one another's business here only
+
+    __slots__ = ("graph", "kept", "read", "numbers", "freed", "_n_outputs")
+
+    def __init__(
+        self, graph: Graph, edges: tuple[Edge | None, ...], kept: list[Any], read: list[Any], numbers: list[float]
+    ) -> None:
+        self._edges = edges
+        self._order = next(local.modes.sequence)
+        self._extras = None
+        self._tensor_hooks = None
+        self.graph, self.kept, self.read, self.numbers = graph, kept, read, numbers
+        self.freed: Freed | None = None
+        self._n_outputs = len(graph.roots)
+
+    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+        if self.freed is not None:
+            raise errors.freed_graph(self._node_name(), self.freed.at)
+        if Watch.trace is not None:
+            raise CompileError(
+                "undertow.compile: a backward pass inside the step reaches what was computed in an earlier call. Keep what "
+                "goes from call to call with detach(), or call backward() outside."
+            )
+        grads = [g] if self._n_outputs == 1 else list(g)
+        if xp.RECORDED:
+            return self.graph.go_back_recorded(self, grads)
+        results = self.graph.go_back(self, grads)
+        return results if isinstance(xp, DeviceNamespace) else tuple([None if r is None else r.numpy() for r in results])
+
+    def _release(self, freed: Freed) -> None:
+        self.freed = freed
+        self.kept, self.read = [], []
+
+
+def _raw(g: Any) -> Any:
+    array = g._array if isinstance(g, TensorCore) else g
+    return array.value if type(array) is DeviceArray else array
+
+
+def _at_present(value: Any) -> Any:
+    """A value as it is now, whatever is written to NumPy's memory until a backward pass reads it."""
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def _present(cell: Cell) -> Any:
+    return cell.value if cell.host is None else cell.host
+
+
+def _arrays_left(program: Assembled) -> list[DeviceArray]:
+    """The memories that a program's results, and whatever it left somewhere, stand on."""
+    tensors = tensors_in(program.left_behind(), program.known)
+    tensors += [each._meta.grad for each in tensors if each._meta is not None and each._meta.grad is not None]
+    arrays = [tensor._array for tensor in tensors] + [array for later in program.turns for array in later.captured]
+    return [array for array in arrays if type(array) is DeviceArray]
+
+
+def _in_turn(nodes: list[Node]) -> list[AccumulateGrad]:
+    """The leaves' nodes in the order in which a backward pass is through with them."""
+    turns: dict[Any, tuple[int, int]] = {}
+    for node in nodes:
+        for place, edge in enumerate(node._edges):
+            if edge is not None and isinstance(edge[0], AccumulateGrad):
+                turn = (-node._order, place)  # nodes run from the latest to the first
+                turns[edge[0]] = max(turn, turns.get(edge[0], turn))
+    return sorted(turns, key=turns.__getitem__)

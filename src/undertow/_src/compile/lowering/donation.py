@@ -1,0 +1,124 @@
+"""Memory that a program writes its results over: that of values which nobody needs any more.
+
+JAX lets a program have the memory of an input (the input is *donated*). A parameter's old value is such a memory, and so is
+the gradient that the last call left. Reusing it saves the allocation, and on a GPU much more: XLA replays a recorded graph
+of kernels, and has to change it whenever an address is another one. But a value may be in more hands than it seems: JAX's
+arrays never change, so a clone of a tensor holds the very same array. Reference counts tell.
+"""
+
+from __future__ import annotations
+
+from sys import getrefcount
+from typing import Any
+from weakref import ref
+
+import jax
+
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.compile.lowering.packing import CellInPack, Pack
+from undertow._src.tensor.core import Meta, wrap
+from undertow._src.types.devices import device as Device
+
+_probe = wrap(object())
+ALONE = getrefcount(_probe._array)  # references to what one slot holds, asked for through the slot
+
+
+class Gradients:
+    """The gradients that a program leaves on leaves, each for one leaf only, in the order of its outputs.
+
+    A leaf's gradient of the last call that only the leaf holds stays the same tensor, and gets the new value.
+    """
+
+    def __init__(self, leaves: list[tuple[Meta, Any]], device: Device, jax_device: Any) -> None:
+        self._device, self._jax_device = device, jax_device
+        self._leaves = [meta for meta, _ in leaves]
+        self._specs = [(left._array.shape, left._array.dtype) for _, left in leaves]
+        self._last: list[Any] = [None] * len(leaves)  # the values that the last call left
+        self._again: list[DeviceArray | None] = []  # during a call: gradients that stay the same tensors
+        self.n_arrays = len(leaves)
+
+    def lend(self) -> list[Any]:
+        """A memory for each gradient: that of its last value, if nobody else needs it, or a new one."""
+        lent: list[Any] = []
+        last, again = self._last, self._again
+        again.clear()
+        for place, meta in enumerate(self._leaves):
+            array = _only_of_leaf(meta)
+            if array is not None and array.cell.value is not last[place]:
+                array = None
+            again.append(array)
+            if getrefcount(last[place]) > (ALONE if array is None else ALONE + 1):
+                shape, dtype = self._specs[place]
+                lent.append(jax.numpy.zeros(shape, dtype, device=self._jax_device))
+                again[place] = None
+            else:
+                lent.append(last[place])
+                last[place] = None
+        return lent
+
+    def put(self, values: list[Any]) -> None:
+        """Leaves this call's gradients on the leaves."""
+        for place, value in enumerate(values):
+            array = self._again[place]
+            if array is None:
+                self._leaves[place].grad = wrap(DeviceArray(value, self._device))
+            else:
+                array.cell.value = value
+                array.cell.writes += 1
+        self._last = values
+        self._again.clear()
+
+
+class PackedGradients:
+    """Small gradients that a program leaves on leaves, in one array."""
+
+    n_arrays = 1
+
+    def __init__(self, leaves: list[tuple[Meta, Any]], device: Device, jax_device: Any) -> None:
+        self._device = device
+        self._pack = Pack([left._array.shape for _, left in leaves], leaves[0][1]._array.dtype)
+        self._pack.renew(jax.numpy.zeros(self._pack.size, self._pack.dtype, device=jax_device))
+        self._leaves = [meta for meta, _ in leaves]
+        self._left: list[Any] = [None] * len(leaves)  # weakly: the cells of the last call's gradients
+
+    def lend(self) -> list[Any]:
+        """The memory of the last gradients. Those that somebody else holds get one of their own first."""
+        for place, meta in enumerate(self._leaves):
+            array, left = _only_of_leaf(meta), self._left[place]
+            cell = None if left is None else left()
+            if cell is None or array is None or array.cell is not cell or type(cell) is not CellInPack:
+                self._left[place] = None
+                if type(cell) is CellInPack:
+                    cell.leave()
+        return [self._pack.value]
+
+    def put(self, values: list[Any]) -> None:
+        """Leaves this call's gradients on the leaves."""
+        self._pack.renew(values[0])
+        for place, (meta, left) in enumerate(zip(self._leaves, self._left)):
+            if left is None:
+                part = self._pack.parts[place]
+                array = DeviceArray(part, self._device)
+                CellInPack.enter(array.cell, part)
+                self._left[place] = ref(array.cell)
+                meta.grad = wrap(array)
+            else:
+                left().writes += 1
+
+
+def _only_of_leaf(meta: Meta) -> DeviceArray | None:
+    """The array of a leaf's gradient, if the leaf alone holds the gradient, and that alone its memory."""
+    if getrefcount(meta.grad) > ALONE:
+        return None
+    grad = meta.grad
+    if type(grad._array) is not DeviceArray or getrefcount(grad._array) > ALONE or grad._meta is not None:
+        return None
+    array = grad._array
+    if array._parent is not None or array.cell.host is not None or getrefcount(array.cell) > ALONE:
+        return None
+    return array
+
+
+def a_copy(value: Any) -> Any:
+    """The same value in another memory, which a program may write over."""
+    return jax.numpy.array(value, copy=True)

@@ -1,0 +1,457 @@
+"""A step as one XLA program, called in the step's place.
+
+A call hands over the inputs, puts the outputs where the trace left them, and runs the hooks that were kept for the host.
+
+NOTE later. XLA may still be at work when a call returns, on the CPU too, where large programs have threads of their own:
+what is left are arrays to come, and who looks at one waits for it. So the memory of NumPy's arrays, which anybody may write
+to after the call, is copied before.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import time
+from collections.abc import Callable, Sequence
+from sys import getrefcount
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Cell
+from undertow._src.arrays.numpy import namespace as numpy_xp
+from undertow._src.compile.callbacks.host_calls import HostCall
+from undertow._src.compile.callbacks.kept_memory import part_of, parts_of
+from undertow._src.compile.callbacks.replay import Interrupted, Replay
+from undertow._src.compile.errors import CompileError
+from undertow._src.compile.guards.input_checks import still_hold
+from undertow._src.compile.guards.places import ABSENT, change, put, put_back
+from undertow._src.compile.lowering.assembling import Assembled
+from undertow._src.compile.lowering.donation import ALONE, a_copy
+from undertow._src.compile.plan import Plan
+from undertow._src.compile.splitting.host_statements import Statement
+from undertow._src.compile.tracing.arguments import view_again
+from undertow._src.compile.tracing.decisions import Answer, Mispredicted
+from undertow._src.compile.tracing.results import Rebuilt
+from undertow._src.compile.tracing.symbolic_scalars import Figure
+from undertow._src.compile.tracing.trace import draw_again
+from undertow._src.compile.tracing.traced import Call
+from undertow._src.random.generators import alive
+from undertow._src.tensor.core import InferenceStorage, Storage, TensorCore, wrap
+from undertow._tensor import Tensor
+
+
+class Guard(NamedTuple):
+    """Something that a program depends on: whether it holds for a call, and if not, why, in words."""
+
+    holds: Callable[[list[Any]], bool]
+    why: Callable[[], str]
+
+
+class Program(Assembled):
+    """One compiled variant of a step."""
+
+    turn = used = 0  # when it was made, among all, and used, in calls
+
+    def __init__(self, call: Call, plan: Plan) -> None:
+        super().__init__(call, plan)
+        self.looked_at = self.options.values()
+        self.result_alone = self._is_alone(self.result)
+        self.guards = self._guards()
+        if self.schedules.made:
+            self.run = functools.partial(self.schedules.around, self.run)  # type: ignore[method-assign]
+
+    def fits(self, arguments: list[Any]) -> bool:
+        """Whether everything the program depends on is as it was when it was made."""
+        for holds, _ in self.guards:
+            if not holds(arguments):
+                return False
+        return True
+
+    def admits(self, arguments: list[Any]) -> bool:
+        """Whether labels, indices and the like pass the checks that eager code makes of them."""
+        try:
+            for check in self.checks:
+                check.run(arguments)
+        except Exception:
+            self.schedules.rewind()
+            return False
+        return True
+
+    def misfit(self, arguments: list[Any]) -> str:
+        """Why the program does not fit any more, in words."""
+        for holds, why in self.guards[:-1]:
+            if not holds(arguments):
+                return why()
+        return self._other_answer()
+
+    def _guards(self) -> list[Guard]:
+        """What is asked before a call, the most likely reasons to compile again first."""
+        given, sharing, held = self.given, self.sharing, self.held
+        other = "other arguments than before are one tensor, or one that the step uses anyway"
+        guards = [
+            Guard(given.fit, lambda: given.renewed.difference() or other),
+            Guard(lambda _: self.entry.holds(), self.entry.difference),
+            Guard(lambda _: self.options.still_fit(), self.options.difference),
+            Guard(sharing.holds, lambda: "other tensors than before share their memory"),
+        ]
+        code = self.hook_code
+        if code is not None:
+            guards.append(Guard(lambda _: code.holds(), code.difference))
+        if self.facts.names:
+            guards.append(Guard(self.facts.hold, self.facts.why))
+        if self.uses_gradients:
+            own = lambda arguments: sharing.gradients_hold(given.gradients(), arguments)
+            guards.append(Guard(own, lambda: "other gradients than before share their memory"))
+        if self.reads:
+            guards.append(Guard(lambda _: not any(read.changed() for read in self.reads), self._other_read))
+        if held:
+            lengths = lambda arguments: still_hold(held, arguments)
+            guards.append(Guard(lengths, lambda: "lengths that decide about shapes are others than before"))
+        return [*guards, Guard(self._answers, self._other_answer)]
+
+    def _answers(self, arguments: list[Any]) -> bool:
+        """Whether the numbers of optimizers, and the step's own, still answer what the step asks about them."""
+        if self.schedules.made:
+            return self.schedules.fit(self.questions)
+        self.looked_at = self.options.values()
+        return self.questions.still_answered(self.looked_at)
+
+    def _other_answer(self) -> str:
+        if self.schedules.made:
+            self.schedules.prepare()
+        now = self.options.values() + self.options.extra
+        self.schedules.rewind()
+        number = self.questions.other_answer(now)
+        if number is None:
+            return "numbers of an optimizer's or of the step's own changed in a way that the step asks about"
+        before = self.questions.good[number]
+        return f"{change(self.options.name_of(number), before, now[number])}, and the step asks about it"
+
+    def _other_read(self) -> str:
+        read = next(read for read in self.reads if read.changed())
+        return f"`{read.name}`, which a hook reads, was {read.value!r} and is {read.get()!r}"
+
+    def run_from(self, answers: Sequence[Answer], arguments: list[Any]) -> Any:
+        """One step, given answers to its first decisions about values. Raises Mispredicted if it makes others."""
+        self.decisions.trusted = len(answers)
+        return self.run(arguments)
+
+    def replay(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the step as it is written, after a call on the host has raised."""
+        for stream, state in self.stream_states:
+            stream.set_state(state)
+        try:
+            return Replay(self.host_calls, self.code).run(function, args, kwargs)
+        finally:
+            for holder, order in self.orders:
+                put_back(holder, {key: holder[key] for key in order if key in holder} | holder)
+            self._begin_host_calls()
+
+    def _begin_host_calls(self) -> None:
+        for call in self.host_calls:
+            call.begin()
+
+    def run(self, arguments: list[Any]) -> Any:
+        """One step. Raise Interrupted if a call on the host raises and `replay` can find out what eager mode leaves."""
+        if not self.host_calls:
+            return self._call(arguments)
+        self._begin_host_calls()
+        self.stream_states = [(stream, stream.get_state()) for stream in self.streams]
+        added = [(holder, key) for holder, key in self.early if key not in holder]
+        try:
+            for holder, key in added:  # the order of entries is that in which eager code adds them
+                holder[key] = None
+            return self._call(arguments)
+        except Exception as error:
+            self._end()
+            self.orders = [(holder, [*holder]) for holder, _ in added]
+            for holder, key in added:
+                del holder[key]
+            calls = self.host_calls
+            if isinstance(error, CompileError) or not any(call.error is error for call in calls) or any(map(_wrote, calls)):
+                self._begin_host_calls()
+                raise
+            raise Interrupted from None
+
+    def _call(self, arguments: list[Any]) -> Any:
+        values = []
+        for tensor, held, cell in self.donated:
+            if tensor._array is not held:
+                self._bring(tensor, held, cell)
+            if cell.host is not None:
+                values.append(cell.host)
+            else:
+                values.append(cell.value if getrefcount(cell.value) <= ALONE else a_copy(cell.value))
+        if self.pack is not None:
+            for tensor, held, cell in self.packed:
+                if tensor._array is not held:
+                    self._bring(tensor, held, cell)
+            values.append(self.pack.gathered())
+        for lender in self.lenders:
+            values += lender.lend()
+        for tensor, held, cell in self.state_inputs:
+            if tensor._array is not held:
+                self._bring(tensor, held, cell)
+            values.append(cell.value if cell.host is None else cell.host.copy())
+        for tensor, held, cell in self.only_written:
+            if tensor._array is not held:
+                self._bring(tensor, held, cell)
+        if self.uses_gradients:
+            arguments = self.given.and_gradients(arguments)
+        for place in self.argument_inputs:
+            array = arguments[place]._array
+            values.append(array.value if type(array) is DeviceArray else array.copy())
+        streams = [(generator.stream, generator.stream.get_state()) for generator in alive] if self.decided_at else ()
+        if self.draws:
+            drawn = draw_again(self.draws)
+            values += [drawn[place] if part is None else drawn[place][part] for place, part in self.draw_inputs]
+        if self.uses_numbers:
+            values.append(self._numbers())
+        if self.cast.roles:
+            self.cast.begin(self.given.and_gradients(arguments[: self.given.count]))
+        for call in self.begins:
+            call.run()
+        started = time.perf_counter()
+        results = self.jitted(*values)
+        if self.begins:
+            jax.block_until_ready(results)  # the time that it takes is what is measured
+        if self.has_inside:
+            jax.block_until_ready(results)
+            jax.effects_barrier()
+            if self.raised:
+                raise self.raised.pop()
+        if self.compile_seconds is None:
+            self.compile_seconds = time.perf_counter() - started
+        if self.decided_at:
+            try:
+                self.decisions.check([results[place] for place in self.decided_at])
+            except Mispredicted:
+                for stream, state in streams:
+                    stream.set_state(state)
+                self._end()
+                raise
+        result = self._finish(results, arguments)
+        if self.returned is not None:
+            result = self.returned.of(result)
+        self._end()
+        return result
+
+    def _end(self) -> None:
+        """After a call."""
+        for cell in self.lent:
+            cell.host = None
+        self.lent.clear()
+        self.cast.end()
+
+    def _numbers_now(self) -> list[float]:
+        """The optimizers' numbers: those that `fits` has just seen, unless a scheduler stepped meanwhile."""
+        return self.options.values() if self.schedules.made else self.looked_at
+
+    def _numbers(self) -> Any:
+        """The optimizers' numbers as one array, made anew when one has changed; those that stay lie on the device."""
+        numbers = self._numbers_now()
+        if numbers != self.last_numbers:
+            self.last_numbers, self.number_array = numbers, np.array(numbers, np.float64)
+        elif type(self.number_array) is np.ndarray:
+            self.number_array = jax.device_put(self.number_array, self.jax_device)
+        if self.gives_numbers:
+            self.last_numbers = None  # until `_finish` knows the next ones
+        return self.number_array
+
+    def _bring(self, tensor: Any, held: DeviceArray, cell: Cell) -> None:
+        """A memory that was looked at on the host: back into the program, if nobody else holds it there."""
+        array = tensor._array
+        if type(array) is DeviceArray or cell.host is None or not np.may_share_memory(array, cell.host):
+            _leave_to_aliases(held)
+        if held._parent is not None:  # a part of the memory, which the host may have now
+            if type(array) is DeviceArray or cell.host is None or not np.may_share_memory(array, cell.host):
+                tensor._array = held
+                held.write(array.value if type(array) is DeviceArray else array)
+            return
+        if type(array) is DeviceArray:  # another memory was put in its place
+            cell.value, cell.host = array.value, None
+            cell.writes += 1
+            tensor._array = held
+            return
+        if getrefcount(tensor._array) <= ALONE + 1 + (cell.host is array) and _owned(array):  # a local name, and the cell
+            cell.value, cell.host = jax.numpy.array(array, device=self.jax_device), None
+            cell.writes += 1
+            tensor._array = held
+        elif cell.host is not array:
+            cell.host = array
+            self.lent.append(cell)
+
+    def _finish(self, results: list[Any], arguments: list[Any]) -> Any:
+        """Puts the results where the step leaves them. Hooks come first: should one raise, nothing has changed."""
+        lent = self.n_known + (self.pack is not None)
+        made = lent + sum([lender.n_arrays for lender in self.lenders])
+        if self.leaves_numbers:
+            self.call_numbers = self.options.values() + self.options.extra
+        for cell, value in zip(self.made, results[made:]):
+            cell.value, cell.host = value, None
+            cell.writes += 1
+        if self.turns:
+            for later in self.turns:
+                later.run()
+            self.handed.refuse_changes(self.cast.changed_props())
+        if self.cast.roles:
+            self.cast.refuse_writes()
+        self._put_written(results, arguments)
+        for lender in self.lenders:
+            lender.put(results[lent : lent + lender.n_arrays])
+            lent += lender.n_arrays
+        if self.options.changes or self.options.counted:
+            self._put_numbers()
+        if self.result_alone:
+            left = self.result._array
+            result = wrap(left.like(left.cell.value))
+            result._edge, result._requires_grad = self.result._edge, self.result._requires_grad
+            return result
+        return self._leave(arguments)
+
+    def _put_written(self, results: list[Any], arguments: list[Any]) -> None:
+        """Memories that were there before, those of arguments among them."""
+        for place, cell in self.written:
+            if cell.host is None:
+                cell.value = results[place]
+            else:
+                cell.host[...] = results[place]
+            cell.writes += 1
+        if self.pack is not None:
+            self.pack.put(results[self.n_known])
+        for place, argument in self.argument_outputs:
+            tensor, value = arguments[argument], results[place]
+            replaced = self.cast.replaced.get(id(tensor))
+            if replaced is not None:  # by a hook
+                replaced.gradient._array[...] = value
+                replaced.leaf._meta.grad, value = replaced.gradient, jax.numpy.asarray(replaced.value)
+            array = tensor._array
+            if type(array) is DeviceArray and array._parent is None and array.cell.host is None:
+                array.cell.value = value
+                array.cell.writes += 1
+            else:
+                array[...] = value
+        for storage, bumps in self.bumps:
+            storage.version += bumps
+
+    def _put_numbers(self) -> None:
+        """What the step makes of optimizers' numbers, and of its own."""
+        numbers = self._numbers_now()
+        self.options.change(numbers)
+        if self.next_numbers is not None and not self.options.changes:
+            options = len(self.options.places)  # as the program saw them: the host may have changed them by now
+            self.last_numbers = numbers[:options] + self.options.values()[options:]
+            self.number_array = self.next_numbers.cell.value
+
+    def _leave(self, arguments: list[Any]) -> Any:
+        """What the step leaves in Python's places, and returns."""
+        renewed = {id(self.arguments[place]): arguments[place] for place in self.passed_on}
+        shown = self.cast.made() if self.cast.props else ()
+        rebuilt = Rebuilt(lambda tensor: self._renewed(tensor, renewed), self.known, self.own_objects, shown)
+        for place, (holder, key, value) in enumerate(self.exit):
+            if place not in self.exit_if or self.exit_if[place].cell.value:
+                put(holder, key, value if value is ABSENT else rebuilt(value))
+        if self.given.changes:
+            self.given.change(arguments, lambda tensor: self._renewed(tensor, renewed))
+        result = rebuilt(self.result)
+        if self.way_back is not None:
+            numbers = self.call_numbers if self.leaves_numbers else []
+            self.way_back.claim([result, *map(rebuilt, self.left_behind()[1:])], arguments, numbers)
+        return result
+
+    def _is_alone(self, result: Any) -> bool:
+        """Whether all that a call leaves beside gradients and written memories is one tensor in a memory of its own."""
+        return (
+            type(result) is Tensor
+            and type(result._array) is DeviceArray
+            and not vars(result)
+            and result._array._parent is None
+            and id(result._array.cell) not in self.known_cells | self.argument_cells.keys()
+            and id(result) not in self.adopted
+            and (result._storage is None or result._storage.version == 0)
+            and (result._meta is None or (result._meta.grad is None and not result._meta.retains))
+            and not (self.exit or self.given.changes or self.way_back or self.cast.roles)
+        )
+
+    def _renewed(self, value: Any, renewed: dict[int, Any]) -> Any:
+        """A tensor that the step made, as a new one for each call; everything else as it is."""
+        if not isinstance(value, TensorCore):
+            return value.of(self.call_numbers) if isinstance(value, Figure) else value
+        tensor = renewed.get(id(value))
+        if tensor is None:
+            if type(value._array) is not DeviceArray or id(value) in self.adopted:
+                return value
+            if id(value._array.cell) in self.argument_cells:
+                tensor = self._on_argument(value, renewed)
+            else:
+                tensor = self.cast.player_of(value)
+                tensor = wrap(self._renewed_array(value._array, renewed)) if tensor is None else tensor
+                if id(value._array.cell) in self.known_cells:
+                    tensor._view, tensor._storage = value._view, value._storage
+                elif type(value._storage) is InferenceStorage:
+                    tensor._storage = InferenceStorage()
+                elif value._storage is not None and tensor._storage is None:  # which aliases have in common
+                    tensor._storage = renewed.setdefault(id(value._storage), Storage())
+                    tensor._storage.version = value._storage.version
+            renewed[id(value)] = tensor
+            if type(tensor) is not type(value):
+                tensor.__class__ = type(value)
+            tensor._edge, tensor._requires_grad = value._edge, value._requires_grad
+            if value._meta is not None:
+                meta = tensor._get_meta()
+                meta.retains = value._meta.retains
+                if value._meta.grad is not None:
+                    meta.grad = self._renewed(value._meta.grad, renewed)
+        return tensor
+
+    def _on_argument(self, value: Any, renewed: dict[int, Any]) -> Any:
+        """A tensor over the memory of an argument: a view of it, or the argument, or a view, without its history."""
+        if value._view is not None:
+            return view_again(self._renewed(value._view.base, renewed), value._view.steps)
+        tensor = renewed[id(self.arguments[self.argument_cells[id(value._array.cell)]])].detach()
+        tensor._array = _part_of(tensor._array, value._array)
+        return tensor
+
+    def _renewed_array(self, array: DeviceArray, renewed: dict[int, Any]) -> Any:
+        """The memory, or the view of it, that a new tensor stands on."""
+        if id(array.cell) in self.known_cells:
+            now = self.owners[id(array.cell)]._array  # which may be on the host
+            return array if type(now) is DeviceArray and now.cell is array.cell else _part_of(now, array)
+        whole, parts = parts_of(array)
+        if id(array.cell) not in renewed:
+            kept = self.cast.memory_at(array.cell)
+            renewed[id(array.cell)] = whole.like(array.cell.value) if kept is None else kept
+        return part_of(renewed[id(array.cell)], parts)
+
+
+def _leave_to_aliases(held: DeviceArray) -> None:
+    """Give tensors that still stand on a memory, whose own tensor has another by now, a memory of their own."""
+    if held.cell.value is None and held.cell.host is None:
+        return  # nothing was there yet
+    aliases = [each for each in gc.get_referrers(held) if isinstance(each, TensorCore) and each._array is held]
+    if aliases:
+        apart = held.copy() if held.cell.host is None else held.on_host().copy()
+        for alias in aliases:
+            alias._array = apart
+
+
+def _wrote(call: HostCall) -> bool:
+    """Whether a statement on the host may have written into tensors of the program: a replay does not know which."""
+    return call.done and call.may_write and isinstance(call.hook, Statement)
+
+
+def _part_of(whole: Any, traced: DeviceArray) -> Any:
+    """The part of an array that a trace saw as a view of what stood for it."""
+    if traced._parent is None:
+        return whole
+    above = _part_of(whole, traced._parent)
+    return above.view_by(traced._take, traced._put) if type(above) is DeviceArray else traced._take(numpy_xp, above)
+
+
+def _owned(array: Any) -> bool:
+    """Whether nobody holds the memory that an array is a view of."""
+    base = array.base
+    return base is None or (type(base) is np.ndarray and base.base is None and getrefcount(array.base) <= ALONE + 1)

@@ -1,0 +1,159 @@
+"""What `compile.explain()` says: what was compiled and captured, where hooks run, what compiled again and why."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from undertow._dynamo import OptimizedModule
+from undertow._src.compile.callbacks.registrations import where_defined
+from undertow._src.compile.compiled import KEPT, MOST, Compiled, everything
+from undertow._src.compile.program import Program
+from undertow._src.compile.tracing.trace import Draw
+from undertow.nn.modules.module import Module
+
+
+class Report:
+    """A report that prints well; `data` is the same as plain dicts and lists."""
+
+    def __init__(self, compiled: list[Compiled]) -> None:
+        self.data = [_facts(each) for each in compiled]
+
+    def __str__(self) -> str:
+        text = "\n\n".join(_text(facts) for facts in self.data) or "Nothing has been compiled."
+        return text.replace(os.getcwd() + os.sep, "")  # paths as seen from here
+
+    __repr__ = __str__
+
+
+def _facts(compiled: Compiled) -> dict[str, Any]:
+    programs = [program for programs in compiled.programs.values() for program in programs]
+    programs.sort(key=lambda program: -program.turn)
+    return {
+        "name": compiled.name,
+        "where": where_defined(_code_of(compiled.function)),
+        "programs": [_program(program) for program in programs],
+        "recompiles": list(compiled.causes),
+        "evicted": compiled.evicted,
+        "refused": compiled.refused,
+        "as_written": list(compiled.as_written),
+        "eager": list(dict.fromkeys(compiled.eager.values())),
+    }
+
+
+def _code_of(function: Any) -> Any:
+    """A function, or the forward that a module's call leads to."""
+    module = getattr(function, "__self__", None)
+    return module.forward if isinstance(module, Module) and function == module.__call__ else function
+
+
+def _program(program: Program) -> dict[str, Any]:
+    hooks: dict[tuple[str, ...], int] = {}
+    statements: dict[tuple[str, ...], int] = {}
+    for placed in program.placed:
+        if placed.what == "piece":
+            continue
+        if placed.what == "statement":
+            line = (placed.where, placed.name, placed.runs, placed.why)
+            statements[line] = statements.get(line, 0) + 1
+            continue
+        key = (placed.name, placed.where, placed.registered, placed.runs, placed.why)
+        hooks[key] = hooks.get(key, 0) + 1
+    return {
+        "operations": program.size,
+        "captured": [
+            {"shape": list(array.shape), "dtype": str(array.dtype)}
+            for _, array, _ in (*program.donated, *program.packed, *program.state_inputs)
+        ],
+        "written": len(program.outputs),
+        "numbers": len(program.options.places) if program.uses_numbers else 0,
+        "decisions": [{"where": where, "answer": answer} for where, answer in program.decisions.listed()],
+        "draws": sum(type(draw) is Draw for draw in program.draws),
+        "trace_seconds": program.trace_seconds,
+        "compile_seconds": program.compile_seconds,
+        "runs_once": program.runs_once,
+        "hooks": [
+            {"name": name, "where": where, "registered": registered, "runs": runs, "why": why, "times": times}
+            for (name, where, registered, runs, why), times in hooks.items()
+        ],
+        "statements": [
+            {"where": where, "source": source, "runs": runs, "why": why, "times": times}
+            for (where, source, runs, why), times in statements.items()
+        ],
+    }
+
+
+def _text(facts: dict[str, Any]) -> str:
+    none = "none compiled" if facts["refused"] else "not called yet"
+    made = _count(len(facts["programs"]), "program") if facts["programs"] else none
+    lines = [f"{facts['name']} ({facts['where']}): {made}"]
+    for program in facts["programs"]:
+        size = sum(_elements(each["shape"]) for each in program["captured"])
+        compiled = program["compile_seconds"]
+        lines.append(
+            f"  {_count(program['operations'], 'operation')}; reads {_count(len(program['captured']), 'tensor')} "
+            f"({size:,} numbers), {_count(program['numbers'], 'optimizer option')} and "
+            f"{_count(program['draws'], 'random draw')}; "
+            f"leaves {_count(program['written'], 'tensor')}; traced in {program['trace_seconds']:.2f} s"
+            + (f", compiled in {compiled:.2f} s" if compiled is not None else "")
+        )
+        if program["runs_once"] and compiled is None:
+            lines.append("    ran as it is written: it gave the optimizer its first state, so that all later steps differ")
+        for decision in program["decisions"]:
+            lines.append(f"    where {decision['where']}, asks for a value, it is {decision['answer']}")
+        for hook in program["hooks"]:
+            times = f" ({hook['times']} times a step)" if hook["times"] > 1 else ""
+            registered = hook["registered"] and f"registered at {hook['registered']}"
+            places = ", ".join(filter(None, (hook["where"], registered)))
+            lines.append(f"    {hook['name']} ({places}) runs {hook['runs']}{times}: {hook['why']}")
+        for line in program["statements"]:
+            times = f" ({line['times']} times a step)" if line["times"] > 1 else ""
+            lines.append(f"    {line['source']} ({line['where']}) runs {line['runs']}{times}: {line['why']}")
+    for cause in facts["recompiles"]:
+        lines.append(f"  compiled again because {cause}")
+    if facts["evicted"]:
+        kept = f"the {KEPT} that were used last are kept"
+        lines.append(f"  {_count(facts['evicted'], 'program')} evicted: {kept}, {MOST} for arguments that look alike")
+    for reason in facts["as_written"]:
+        lines.append(f"  a call ran as it is written: {reason}")
+    for reason in facts["eager"]:
+        lines.append(f"  runs as it is written: {reason.splitlines()[0]}")
+    if facts["refused"] and not facts["eager"]:
+        lines.append(f"  refused: {facts['refused'].splitlines()[0]}")
+    return "\n".join(lines)
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}" + ("" if n == 1 else "s")
+
+
+def _elements(shape: list[int]) -> int:
+    product = 1
+    for n in shape:
+        product *= n
+    return product
+
+
+def explain(compiled: Any = None) -> Report:
+    """A report on one compiled function or module, or on all that there are, in the order in which they were made."""
+    if compiled is None:
+        return Report(sorted(everything, key=lambda each: each.turn))
+    step = compiled._forward if isinstance(compiled, OptimizedModule) else compiled
+    if not isinstance(step, Compiled):
+        raise TypeError(
+            f"explain() takes what undertow.compile returned, or nothing for a report on all of it, not "
+            f"{type(compiled).__name__}, which was not compiled"
+        )
+    return Report([step])
+
+
+def runs_of(hook: Any) -> list[str]:
+    """Where a hook runs in compiled steps, in words: one sentence for each step that it is part of."""
+    found: dict[str, None] = {}
+    for compiled in everything:
+        for programs in compiled.programs.values():
+            for program in programs:
+                for placed in program.placed:
+                    if placed.hook is hook:
+                        found[f"in the compiled {compiled.name} it runs {placed.runs}: {placed.why}"] = None
+    return list(found)

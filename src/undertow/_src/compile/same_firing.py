@@ -1,0 +1,224 @@
+"""Whether a step does the same eagerly and compiled, hook by hook; the door is `undertow.testing.assert_same_firing`.
+
+The step runs twice from the same state: eagerly, noting every hook that fires and what it is given, then compiled, with
+a witness beside each hook that notes the same when its turn comes. Afterwards everything is put back.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from undertow._src.base import hooks
+from undertow._src.base.tree import leaves, map_leaves
+from undertow._src.compile.callbacks.firing import Firing
+from undertow._src.compile.callbacks.hook_facts import is_own
+from undertow._src.compile.callbacks.host_calls import Placed, uncompiled
+from undertow._src.compile.compiled import Compiled
+from undertow._src.compile.guards.places import PLAIN
+from undertow._src.compile.guards.reachability import GLOBAL_HOOKS, Reached
+from undertow._src.compile.guards.snapshot import Snapshot
+from undertow._src.compile.tracing.sparse_parts import parts_of_sparse
+from undertow._src.random.generators import alive
+from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.methods.layout import host_memory
+from undertow.nn.modules.module import Module
+from undertow.optim.optimizer import Optimizer
+
+Fired = tuple[str, list[Any]]  # a hook, and what it was given
+
+
+def assert_same_firing(
+    step: Callable[..., Any], *args: Any, steps: int = 3, rtol: float = 1e-4, atol: float = 1e-5, **kwargs: Any
+) -> None:
+    """Runs a step eagerly and compiled from the same state, and compares all that can be seen of it.
+
+    That is: results, parameters, buffers, gradients, optimizer state, random state, which hooks fired in which order with
+    which values, and what they left in lists, dicts and variables. State and random numbers are put back at the end.
+    """
+    function = step.function if isinstance(step, Compiled) else step
+    world = World(function, args, kwargs)
+    try:
+        eager = world.run(function, steps, _noting_eagerly)
+        world.restore()
+        program = Compiled(function)
+        program.compiles_first_step = True
+        compiled = world.run(program, steps, _noting_in_programs)
+    finally:
+        world.restore()
+    for number, (one, other) in enumerate(zip(eager, compiled, strict=True)):
+        found = _firing_difference(one["fired"], other["fired"], rtol, atol)
+        found += [each for part in ("result", "left") for each in differences(one[part], other[part], part, rtol, atol)]
+        if found:
+            shown = "\n  ".join(found[:10])
+            raise AssertionError(f"step {number + 1} of {steps} differs between eager and compiled:\n  {shown}")
+
+
+class World:
+    """All that a step, its arguments and its hooks can reach, as it was."""
+
+    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.args, self.kwargs = args, kwargs
+        state, of_hooks = Reached(), Reached()
+        for root in (function, args, kwargs):
+            state.walk(root, "step")
+        for hook in _hooks_in(state):
+            of_hooks.walk(hook, "hook")
+        self.state, self.of_hooks = state, of_hooks
+        self.snapshots = [Snapshot(of_hooks), Snapshot(state)]
+        tensors = {id(tensor): tensor for tensor in (*state.tensors, *of_hooks.tensors)}.values()
+        grads = [tensor._meta.grad for tensor in tensors if tensor._meta is not None and tensor._meta.grad is not None]
+        self.tensors = list(tensors)
+        self.values = [(each, host_memory(each).copy(), each._requires_grad) for each in (*tensors, *grads)]
+        optimizers = {id(each): each for each in (*state.optimizers, *of_hooks.optimizers)}.values()
+        self.groups = [(group, dict(group)) for optimizer in optimizers for group in optimizer.param_groups]
+        self.random = [(generator, generator.get_state()) for generator in alive]
+
+    def restore(self) -> None:
+        for snapshot in self.snapshots:
+            snapshot.restore()
+        for tensor, value, flag in self.values:
+            host_memory(tensor)[...] = value
+            tensor._requires_grad, tensor._edge = flag, tensor._edge if tensor._edge and not flag else None
+        for group, held in self.groups:
+            group.update(held)
+        for generator, state in self.random:
+            generator.set_state(state)
+
+    def run(self, function: Callable[..., Any], steps: int, noting: Any) -> list[dict[str, Any]]:
+        """What each step returned, left behind and fired."""
+        seen = []
+        for _ in range(steps):
+            fired: list[Fired] = []
+            with noting(fired):
+                result = function(*self.args, **self.kwargs)
+            seen.append({"result": described(result), "left": self._left(), "fired": fired})
+        return seen
+
+    def _left(self) -> dict[str, Any]:
+        return {
+            "tensors": [
+                {"value": described(each), "gradient": described(None if each._meta is None else each._meta.grad)}
+                for each in self.tensors
+            ],
+            "options": [{key: value for key, value in group.items() if key != "params"} for group, _ in self.groups],
+            "random": [generator.get_state().numpy().copy() for generator, _ in self.random],
+            "what hooks collect": [described(list(into)) for into, _ in self.of_hooks.lists],
+            "what hooks store": [described(list(into.values())) for into, _ in self.of_hooks.maps],
+            "variables of hooks": [described(cell.cell_contents) for cell, _ in self.of_hooks.cells],
+        }
+
+
+def _hooks_in(state: Reached) -> Iterator[Any]:
+    """Every hook that hangs on something that the step reaches."""
+    for module in state.modules:
+        for key, value in vars(module).items():
+            if "hooks" in key and isinstance(value, dict):
+                yield from value.values()
+    for tensor in state.tensors:
+        if tensor._meta is not None:
+            yield from (*(tensor._meta.hooks or {}).values(), *(tensor._meta.post_hooks or {}).values())
+    for optimizer in state.optimizers:
+        for key, value in vars(optimizer).items():
+            if "hooks" in key and isinstance(value, dict):
+                yield from value.values()
+    for holder in GLOBAL_HOOKS:
+        yield from holder.values()
+
+
+# --- noting what fires
+
+
+@contextmanager
+def _noting_eagerly(fired: list[Fired]) -> Iterator[None]:
+    before = hooks.fire
+
+    def fire(hook: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_own(hook):
+            _witness(hook, fired)(*args, **kwargs)
+        return before(hook, *args, **kwargs)
+
+    hooks.fire = fire  # type: ignore[assignment]
+    try:
+        with uncompiled():
+            yield
+    finally:
+        hooks.fire = before
+
+
+@contextmanager
+def _noting_in_programs(fired: list[Fired]) -> Iterator[None]:
+    Firing.witness = lambda hook, *args, **kwargs: _witness(hook, fired)(*args, **kwargs)
+    try:
+        yield
+    finally:
+        Firing.witness = None
+
+
+def _witness(hook: Any, fired: list[Fired]) -> Callable[..., None]:
+    placed = Placed(hook, "", "")
+
+    def note(*args: Any, **kwargs: Any) -> None:
+        fired.append((f"{placed.name} ({placed.where})", [described(each) for each in leaves((args, kwargs))]))
+
+    return note
+
+
+# --- comparing
+
+
+def described(value: Any) -> Any:
+    """Plain data in the place of tensors and objects."""
+    if isinstance(value, TensorCore):
+        return np.array(host_memory(value)) if value._is_strided else described(parts_of_sparse(value))
+    if isinstance(value, (tuple, list, dict)):
+        return map_leaves(described, value) if not isinstance(value, dict) else [described(each) for each in value.values()]
+    if isinstance(value, (Module, Optimizer)) or not isinstance(value, (*PLAIN, np.ndarray)):
+        return type(value).__name__
+    return copy.copy(value)
+
+
+def differences(one: Any, other: Any, where: str, rtol: float, atol: float) -> list[str]:
+    """Where two descriptions differ, in words."""
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        return [each for key in one for each in differences(one[key], other[key], f"{where}: {key}", rtol, atol)]
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)) and len(one) == len(other):
+        pairs = enumerate(zip(one, other))
+        return [each for place, (a, b) in pairs for each in differences(a, b, f"{where}[{place}]", rtol, atol)]
+    if isinstance(one, (float, np.ndarray)) and isinstance(other, (float, np.ndarray)):
+        if np.shape(one) == np.shape(other) and _close(np.asarray(one), np.asarray(other), rtol, atol):
+            return []
+    elif type(one) is type(other) and one == other:
+        return []
+    return [f"{where}: {_short(one)} eagerly, {_short(other)} compiled"]
+
+
+def _close(one: Any, other: Any, rtol: float, atol: float) -> bool:
+    if one.dtype != other.dtype:
+        return False
+    if one.dtype.kind in "biuSU":
+        return bool((one == other).all())
+    wide = np.result_type(one.dtype, np.float32) if one.dtype.kind != "V" else np.float32
+    return np.allclose(one.astype(wide), other.astype(wide), rtol=rtol, atol=atol, equal_nan=True)
+
+
+def _short(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 90 else text[:87] + "..."
+
+
+def _firing_difference(eager: list[Fired], compiled: list[Fired], rtol: float, atol: float) -> list[str]:
+    for place, ((name, given), (other, also)) in enumerate(zip(eager, compiled)):
+        if name != other:
+            return [f"hook {place + 1} to fire: {name} eagerly, {other} compiled"]
+        found = differences(given, also, f"hook {place + 1} to fire, {name}, was given", rtol, atol)
+        if found:
+            return found
+    if len(eager) != len(compiled):
+        extra = (eager if len(eager) > len(compiled) else compiled)[min(len(eager), len(compiled))][0]
+        return [f"{len(eager)} hooks fired eagerly, {len(compiled)} compiled; the first one too many is {extra}"]
+    return []

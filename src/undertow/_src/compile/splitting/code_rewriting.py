@@ -1,0 +1,166 @@
+"""Functions compiled once more from their source: with a question before some statements, or of one statement alone.
+
+    losses.append(loss.item())    becomes    if mark(): losses.append(loss.item())
+
+While a step is traced, the mark notes that the statement's turn has come and says no; at any other time it says yes.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import copy
+import functools
+import operator
+import warnings
+from collections.abc import Callable, Mapping
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+from undertow._src.compile.effects.source import made_of
+
+RETURNED = type("Returned", (), {"__repr__": lambda self: "what the step returns on the host"})()
+
+
+def with_marks(
+    function: FunctionType, node: ast.FunctionDef | ast.Lambda, marks: Mapping[int, Callable[[], bool]],
+    stand_in: Callable[[ast.expr], Any] | None = None,
+) -> CodeType | None:  # fmt: skip
+    """The code of a function that asks before statements with these ids. None if it can't be made.
+
+    stand_in: gives what is called in the place of something else, or None.
+    """
+    copies: dict[int, Any] = {}
+    twin = copy.deepcopy(node, copies)
+    constants: dict[str, Any] = {_name(RETURNED): RETURNED}
+    asked: dict[int, str] = {}
+    for statement, mark in marks.items():
+        asked[id(copies[statement])] = _name(mark)
+        constants[_name(mark)] = mark
+    _Marking(asked).visit(twin)
+    for call in [part for part in ast.walk(twin) if isinstance(part, ast.Call)]:
+        other = None if stand_in is None else stand_in(call.func)
+        if other is not None:
+            call.func = ast.copy_location(ast.Constant(_name(other)), call.func)
+            constants[_name(other)] = other
+    if isinstance(twin, ast.Lambda):
+        made = ast.copy_location(ast.Return(twin.body), twin)
+        definition = defined("lambda_", (), [made], twin)
+        definition.args = twin.args
+        code = _code(function, definition, constants)
+        return None if code is None else code.replace(co_name="<lambda>")
+    return _code(function, twin, constants)
+
+
+def alone(function: FunctionType, node: ast.FunctionDef, statement: ast.stmt, given: tuple[str, ...]) -> FunctionType:
+    """A function that runs one statement of another one: it takes local variables, and returns those it has at its end."""
+    body = [statement]
+    free = set(function.__code__.co_freevars)
+    for kind in (ast.Global, ast.Nonlocal):
+        names = sorted({name for part in ast.walk(node) if type(part) is kind for name in part.names})
+        names = [name for name in names if kind is ast.Global or name in free]
+        if names:
+            body.insert(0, ast.copy_location(kind(names), statement))
+    plain = whole = defined(node.name, given, body, statement)
+    if not isinstance(statement, ast.Return):
+        ending = ast.Return(ast.Call(ast.Name("locals", ast.Load()), [], []))
+        whole = defined(node.name, given, [*body, ast.copy_location(ending, statement)], statement)
+    code = _code(function, whole, {}, same_variables=False)
+    assert code is not None
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    closure = tuple(cells.get(name) or CellType() for name in code.co_freevars)
+    made = FunctionType(code, function.__globals__, node.name, None, closure)
+    made_of(made, ast.fix_missing_locations(plain))
+    return made
+
+
+def defined(name: str, given: tuple[str, ...], body: list[ast.stmt], where: ast.AST) -> ast.FunctionDef:
+    """The definition of a function."""
+    node = ast.parse("def function(): pass").body[0]
+    assert isinstance(node, ast.FunctionDef)
+    node.name, node.body = name, body
+    node.args.args = [ast.arg(each) for each in given]
+    return ast.copy_location(node, where)
+
+
+class _Marking(ast.NodeTransformer):
+    def __init__(self, asked: dict[int, str]) -> None:
+        self.asked = asked
+
+    def visit(self, node: ast.AST) -> Any:
+        name = self.asked.get(id(node))
+        if name is None:
+            return self.generic_visit(node)
+        question = ast.Call(ast.Constant(name), [], [])
+        otherwise = [ast.Return(ast.Constant(_name(RETURNED)))] if isinstance(node, ast.Return) else []
+        asking = ast.If(question, [self.generic_visit(node)], otherwise)  # type: ignore[list-item, arg-type]
+        for part in (asking, question, question.func, *otherwise, *[each.value for each in otherwise]):
+            ast.copy_location(part, node)  # type: ignore[type-var]
+        return asking
+
+
+def _name(value: Any) -> str:
+    return f"\0{id(value)}"
+
+
+def _code(
+    function: FunctionType, node: ast.FunctionDef, constants: dict[str, Any], same_variables: bool = True
+) -> CodeType | None:
+    """The code of a definition that stands where the function stands: in its class, with its variables around it."""
+    code = function.__code__
+    node.returns = None
+    node.args.defaults = [ast.Constant(None) for _ in node.args.defaults]
+    node.args.kw_defaults = [each and ast.Constant(None) for each in node.args.kw_defaults]
+    inner: Any = node
+    qualified = code.co_qualname.split(".")
+    if len(qualified) > 1 and qualified[-2] != "<locals>":  # private names and `super` mean the class
+        inner = ast.parse(f"class {qualified[-2]}: pass").body[0]
+        inner.body = [node]
+    elif "__class__" in code.co_freevars or any(map(_is_private, ast.walk(node))):
+        return None
+    variables = tuple(name for name in code.co_freevars if name != "__class__")
+    around = defined("around", variables, [inner], node)
+    if inner.name not in variables:
+        around.body.insert(0, ast.Global([inner.name]))  # as it is where it stands
+    tree = ast.fix_missing_locations(ast.Module([around], []))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # about calls of constants, which are put in later
+        flags = code.co_flags & _FUTURE
+        compiled = compile(tree, code.co_filename, "exec", flags=flags, dont_inherit=True)
+    found = _inside(compiled, node.name)
+    if found is None or (same_variables and found.co_freevars != code.co_freevars):
+        return None
+    return _filled(found, constants).replace(co_qualname=code.co_qualname)
+
+
+def _is_private(part: ast.AST) -> bool:
+    name = part.attr if isinstance(part, ast.Attribute) else part.id if isinstance(part, ast.Name) else ""
+    return name.startswith("__") and not name.endswith("__")
+
+
+def _inside(code: CodeType, name: str) -> CodeType | None:
+    """The code of that name two or three levels down."""
+    for around in code.co_consts:
+        if isinstance(around, CodeType):
+            for each in around.co_consts:
+                if isinstance(each, CodeType):
+                    if each.co_name == name and each.co_flags & 1:  # a function, and no class
+                        return each
+                    for method in each.co_consts:
+                        if isinstance(method, CodeType) and method.co_name == name:
+                            return method
+    return None
+
+
+def _filled(code: CodeType, constants: dict[str, Any]) -> CodeType:
+    def filled(value: Any) -> Any:
+        if isinstance(value, CodeType):
+            return _filled(value, constants)
+        return constants.get(value, value) if type(value) is str else value
+
+    return code.replace(co_consts=tuple(map(filled, code.co_consts)))
+
+
+_FUTURE = functools.reduce(
+    operator.or_, [getattr(__future__, feature).compiler_flag for feature in __future__.all_feature_names]
+)

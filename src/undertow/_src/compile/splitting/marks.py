@@ -1,0 +1,117 @@
+"""Marks at statements of a step's code, or of a hook's: the question whether a statement runs now."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import threading
+from collections.abc import Mapping
+from types import CodeType, FunctionType
+from typing import Any, Protocol
+
+from undertow._src.arrays.device.memory import Watch
+from undertow._src.compile.splitting.anf import written
+from undertow._src.compile.splitting.code_rewriting import alone
+from undertow._src.compile.splitting.statements import Statements
+
+_UNKNOWN = object()
+
+
+def _meant(expression: ast.expr, names: Mapping[str, Any]) -> Any:
+    """What a name means, an attribute or an entry, found without running the program's code."""
+    if isinstance(expression, ast.Name):
+        return names.get(expression.id, _UNKNOWN)
+    if isinstance(expression, ast.Attribute):
+        return getattr(_meant(expression.value, names), "__dict__", {}).get(expression.attr, _UNKNOWN)
+    if isinstance(expression, ast.Subscript):
+        holder, place = _meant(expression.value, names), expression.slice
+        key: Any = place.value if isinstance(place, ast.Constant) else _meant(place, names)
+        if type(holder) is dict and isinstance(key, (str, int)):
+            return holder.get(key, _UNKNOWN)
+        if type(holder) is list and type(key) is int and -len(holder) <= key < len(holder):
+            return holder[key]
+    return _UNKNOWN
+
+
+class Replaying(Protocol):
+    """What knows, while a step runs as it is written, which statements have run; see `replay`."""
+
+    def meets(self, mark: Mark) -> bool: ...
+
+
+class MarkedCode:
+    """A block in which functions have code that asks before marked statements."""
+
+    def __init__(self, code: list[tuple[FunctionType, CodeType]]) -> None:
+        self._code = code
+        self._before: list[tuple[FunctionType, CodeType]] = []
+
+    def __enter__(self) -> None:
+        self._before = [(function, function.__code__) for function, _ in self._code]
+        for function, code in self._code:
+            function.__code__ = code
+
+    def __exit__(self, *exc: Any) -> None:
+        for function, code in self._before:
+            function.__code__ = code
+
+
+class Mark:
+    """A statement that the trace has to ask about: one that is moved, or one that must not be reached."""
+
+    replay: Replaying | None = None
+
+    def __init__(
+        self, statements: Statements, statement: ast.stmt, why: str, refusal: str = "", warning: str = "",
+        changes_unknown: bool = False,
+    ) -> None:  # fmt: skip
+        self.statements, self.statement = statements, statement
+        self.why, self.refusal, self.warning = why, refusal, warning
+        self.changes_unknown = changes_unknown  # whether it is refused because nothing is known of what it changes
+        self.stored = statements.stored(statement)
+        self.returns = isinstance(statement, ast.Return)
+        self.is_handled = statements.is_handled(statement)
+        # What a custom Function saved is gone when the program has run.
+        self.opens_saved = any(getattr(part, "attr", "") == "saved_tensors" for part in ast.walk(statement))
+        free = set(statements.function.__code__.co_freevars)
+        self.used = sorted(name for name in statements.used(statement) if name not in free)
+        self._alone: dict[tuple[str, ...], FunctionType] = {}
+
+    def __call__(self) -> bool:
+        """Whether the statement is to run now."""
+        trace = Watch.trace
+        if trace is None or trace.thread != threading.get_ident():
+            asked = Mark.replay is not None and not (self.refusal or self.warning)
+            return Mark.replay.meets(self) if asked else True  # type: ignore[union-attr]
+        return trace.firing.meets(self, sys._getframe(1).f_locals)
+
+    def changed(self, variables: Mapping[str, Any]) -> list[Any] | None:
+        """The objects that the statement changes, now that its turn has come; None if that can't be told."""
+        statement = self.statement
+        if not isinstance(statement, (ast.Assign, ast.AugAssign, ast.Delete)):
+            return None
+        names = {**self.statements.function.__globals__, **variables}
+        found: list[Any] = []
+        for target in [statement.target] if isinstance(statement, ast.AugAssign) else statement.targets:
+            if isinstance(target, (ast.Subscript, ast.Attribute)):
+                found.append(_meant(target.value, names))
+            elif not isinstance(target, ast.Name):
+                return None
+            if isinstance(statement, ast.AugAssign):
+                found.append(_meant(target, names))
+        return None if any(each is _UNKNOWN for each in found) else found
+
+    def alone(self, given: tuple[str, ...]) -> FunctionType:
+        """A function that runs the statement, given these variables."""
+        if given not in self._alone:
+            self._alone[given] = alone(self.statements.function, self.statements.node, self.statement, given)
+        return self._alone[given]
+
+    @property
+    def place(self) -> str:
+        return f"{self.statements.function.__code__.co_filename}:{self.statement.lineno}"
+
+    @property
+    def source(self) -> str:
+        line = written(self.statement).partition("\n")[0]
+        return line if len(line) < 60 else line[:57] + "..."

@@ -1,0 +1,340 @@
+"""The tensors that a step is called with. Each call may bring others, so a trace sees stand-ins for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable
+from operator import is_
+from typing import Any
+
+import numpy as np
+
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Cell
+from undertow._src.base.modes import no_grad
+from undertow._src.compile.errors import CompileError
+from undertow._src.compile.guards.carried_state import Renewed
+from undertow._src.compile.guards.input_checks import Arriving
+from undertow._src.compile.guards.reachability import Reached
+from undertow._src.compile.tracing.records import ChangedRecord, Kinds
+from undertow._src.compile.tracing.results import values_in
+from undertow._src.compile.tracing.sparse_parts import is_sparse, parts_of_sparse
+from undertow._src.engine.apply import apply
+from undertow._src.engine.node import edge_of
+from undertow._src.tensor.core import TensorCore, wrap
+
+
+class Arguments:
+    """Stand-ins for a call's tensors, and what the step does to the tensors themselves.
+
+    A stand-in begins a graph of its own. A tensor that the step reaches anyway (a parameter, say) stands for itself.
+    Gradients, those of the step's own tensors included, are arguments too: mostly each step makes new ones. So are tensors
+    in places where each step leaves other ones (see `renewed`).
+    """
+
+    def __init__(self, given: Iterable[Any], state: Reached, replaced: Iterable[tuple[Any, Any]] = ()) -> None:
+        self.renewed = Renewed(replaced, state)
+        self._owners = [
+            tensor for tensor in state.tensors if _grad(tensor) is not None and id(_grad(tensor)) not in state.seen
+        ]  # the step's own tensors with gradients, which are others in each step
+        self._state = {id(tensor): -1 - place for place, tensor in enumerate(state.tensors)}
+        self._given = [leaf for leaf in given if isinstance(leaf, TensorCore)]
+        self.n_given = len(self._given)
+        self._pattern = self._aliases(self._given)
+        self._stand_ins: dict[int, Any] = {}
+        self._nodes: list[Any] = []  # of stand-ins, which hold them weakly: they have hooks of the arguments' nodes
+        self._parts: list[tuple[DeviceArray, Cell]] = []  # memories of stand-ins for views on a device, and the whole ones
+        self.tensors: list[Any] = []  # what the trace sees: the arguments, their gradients, what is renewed, with gradients
+        for place, tensor in enumerate(self._given):
+            self._stand_ins.setdefault(id(tensor), tensor if self._pattern[place] < 0 else self._stand_in_for(tensor))
+            self.tensors.append(self._stand_ins[id(tensor)])
+        self._own = [place for place, alias in enumerate(self._pattern) if alias == place]
+        self.with_grads = [place for place in self._own if _grad(self._given[place]) is not None]
+        self.tensors += [_grad(tensor) for tensor in (*[self.tensors[place] for place in self.with_grads], *self._owners)]
+        renewed = self.renewed.tensors()
+        self._first_renewed = len(self.tensors)
+        for tensor in renewed:
+            self._stand_ins.setdefault(id(tensor), self._stand_in_for(tensor))
+        self.tensors += [self._stand_ins[id(tensor)] for tensor in renewed]
+        self._end_of_renewed = len(self.tensors)
+        self.tensors += [grad for grad in map(_grad, self.tensors[self._first_renewed :]) if grad is not None]
+        self.has_gradients = len(self.tensors) > len(self._given)
+        self._renewed_pattern = self._aliases([*self._given, *renewed])
+        computed = [tensor for tensor in (*self._given, *renewed) if tensor._edge is not None]
+        self._computed = {id(self._stand_ins[id(tensor)]) for tensor in computed}
+        self._flags = [tensor._requires_grad for tensor in self.tensors]
+        self._grads = [_grad(tensor) for tensor in self.tensors]
+        self._versions = [tensor._get_storage().version for tensor in self.tensors]
+        self._counted_anyway = {id(tensor._get_storage()) for tensor in state.tensors}  # see `Traced.bumps`
+        self.shared: list[tuple[int, Any]] = []  # an argument in the memory of another one, or of a tensor of the step
+        self.changes: list[Callable[[list[Any], Callable[[Any], Any]], None]] = []
+
+    def _aliases(self, tensors: list[Any]) -> list[int]:
+        """For each tensor: its first place among the arguments, or which one of the step's own it is."""
+        first: dict[int, int] = {}
+        return [
+            self._state.get(id(tensor)) or first.setdefault(id(tensor), place) for place, tensor in enumerate(tensors)
+        ]
+
+    def _stand_in_for(self, tensor: Any) -> Any:
+        leaf, whole = _stand_in(tensor), tensor._array
+        if type(whole) is DeviceArray and whole._parent is not None:
+            leaf._array = whole.like(whole.value)
+            self._parts.append((leaf._array, whole.cell))
+        if hooks_on_node(tensor._meta):
+            node, _ = edge_of(leaf)
+            node._extras = tensor._meta.accumulator()._extras
+            self._nodes.append(node)
+        return leaf
+
+    def stand_in(self, value: Any) -> Any:
+        """What the trace sees in the place of an argument."""
+        return self._stand_ins[id(value)] if isinstance(value, TensorCore) else value
+
+    def pairs(self) -> tuple[list[Any], list[Any]]:
+        """The tensors of this call, and what the trace sees in their place."""
+        return self._given, self.tensors[: self.n_given]
+
+    def fit(self, arguments: list[Any]) -> bool:
+        """Whether the same arguments are the same tensors as when the program was made."""
+        if self.renewed.places:
+            if not self.renewed.fit() or self._aliases([*arguments, *self.renewed.tensors()]) != self._renewed_pattern:
+                return False
+        if not (arguments or self._pattern or self.shared):
+            return True
+        if self._aliases(arguments) != self._pattern:
+            return False
+        tensors = self.and_gradients(arguments) if self.shared else arguments
+        return all(
+            memory_of(tensors[place]) == memory_of(tensors[other] if type(other) is int else other)
+            for place, other in self.shared
+        )
+
+    def and_gradients(self, arguments: list[Any]) -> list[Any]:
+        """The arguments, followed by the gradients that the program reads, and by what is renewed."""
+        given = [arguments[place]._meta.grad for place in self.with_grads]
+        given += self.gradients()
+        if self.renewed.places:
+            renewed = self.renewed.tensors()
+            given += [*renewed, *[grad for grad in map(_grad, renewed) if grad is not None]]
+        return [*arguments, *given]
+
+    @property
+    def count(self) -> int:
+        """How many tensors the step is called with; gradients come behind them."""
+        return len(self._pattern)
+
+    def gradients(self) -> list[Any]:
+        """Those of the step's own tensors."""
+        return [None if owner._meta is None else owner._meta.grad for owner in self._owners]
+
+    def separate(self) -> list[int]:
+        """Places of arguments that have a memory of their own."""
+        shared = {each for pair in self.shared for each in pair if type(each) is int}
+        return [place for place in self._own if place not in shared]
+
+    def own(self) -> dict[int, int]:
+        """Places of the stand-ins, by id."""
+        places: dict[int, int] = {}
+        for place in (*self._own, *range(len(self._pattern), len(self.tensors))):
+            places.setdefault(id(self.tensors[place]), place)
+        return places
+
+    def tell(self, arriving: Arriving, as_it_was: Callable[[Any], Any]) -> None:
+        """Says which arrays of the trace stand for arguments."""
+        arriving.arguments = [wrap(as_it_was(given._array)) for given in self._given]
+        for place in self._own:
+            if type(self.tensors[place]._array) is DeviceArray:
+                arriving.argument(self.tensors[place]._array, place)
+
+    def stands_in(self, place: int) -> bool:
+        """Whether the trace saw a stand-in here, and not a gradient of the step's own, which stands for itself."""
+        return place < len(self._pattern) + len(self.with_grads) or place >= self._first_renewed
+
+    def note_changes(self) -> None:
+        """After the trace: gradients that arrived, flags that were set, writes that count."""
+        own = self.own()
+        renewed = range(self._first_renewed, self._end_of_renewed)
+        for place in (*self._own, *[place for place in renewed if own[id(self.tensors[place])] == place]):
+            tensor = self.tensors[place]
+            self._note_gradient(place, _grad(tensor))
+            if tensor._requires_grad != self._flags[place] and tensor._edge is None:
+                self.changes.append(_set_flag(place, tensor._requires_grad))
+        noted = set(self._counted_anyway)
+        for place in own.values():
+            storage = self.tensors[place]._get_storage()
+            bumps = storage.version - self._versions[place]
+            if bumps and id(storage) not in noted:
+                noted.add(id(storage))
+                storage.version = self._versions[place]
+                self.changes.append(_bump(place, bumps))
+        self._given.clear()  # they are the first call's
+        self._stand_ins.clear()
+
+    def _note_gradient(self, place: int, now: Any) -> None:
+        if now is self._grads[place]:
+            return
+        if id(self.tensors[place]) not in self._computed:
+            self.changes.append(_set_grad(place, now))
+        else:
+            name, cure = f"argument {place}", "compile the code that computes it as well, hand over argument.detach()"
+            if place >= self.count:
+                name = f"what {self.renewed.name_of(self.tensors[place])} held before"
+                cure = "keep it with detach()"
+            raise CompileError(
+                f"undertow.compile: a backward pass inside the step reaches {name}, which was computed outside of it: "
+                f"{cure}, or call backward() outside."
+            )
+
+    def refuse_overlaps(self, known: Container[int]) -> None:
+        """Parts of memories on a device are memories of their own to the program; it may not write to what they share."""
+        wholes = [whole for _, whole in self._parts]
+        for part, whole in self._parts:
+            shared = id(whole) in known or wholes.count(whole) > 1
+            if (shared and part.cell.writes) or (id(whole) in known and whole.writes):
+                raise _overlap(part, "another one")
+
+    def change(self, arguments: list[Any], renewed: Callable[[Any], Any]) -> None:
+        """Does to a call's tensors what the step does to them."""
+        for change in self.changes:
+            change(arguments, renewed)
+
+
+class Handed:
+    """Lists, dicts, records and sparse tensors among the arguments. The step gets others of stand-ins, so it may not change
+    them."""
+
+    def __init__(self, arguments: Any, kinds: Kinds) -> None:
+        self._held: list[tuple[Any, list[Any], Any]] = []  # with what they hold, and the class of the record around them
+        self._records: list[tuple[Any, Any]] = []
+        stack: list[tuple[Any, Any]] = [(arguments, None)]
+        while stack:
+            value, around = stack.pop()
+            inside: Any = ()
+            if kinds.is_record(value):
+                around = around or type(value)
+                self._records.append((value, around))
+                value = vars(value)
+                inside = value.values()
+            elif isinstance(value, (tuple, list, dict)):
+                inside = value.values() if isinstance(value, dict) else value
+            if isinstance(value, (list, dict)) or is_sparse(value):
+                self._held.append((value, _contents(value), around))
+            stack += [(part, around) for part in inside]
+
+    def refuse_to_leave(self, tree: Any, known: Container[int]) -> None:
+        """Raises if a record that is no other's equal is left behind: each call has to leave its own."""
+        own = {id(value): kind for value, kind in self._records if type(value).__hash__ is not None}
+        kinds = tuple({type(value) for value, _ in self._records})
+        for value in values_in(tree, known, kinds) if own else ():
+            if id(value) in own:
+                raise ChangedRecord(own[id(value)])
+
+    def ids(self) -> set[int]:
+        """The ids of all of them."""
+        return {id(value) for value, *_ in (*self._held, *self._records)}
+
+    def refuse_changes(self, later: Iterable[Any] = ()) -> None:
+        """Raises if one is not as it was, or is among the objects that something on the host will change."""
+        changed = [*map(id, later)]
+        for value, record in self._records:
+            if id(value) in changed:
+                raise ChangedRecord(record)
+        for value, before, record in self._held:
+            now = _contents(value)
+            if len(now) != len(before) or not all(map(is_, now, before)) or id(value) in changed:
+                if record is not None:
+                    raise ChangedRecord(record)
+                raise CompileError(
+                    f"undertow.compile: the step changes a {type(value).__name__} among its arguments, which would not be "
+                    "seen outside. Let it return what is new, change a copy, or reach the "
+                    f"{type(value).__name__} by its name instead of as an argument."
+                )
+
+
+def _contents(value: Any) -> list[Any]:
+    if is_sparse(value):
+        return [*parts_of_sparse(value)]
+    return [*value, *value.values()] if isinstance(value, dict) else [*value]
+
+
+def view_again(tensor: Any, steps: Any) -> Any:
+    """The view of another tensor that is taken by the same steps."""
+    with no_grad():
+        for rule, statics, _, place in steps:
+            tensor = apply(rule, tensor, **statics)
+            tensor = tensor[place] if rule.outputs != 1 else tensor
+    return tensor
+
+
+def memory_of(tensor: Any) -> Any:
+    """What two tensors have in common that show the same memory in the same way."""
+    if tensor is None:  # a gradient that is gone
+        return None
+    array = tensor._array
+    if type(array) is DeviceArray:
+        return id(array.cell), id(array._parent)
+    return array.__array_interface__["data"][0], array.shape, array.strides
+
+
+def refuse_overlaps(written: list[Any], arrays: list[Any]) -> None:
+    """Memories that a program would take for separate ones must not overlap if one of them is written to."""
+    for array in written:
+        for other in arrays:
+            if other is not array and np.may_share_memory(array, other) and np.shares_memory(array, other):
+                raise _overlap(array, f"another one, of shape {list(other.shape)}")
+
+
+def _overlap(array: Any, other: str) -> CompileError:
+    return CompileError(
+        f"undertow.compile: the step writes to a tensor of shape {list(array.shape)} that shares memory with {other}, of "
+        "which it is not a view known to undertow. Take one as a view of the other inside the step, or clone() it."
+    )
+
+
+def hooks_on_node(meta: Any) -> list[Any] | None:
+    """The hooks on the node that adds to a leaf's gradient, if somebody keeps it."""
+    node = None if meta is None or meta.accumulator is None else meta.accumulator()
+    if node is None or node._extras is None:
+        return None
+    return [hook for hooks in (node._extras.pre_hooks, node._extras.post_hooks) for hook in (hooks or {}).values()] or None
+
+
+def _grad(tensor: Any) -> Any:
+    return None if tensor._meta is None else tensor._meta.grad
+
+
+def _stand_in(tensor: Any) -> Any:
+    leaf = wrap(tensor._array)
+    if type(leaf) is not type(tensor):
+        leaf.__class__ = type(tensor)
+    if tensor.__dict__:
+        leaf.__dict__.update(tensor.__dict__)
+    leaf._requires_grad = tensor._requires_grad
+    if tensor._edge is None and tensor._meta is not None:
+        meta = leaf._get_meta()
+        meta.hooks, meta.post_hooks = tensor._meta.hooks, tensor._meta.post_hooks
+        meta.grad_dtype = tensor._meta.grad_dtype
+        if tensor._meta.grad is not None:
+            meta.grad = wrap(tensor._meta.grad._array)
+    return leaf
+
+
+def _set_grad(place: int, value: Any) -> Callable[..., None]:
+    def change(arguments: list[Any], renewed: Callable[[Any], Any]) -> None:
+        arguments[place]._get_meta().grad = renewed(value)
+
+    return change
+
+
+def _set_flag(place: int, flag: bool) -> Callable[..., None]:
+    def change(arguments: list[Any], renewed: Callable[[Any], Any]) -> None:
+        arguments[place]._requires_grad = flag
+
+    return change
+
+
+def _bump(place: int, bumps: int) -> Callable[..., None]:
+    def change(arguments: list[Any], renewed: Callable[[Any], Any]) -> None:
+        arguments[place]._get_storage().version += bumps
+
+    return change

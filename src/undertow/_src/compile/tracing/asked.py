@@ -1,0 +1,199 @@
+"""Numbers that code takes out of tensors (`loss.item()`) and goes on with: only the running program knows them.
+
+Arithmetic with one is part of the program, in Python's precision. A comparison is a decision; see `decisions`. What it
+gives where the step leaves it (a total that is kept, a result) is read from the program's outputs. Code that insists on the
+number itself (`f"{x}"`, a function in C) is refused, unless it is a whole one (`range(n)`): each has a program of its own.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Watch
+from undertow._src.base.sites import outside
+from undertow._src.compile.tracing.symbolic_scalars import Figure, Known, Real, Values, Whole
+from undertow._src.tensor.core import TensorCore
+from undertow._src.types.dtypes import SCALAR_DTYPE
+
+_EXACT = 2**53  # up to here a float holds every whole number
+_FITS = 2**31  # two such numbers have a product that an int64 holds
+_PLAIN = (operator.add, operator.sub, operator.mul, operator.truediv)
+_WHOLE = (operator.floordiv, operator.mod)
+
+
+class Asked(Figure):
+    """What stands for such a number during a trace."""
+
+    is_asked = True
+    kind: type
+    array: DeviceArray  # the number as a memory of the program's own
+
+    def __init__(self, value: Any, known: Known) -> None:
+        kind, array = self.kind, DeviceArray(value)
+        self.value, self.traced, self.known, self.array = None, value, known, array
+
+        def left(values: Values) -> Any:
+            return kind(np.asarray(array.cell.value))
+
+        self.of = left
+
+    def _combined(self, function: Callable[..., Any], other: Any, swapped: bool) -> Any:
+        if isinstance(other, TensorCore) or type(other) is DeviceArray:
+            return super()._combined(function, other, swapped)
+        if not isinstance(other, (int, float)):
+            return NotImplemented
+        a, b = (_operand(other), self) if swapped else (self, _operand(other))
+        whole = self.kind is int and _kind(other) is int
+        if function is not operator.truediv and whole:
+            limit = _FITS if function is operator.mul else 2**62
+            if function not in (*_PLAIN, *_WHOLE) or not (_below(a, limit) and _below(b, limit)):
+                raise self.refusal()
+            divisor_is_zero = function in _WHOLE and not Watch.trace.decide(_traced(b) != 0, True)
+            if divisor_is_zero:
+                return function(1, 0)  # which raises
+            return AskedWhole(function(_traced(a), _traced(b)), self.known)
+        if function not in _PLAIN:
+            raise self.refusal()
+        x, y = _as_float(a), _as_float(b)
+        if x is None or y is None:
+            raise self.refusal()
+        if function is operator.truediv and not Watch.trace.decide(jnp.asarray(y) != 0, True):
+            return function(1 if whole else 1.0, 0 if whole else 0.0)  # which raises
+        return AskedReal(function(x, y), self.known)
+
+    def _changed(self, function: Callable[[Any], Any]) -> Figure:
+        return type(self)(function(self.traced), self.known)
+
+    def _answer(self, question: Callable[[Any, Any], Any], about: Any = None) -> Any:
+        if isinstance(about, TensorCore):
+            return super()._answer(question, about)
+        if question not in _COMPARISONS:
+            raise self.refusal()
+        if not isinstance(about, (int, float)):
+            return NotImplemented
+        if self.kind is int and _kind(about) is int:
+            x, y = self.traced, _traced(about) if isinstance(about, Figure) or abs(about) < 2**63 else float(about)
+        else:
+            x, y = _as_float(self), _as_float(about)
+            if x is None or y is None:
+                raise self.refusal()
+        return Watch.trace.decide(question(x, y))
+
+    def __bool__(self) -> bool:
+        return Watch.trace.decide(self.traced != 0)
+
+    def is_finite(self) -> bool:
+        return Watch.trace.decide(jnp.isfinite(self.traced), True)
+
+    def is_nan(self) -> bool:
+        return Watch.trace.decide(jnp.isnan(self.traced), False)
+
+    def is_inf(self) -> bool:
+        return Watch.trace.decide(jnp.isinf(self.traced), False)
+
+    def as_float(self) -> Asked:
+        """What `float` makes of it."""
+        value = _as_float(self)
+        if value is None:
+            raise self.refusal()
+        return self if self.kind is float else AskedReal(value, self.known)
+
+    def as_whole(self) -> Asked:
+        """What `int` makes of it."""
+        if self.kind is int:
+            return self
+        if not self.is_finite():
+            return int(math.nan) if self.is_nan() else int(math.inf)  # type: ignore[return-value]  # which raises
+        if not _below(self, _EXACT):
+            raise self.refusal()
+        return AskedWhole(jnp.trunc(self.traced).astype(np.int64), self.known)
+
+    def refusal(self) -> Exception:
+        """Why the number itself can't be had; or that another trace may go on, which has functions of its own there."""
+        return Watch.trace.needs_number(self.array, outside(sys._getframe(1)))
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise self.refusal()
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        ask = {"isfinite": self.is_finite, "isnan": self.is_nan, "isinf": self.is_inf}.get(ufunc.__name__)
+        if ask is None or method != "__call__" or len(inputs) != 1 or options:
+            raise self.refusal()
+        return np.bool_(ask())
+
+
+class AskedReal(Asked, Real):
+    """A float that was asked for."""
+
+    kind = float
+    __init__ = Asked.__init__
+
+
+class AskedWhole(Asked, Whole):
+    """A whole number that was asked for."""
+
+    kind = int
+    __init__ = Asked.__init__
+
+    def __index__(self) -> int:
+        """The number itself: other numbers make other programs, as other shapes do."""
+        return Watch.trace.whole(self.traced)
+
+    def __int__(self) -> int:
+        Watch.trace.lift(sys._getframe(1))
+        return self.__index__()
+
+    def __hash__(self) -> int:
+        return hash(self.__index__())
+
+
+def asked(array: DeviceArray) -> Asked | None:
+    """What stands for the only element of an array; None if nothing can."""
+    SCALAR_DTYPE[AskedReal], SCALAR_DTYPE[AskedWhole] = SCALAR_DTYPE[float], SCALAR_DTYPE[int]
+    value, kind = jnp.reshape(array.value, ()), array.dtype.kind
+    if kind in "iu" and array.dtype != np.uint64:
+        return AskedWhole(value.astype(np.int64), Known())
+    return AskedReal(value.astype(np.float64), Known()) if kind in "fV" else None
+
+
+def _kind(number: Any) -> type:
+    return float if isinstance(number, float) else int
+
+
+def _operand(number: Any) -> Any:
+    return number if isinstance(number, Figure) else float(number) if isinstance(number, float) else int(number)
+
+
+def _traced(number: Any) -> Any:
+    if not isinstance(number, Figure):
+        return number
+    return number.traced.astype(np.int64) if _kind(number) is int else number.traced
+
+
+def _below(number: Any, limit: int) -> bool:
+    """Whether a number's magnitude is below a limit: of one that is not known, most likely."""
+    if not isinstance(number, Figure):
+        return abs(number) < limit
+    if not number.is_asked:
+        return bool(abs(number) < limit)
+    return Watch.trace.decide(abs(number.traced) < limit, True)
+
+
+def _as_float(number: Any) -> Any:
+    """A number as a float of the program; None if it is too large for that."""
+    if isinstance(number, Figure):
+        if number.is_asked and _kind(number) is int and not _below(number, _EXACT + 1):
+            return None
+        return number.traced.astype(np.float64)
+    return float(number) if isinstance(number, float) or abs(number) <= _EXACT else None
+
+
+_COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)

@@ -1,0 +1,128 @@
+"""Numbers of the user's that each step changes: `self.steps += 1`, a temperature that falls.
+
+They are inputs of the program like an optimizer's options, and what the step asks of them (`steps % 10 == 0`) is remembered
+like questions about those: a program serves as long as the answers are the same. What they are after a call is computed on
+the host.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Container, Iterable
+from typing import Any
+
+from undertow._src.base.tree import map_leaves
+from undertow._src.compile.guards.places import Numbers, Place, held_at, place_at, put
+from undertow._src.compile.tracing.results import (
+    FIXED,
+    figures_in,
+    graph_is_left,
+    hidden_in,
+    nodes_behind,
+    parts_of,
+    tensors_in,
+)
+from undertow._src.compile.tracing.symbolic_scalars import Figure, Uncountable
+from undertow._src.types.sizes import Size
+
+
+class Given:
+    """In the place of a number among a step's arguments: where it is in a list of them, which each call fills."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+
+
+def in_places(arguments: Any) -> Any:
+    """Arguments with places in the stead of plain numbers, in order."""
+    places = itertools.count()
+    return map_leaves(lambda leaf: Given(next(places)) if type(leaf) in (int, float) else leaf, arguments, ends=Size)
+
+
+def from_places(arguments: Any, numbers: list[Any]) -> Any:
+    """Arguments with what a list holds now in their places."""
+    return map_leaves(lambda leaf: numbers[leaf.place] if type(leaf) is Given else leaf, arguments)
+
+
+class Counters:
+    """Where such numbers are, and what stands for them during a trace."""
+
+    def __init__(self, places: Iterable[tuple[Any, Any]]) -> None:
+        self.places = list(places)
+        self._known = {place_at(*place) for place in self.places}
+        self._kinds = [*map(_kind, self.values())]
+        self._held: list[Any] = []
+        self._shown: list[Any] = []
+
+    def values(self) -> list[Any]:
+        """The numbers as they are now."""
+        return [held_at(*place) for place in self.places]
+
+    def still_fit(self) -> bool:
+        """Whether they are numbers of the kind that they were."""
+        return [*map(_kind, self.values())] == self._kinds
+
+    def other_kind(self) -> str:
+        """The first that is of another kind, by name."""
+        kinds = map(_kind, self.values())
+        return next(self.name_of(place) for place, (now, was) in enumerate(zip(kinds, self._kinds)) if now != was)
+
+    def name_of(self, number: int) -> str:
+        """What the step calls one of them."""
+        holder, key = self.places[number]
+        if isinstance(holder, Numbers):
+            return holder.names[key]
+        return "a variable" if key is None else f"`{key}`" if isinstance(key, str) else f"entry {key} of a container"
+
+    def holds_place(self, holder: Any, key: Any) -> bool:
+        """Whether a number of a place is one of these."""
+        return place_at(holder, key) in self._known
+
+    def show(self, figures: list[Any]) -> None:
+        """Puts into the places what stands for the numbers."""
+        self._held, self._shown = self.values(), figures
+        for place, figure in zip(self.places, figures):
+            put(*place, figure)
+
+    def shown(self) -> dict[Place, Any]:
+        """Return what the trace finds in the places."""
+        return {place_at(*place): figure for place, figure in zip(self.places, self._shown)}
+
+    def take_back(self) -> None:
+        """Puts back the numbers that the step has not changed."""
+        for place, held, shown in zip(self.places, self._held, self._shown):
+            if held_at(*place) is shown:
+                put(*place, held)
+
+    def restore(self) -> None:
+        """Put back all of them."""
+        for place, held in zip(self.places, self._held):
+            put(*place, held)
+
+    def check(self, left: list[tuple[Any, ...]], result: Any, known: Container[int]) -> None:
+        """What stands for a number may be among what a step leaves, and in graphs, but not as a key or in a function."""
+        if not self.places:
+            return
+        if any(isinstance(entry[1], Figure) for entry in left):
+            raise Uncountable
+        waiting = [result, *[part for entry in left for part in entry[2:]]]
+        graphs = [tensor._edge for tensor in tensors_in(waiting, known) if graph_is_left(tensor)]
+        if any(hidden for _, hidden in figures_in(nodes_behind(graphs))):
+            raise Uncountable
+        if any(isinstance(value, Figure) for value in hidden_in(waiting, known)):
+            raise Uncountable
+        seen: set[int] = set()
+        while waiting:
+            value = waiting.pop()
+            if not isinstance(value, FIXED) and id(value) not in seen and id(value) not in known:
+                seen.add(id(value))
+                if isinstance(value, dict) and any(isinstance(key, Figure) for key in value):
+                    raise Uncountable
+                waiting += parts_of(value)
+
+
+def _kind(value: Any) -> Any:
+    """The type of a number; -0.0 is of a kind of its own, because it equals 0.0."""
+    return "-0.0" if value == 0 and repr(value) == "-0.0" else type(value)

@@ -1,0 +1,127 @@
+"""Functions of numbers that code in C computes (`math.cos`, `float`), for numbers that are inputs of a program.
+
+Code in C wants the number itself. So where a traced function calls such a function, one of these is called in its place
+(see `recompiled`): what it gives is computed on the host before each call, by the function itself, and is an input of the
+program as well.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import math
+from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Watch
+from undertow._src.compile.guards.places import contents_of
+from undertow._src.compile.tracing.asked import Asked
+from undertow._src.compile.tracing.options import Options
+from undertow._src.compile.tracing.symbolic_scalars import Figure, Values, _figure, of
+from undertow._src.tensor.core import TensorCore
+
+_ASKING = {math.isfinite: Asked.is_finite, math.isnan: Asked.is_nan, math.isinf: Asked.is_inf}
+
+
+class Derived:
+    """An input of a program, like a draw: a number that follows from those that a call finds."""
+
+    def __init__(self, follows: Callable[[Values], Any], options: Options) -> None:
+        self._follows, self._options = follows, options
+
+    def again(self, drawn: list[Any]) -> Any:
+        """The number of this call."""
+        return np.array(self._follows(self._options.values() + self._options.extra), np.float64)
+
+
+class Lifted:
+    """A function that may be given what stands for a number."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        trace = Watch.trace
+        if trace is None or trace.schedules is None or kwargs:
+            return self.function(*args, **kwargs)
+        if len(args) == 1 and self.function in (float, int) and _is_unknown(args[0]):
+            args = (args[0].item(),)
+        if len(args) == 1 and isinstance(args[0], Asked):
+            return self._of_asked(args[0])
+        figures = [arg for arg in args if isinstance(arg, Figure)]
+        if not figures or any(each.is_asked for each in figures):
+            return self.function(*args)
+        key = (self.function, *[id(arg) if isinstance(arg, Figure) else (type(arg), arg) for arg in args])
+        computed = figures[0].known.computed
+        if key not in computed:
+            follows = [of(arg) for arg in args]
+            function = self.function
+
+            def result(values: Values) -> Any:
+                return function(*[each(values) for each in follows])
+
+            value = function(*[arg.value if isinstance(arg, Figure) else arg for arg in args])
+            if type(value) is bool and len(args) == 1:
+                return figures[0]._answer(self.asked)
+            if type(value) not in (int, float):
+                return self.function(*args)
+            given = trace.drawn(Derived(result, trace.schedules.options), np.array(value, np.float64))
+            computed[key] = _figure(value, given.value, result, figures[0].known, True)
+        return computed[key]
+
+    def asked(self, value: float, about: Any) -> Any:
+        """The function as a question about a number."""
+        return self.function(value)
+
+    def _of_asked(self, number: Asked) -> Any:
+        if self.function in _ASKING:
+            return _ASKING[self.function](number)
+        if self.function is float:
+            return number.as_float()
+        return number.as_whole() if self.function is int else self.function(number)
+
+
+_LIFTED: dict[Any, Lifted] = {
+    function: Lifted(function) for function in (*vars(math).values(), float, int, round) if callable(function)
+}
+
+
+def _is_unknown(value: Any) -> bool:
+    """Whether a tensor is one whose only element the program knows."""
+    if not isinstance(value, TensorCore) or type(value._array) is not DeviceArray or value._array.size != 1:
+        return False
+    return not Watch.trace.is_constant(value._array)
+
+
+class Lifting:
+    """Finds out what stands for the functions that a definition calls, where it is one of these."""
+
+    def __init__(self, function: FunctionType, node: ast.AST) -> None:
+        self._function = function
+        self._cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
+        parts = [*ast.walk(node)]
+        self._local = {part.arg for part in parts if isinstance(part, ast.arg)}  # of functions inside it, too
+        self._local |= {part.id for part in parts if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load)}
+        self.finds_any = any(self(part.func) is not None for part in parts if isinstance(part, ast.Call))
+
+    def __call__(self, called: ast.expr) -> Lifted | None:
+        found = self._meant(called)
+        return _LIFTED.get(found) if isinstance(found, (BuiltinFunctionType, type)) else None
+
+    def _meant(self, expression: ast.expr) -> Any:
+        """What a name that is not local means, or an attribute of a module."""
+        if isinstance(expression, ast.Attribute):
+            module = self._meant(expression.value)
+            return getattr(module, expression.attr, None) if isinstance(module, ModuleType) else None
+        if not isinstance(expression, ast.Name) or expression.id in self._local:
+            return None
+        name = expression.id
+        if name in self._cells:
+            return contents_of(self._cells[name])
+        return self._function.__globals__.get(name, getattr(builtins, name, None))

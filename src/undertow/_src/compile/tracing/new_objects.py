@@ -1,0 +1,100 @@
+"""Which objects came into being during a trace: those that eager code would make at every call.
+
+Python's collector keeps objects by age. What is there when a trace begins is made old, and while the trace lasts nothing
+young becomes older, unless the step itself collects garbage: then what was young is noted before.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Container
+from typing import Any
+
+from undertow._src.compile.callbacks.containers import CONTAINERS, UNCHANGING, contents_of
+from undertow._src.compile.effects import trust
+from undertow._src.compile.tracing.symbolic_scalars import Figure
+from undertow._src.engine.node import Node
+from undertow._src.tensor.core import TensorCore
+from undertow.nn.modules.module import Module
+from undertow.optim.optimizer import Optimizer
+
+_NEVER_COPIED = (TensorCore, Module, Optimizer, Node, type)
+
+
+_NEVER = 1 << 30
+
+
+class FewCollections:
+    """A block in which the whole heap is not searched for garbage, which takes longer than much of a trace."""
+
+    def __enter__(self) -> None:
+        self._before = gc.get_threshold()
+        self._meanwhile = *self._before[:2], _NEVER
+        gc.set_threshold(*self._meanwhile)
+
+    def __exit__(self, *exc: Any) -> None:
+        if gc.get_threshold() == self._meanwhile:  # else the step has set it
+            gc.set_threshold(*self._before)
+
+
+class Young:
+    """A block during which it can be told which containers and objects are new."""
+
+    def __enter__(self) -> None:
+        self._noted: set[int] = set()
+        self._collects = gc.isenabled()
+        gc.collect(1)
+        gc.disable()
+        gc.callbacks.append(self._note)
+
+    def __exit__(self, *exc: Any) -> None:
+        gc.callbacks.remove(self._note)
+        if self._collects:
+            gc.enable()
+
+    def _note(self, phase: str, info: dict[str, Any]) -> None:
+        if phase == "start":
+            self._noted.update(map(id, gc.get_objects(generation=0)))
+
+    def collect(self) -> None:
+        """Collects garbage that was made in the block. The rest of the heap, which may be large, is left alone."""
+        gc.collect(2 if self._noted else 0)
+
+    def ids(self) -> Container[int]:
+        """The ids of new objects; of those without references to others only some."""
+        return _Ids(self._noted)
+
+
+class _Ids:
+    """They are collected when the first one is asked for: that takes a look at all that a trace has made."""
+
+    def __init__(self, noted: set[int]) -> None:
+        self._noted = noted
+        self._found: set[int] | None = None
+
+    def __contains__(self, number: object) -> bool:
+        if self._found is None:
+            self._found = {*self._noted, *map(id, gc.get_objects(generation=0))}
+        return number in self._found
+
+
+def is_own(value: Any, outside: set[int], young: Container[int]) -> bool:
+    """Whether a container or an object is one that the step makes at every call, or one that holds tensors or numbers of
+    the program."""
+    waiting, seen = [value], set[int]()
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, (TensorCore, Figure)) and each is not value:
+            return True
+        if id(each) in seen or (id(each) in outside and not isinstance(each, UNCHANGING)):
+            continue
+        seen.add(id(each))
+        if not isinstance(each, CONTAINERS):
+            may_be = trust.home(type(each)) == "user" and not isinstance(each, _NEVER_COPIED)
+            if may_be and id(each) in young:
+                return True
+        elif not isinstance(each, UNCHANGING) and (not gc.is_tracked(each) or id(each) in young):
+            return True
+        else:
+            waiting += [part.value for part in contents_of(each)]
+    return False

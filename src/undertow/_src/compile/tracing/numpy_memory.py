@@ -1,0 +1,99 @@
+"""Memory of NumPy's that a step makes, and makes tensors over. To a program it is a constant, as it was at that moment.
+
+So neither side may write to it later where the other one would see that: not the step to the array, and not to a tensor
+over it while somebody holds the array.
+"""
+
+from __future__ import annotations
+
+from sys import getrefcount
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Cell, Watch
+from undertow._src.base.sites import Site, user_site
+from undertow._src.compile.errors import CompileError
+from undertow.storage import Foreign
+
+
+class Made:
+    """The arrays that a step has made tensors over, and what they held then."""
+
+    def __init__(self) -> None:
+        self._arrays: list[tuple[Any, Any, Site | None]] = []
+        self._cells: WeakKeyDictionary[Cell, int] = WeakKeyDictionary()  # which array a tensor's memory is over
+
+    def note(self, array: Any, contents: Any, made: DeviceArray) -> None:
+        """A tensor is made over an array."""
+        if array.base is not None:  # else nobody but the tensor has it
+            self._cells[made.cell] = len(self._arrays)
+            self._arrays.append((array, contents, user_site()))
+            made.cell.__class__ = CellOverArray
+
+    def refuse_later_writes(self) -> None:
+        """At the end of the trace: whoever wrote to an array did so too late for the program."""
+        for cell in list(self._cells):
+            cell.__class__ = Cell
+        for array, contents, site in self._arrays:
+            if not np.array_equal(_bytes(array), _bytes(contents)):
+                raise CompileError(
+                    f"undertow.compile: the step makes a NumPy array of shape {list(array.shape)}, a tensor over its "
+                    f"memory ({site}), and then writes to the array. A program does not see that: give the tensor a copy, "
+                    "with torch.tensor(array)."
+                )
+
+    def refuse_write(self, cell: Cell) -> None:
+        """A tensor over an array is written to: nobody may hold the array."""
+        array, _, site = self._arrays[self._cells[cell]]
+        if _is_held(array):
+            raise CompileError(
+                f"undertow.compile: at {user_site()} the step writes to a tensor over the memory of a NumPy array of shape "
+                f"{list(array.shape)} that it made itself ({site}). In a program the array would not see that: give the "
+                "tensor a copy, with torch.tensor(array)."
+            )
+
+
+class CellOverArray(Cell):
+    """The memory of a tensor over an array, which tells of every write while the step is traced."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> Any:
+        return _VALUE.__get__(self)
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        if Watch.trace is not None:
+            Watch.trace.numpy_memory.refuse_write(self)
+        _VALUE.__set__(self, value)
+
+
+_VALUE: Any = vars(Cell)["value"]
+
+
+def _bytes(array: Any) -> Any:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _is_held(array: Any) -> bool:
+    """Whether somebody else holds an array that this one is a view of."""
+    while True:
+        below = array.owner if type(array) is Foreign else array.base
+        if below is None:
+            return False
+        if not isinstance(below, (np.ndarray, Foreign)) or getrefcount(below) > _ONCE:
+            return True
+        array = below
+
+
+def _references() -> int:
+    array: Any = np.zeros(1)[:]
+    below = array.base
+    return getrefcount(below)
+
+
+_ONCE = _references()  # to what only a view of it and a variable hold

@@ -1,0 +1,211 @@
+"""What a call returns and leaves behind: containers and objects of the traced step, made anew around this call's tensors.
+
+A step that ran eagerly would make them at every call. Those that were there before the step stay themselves.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import types
+from collections import deque
+from collections.abc import Callable, Container, Iterator
+from typing import Any
+
+import numpy as np
+
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.compile.callbacks.containers import contents_of, emptied, fill, made_of
+from undertow._src.compile.effects.objects import instance_dict
+from undertow._src.compile.errors import CompileError
+from undertow._src.compile.guards.places import PLAIN, Slots
+from undertow._src.compile.tracing.sparse_parts import Parts, is_sparse, parts_of_sparse, together
+from undertow._src.compile.tracing.symbolic_scalars import Figure
+from undertow._src.engine.node import Edge, Node
+from undertow._src.engine.saved import Freed
+from undertow._src.rules.rule import Rule
+from undertow._src.tensor.core import TensorCore
+from undertow.nn.modules.module import Module
+from undertow.optim.optimizer import Optimizer
+
+FIXED = (TensorCore, *PLAIN, type, types.ModuleType, Module, Optimizer)  # taken as they are
+_OPAQUE = (types.FunctionType, types.MethodType, types.GeneratorType, functools.partial)
+
+
+def parts_of(value: Any) -> Iterator[Any]:
+    """What a container or an object holds."""
+    if isinstance(value, dict):
+        yield from value.values()
+    elif isinstance(value, (tuple, list, deque, set, frozenset)):
+        yield from value
+    if not isinstance(value, _OPAQUE):
+        yield from instance_dict(value).values()
+        yield from Slots(value).values()
+
+
+def _is_fixed(value: Any) -> bool:
+    return isinstance(value, FIXED) and not is_sparse(value)
+
+
+def tensors_in(tree: Any, known: Container[int] = ()) -> list[Any]:
+    """The tensors in containers and objects, in order; not in those that were there before."""
+    return values_in(tree, known, TensorCore)
+
+
+def values_in(tree: Any, known: Container[int], kind: type | tuple[type, ...]) -> list[Any]:
+    """The same for values of any kind."""
+    found: dict[int, Any] = {}
+    seen: set[int] = set()
+    stack = [tree]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, kind) and not is_sparse(value):
+            if isinstance(value, TensorCore) and id(value) not in found and id(value) not in known:
+                stack.extend(vars(value).values())
+            found.setdefault(id(value), value)
+        elif not _is_fixed(value) and id(value) not in seen and id(value) not in known:
+            seen.add(id(value))
+            stack.extend(reversed(list(parts_of(value))))
+    return list(found.values())
+
+
+def objects_in(tree: Any, known: Container[int]) -> dict[int, Any]:
+    """The containers and objects themselves, by id."""
+    found: dict[int, Any] = {}
+    stack = [tree]
+    while stack:
+        value = stack.pop()
+        if not _is_fixed(value) and id(value) not in found and id(value) not in known:
+            found[id(value)] = value
+            stack.extend(parts_of(value))
+    return found
+
+
+def graph_is_left(tensor: Any) -> bool:
+    """Whether a tensor has a graph of which no backward pass has used up a part."""
+    return tensor._edge is not None and not any(map(is_spent, nodes_behind([tensor._edge])))
+
+
+def is_spent(node: Node) -> bool:
+    """Whether a backward pass has used up what a node saved."""
+    return isinstance(getattr(node, "saved", None), Freed)
+
+
+def nodes_behind(roots: list[Edge]) -> list[Node]:
+    """All the nodes of a graph."""
+    found: dict[Node, None] = {}
+    stack = [node for node, _ in roots]
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found[node] = None
+            stack += [edge[0] for edge in node._edges if edge is not None]
+    return list(found)
+
+
+def figures_in(nodes: list[Node]) -> list[tuple[Figure, bool]]:
+    """The numbers of a program that nodes of a graph hold: saved, or in a custom Function; whether in a function."""
+    found: dict[int, tuple[Figure, bool]] = {}
+    seen: set[int] = set()
+    stack: list[tuple[Any, bool]] = [(node, False) for node in nodes]
+    while stack:
+        value, hidden = stack.pop()
+        if id(value) in seen or isinstance(value, (DeviceArray, np.ndarray, Rule)):
+            continue
+        seen.add(id(value))
+        if isinstance(value, Figure):
+            found[id(value)] = (value, hidden)
+        elif isinstance(value, types.FunctionType):
+            stack += [(part, True) for part in (value.__closure__, value.__defaults__, value.__kwdefaults__)]
+        elif not isinstance(value, FIXED):
+            stack += [(part, hidden) for part in gc.get_referents(value)]
+    return list(found.values())
+
+
+class Rebuilt:
+    """Makes containers and objects anew, with other tensors and numbers in the place of theirs."""
+
+    def __init__(
+        self, tensor: Callable[[Any], Any], known: Container[int], own: Container[int] = (), made: Any = ()
+    ) -> None:
+        self._tensor, self._known = tensor, known
+        self._own = own  # ids of objects that are made anew, whatever they hold
+        self._made: dict[int, Any] = dict(made)  # what is there already, by the id of what it is in the place of
+
+    def __call__(self, value: Any) -> Any:
+        if isinstance(value, (TensorCore, Figure)) and not is_sparse(value):
+            made = self._tensor(value)
+            if isinstance(value, TensorCore) and vars(value) and made is not value and id(value) not in self._made:
+                self._made[id(value)] = made
+                vars(made).update({name: self(part) for name, part in vars(value).items()})
+            return made
+        if _is_fixed(value) or id(value) in self._known or isinstance(value, _OPAQUE):
+            return value
+        if id(value) not in self._made:
+            self._made[id(value)] = self._rebuilt(value)
+        return self._made[id(value)]
+
+    def _rebuilt(self, value: Any) -> Any:
+        if is_sparse(value):
+            places, items, *look = parts_of_sparse(value)
+            return together(Parts(self(places), self(items), *look))
+        if isinstance(value, (tuple, frozenset)):
+            parts = [part._replace(value=self(part.value)) for part in contents_of(value)]
+            if all(part.value is before for part, before in zip(parts, value)):
+                return value
+            return made_of(type(value), parts)
+        is_container = isinstance(value, (list, dict, deque, set))
+        if not (is_container or id(value) in self._own or self._holds_values(value)):
+            return value
+        made = self._made[id(value)] = emptied(value)
+        fill(made, [part._replace(value=self(part.value)) for part in contents_of(value)])
+        return made
+
+    def _holds_values(self, value: Any) -> bool:
+        return bool(values_in(value, self._known, TensorCore) or values_in(value, self._known, Figure))
+
+
+def _is_unknown(value: Any) -> bool:
+    return isinstance(value, Figure) and value.is_asked
+
+
+def refuse_hidden(tree: Any, known: Container[int], is_made: Callable[[Any], bool]) -> None:
+    """Tensors of the program may not be where they can't be replaced."""
+    if any(_is_unknown(value) or (isinstance(value, TensorCore) and is_made(value)) for value in hidden_in(tree, known)):
+        raise CompileError(
+            "undertow.compile: the step returns or leaves behind a function or an iterator that holds tensors, "
+            "which can't be made anew for each call. Return the tensors themselves, in tuples, dicts or objects."
+        )
+
+
+def forget_cached(caches: list[tuple[Any, str]], is_made: Callable[[Any], bool]) -> list[str]:
+    """Empties caches of functions that keep tensors of a trace; the functions' names."""
+    emptied = [(function, name) for function, name in caches if any(map(is_made, cached_by(function)))]
+    for function, _ in emptied:
+        function.cache_clear()
+    return [name for _, name in emptied]
+
+
+def cached_by(function: Any) -> list[Any]:
+    """The tensors in what a function has given that keeps it (`functools.lru_cache`)."""
+    held = [each for each in gc.get_referents(function) if each is not vars(function)]
+    return tensors_in([each for each in held if isinstance(each, (TensorCore, list, tuple, dict))])
+
+
+def hidden_in(tree: Any, known: Container[int]) -> Iterator[Any]:
+    """Tensors and numbers of a program that are where they can't be replaced: in a function, or in an iterator."""
+    seen: set[int] = set()
+    stack = [(tree, False)]
+    while stack:
+        value, hidden = stack.pop()
+        if isinstance(value, (TensorCore, Figure)) and not is_sparse(value):
+            if hidden:
+                yield value
+        elif not _is_fixed(value) and id(value) not in seen and id(value) not in known:
+            seen.add(id(value))
+            if isinstance(value, types.FunctionType):
+                stack += [(part, True) for part in (value.__closure__, value.__defaults__, value.__kwdefaults__)]
+            elif list(parts_of(value)):
+                stack += [(part, hidden) for part in parts_of(value)]
+            elif len(seen) < 1000:
+                stack += [(part, True) for part in gc.get_referents(value)]

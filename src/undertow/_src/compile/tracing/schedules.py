@@ -1,0 +1,194 @@
+"""Schedulers that a compiled step steps: they compute with numbers of the host, so that is where they run.
+
+Before each call they make their steps, in the step's order, on the optimizers' options as they will be by then. What they
+leave there are inputs of the program and, when it has run, the options. Their own state is theirs: nobody has to watch it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from undertow._src.arrays.device.memory import Watch
+from undertow._src.compile.errors import CompileError
+from undertow._src.compile.guards.places import put_back
+from undertow._src.compile.tracing.options import Options
+from undertow._src.compile.tracing.symbolic_scalars import Figure, Known, Number, Of, Questions, of
+
+
+class Schedules:
+    """The steps of schedulers in a step."""
+
+    def __init__(self, options: Options, known: Known, hosted: list[Any], plain: bool) -> None:
+        self.options, self.known, self.hosted = options, known, {id(each) for each in hosted}
+        self.plain = plain  # whether all numbers are held to their values
+        self.made: list[tuple[list[Of], Any, Callable[[], Any]]] = []  # what the options are by then; whose step; the step
+        self._opt_called: list[bool] = []  # by then: whether the optimizer has stepped, which a scheduler checks
+        self._before: list[tuple[dict[str, Any], dict[str, Any]]] = []  # attributes of schedulers
+        self._ready = False
+        self._turns: list[list[tuple[dict[str, Any], dict[str, Any]]]] = []  # attributes after each of the steps
+        self._left: list[tuple[dict[str, Any], float]] = []  # options that a step on the host will change
+
+    # --- while the step is traced
+
+    def trace(self, trace: Any, scheduler: Any, step: Callable[..., Any], args: Any, kwargs: Any) -> None:
+        """Makes a step for the numbers of the first call, and inputs of what it leaves."""
+        options = self.options
+        held = options.in_groups()
+        for number in held:
+            if isinstance(number, Figure) and number.is_asked:  # the scheduler steps before the program
+                raise number.refusal()
+        first = len(options.places) + len(options.counts) + len(options.counters.places) + len(options.extra)
+        options.put([number.value if isinstance(number, Figure) else number for number in held])
+        self.made.append(([of(number) for number in held], scheduler, lambda: step(scheduler, *args, **kwargs)))
+        self._opt_called.append(getattr(scheduler.optimizer, "_opt_called", False))
+        self._remember(scheduler)
+        Watch.trace = None  # what it computes with are plain numbers
+        try:
+            step(scheduler, *args, **kwargs)
+        finally:
+            Watch.trace = trace
+        left = options.in_groups()
+        options.extra += left
+        traced = trace.drawn(Scheduled(self, len(self.made) - 1), np.array(left)).value
+        inputs = [Number(value, traced[place], _item(first + place), self.known) for place, value in enumerate(left)]
+        options.put([*map(float, inputs)] if self.plain else inputs)
+
+    def leave_to_host(self, scheduler: Any, step: str) -> None:
+        """A scheduler's step that depends on a value is made after the program, which must not need what it leaves."""
+        for group in scheduler.optimizer.param_groups:
+            self._left.append((group, group["lr"]))
+            group["lr"] = Late(group["lr"], step)
+
+    def take_back(self) -> None:
+        """At the end of the trace: such options are as they were, for all that the program knows."""
+        for group, number in reversed(self._left):
+            group["lr"] = number
+        self._left.clear()
+
+    def _remember(self, scheduler: Any) -> None:
+        attributes = vars(scheduler)
+        if not any(held is attributes for held, _ in self._before):
+            self._before.append((attributes, dict(attributes)))
+            for inner in getattr(scheduler, "_schedulers", ()):
+                self._remember(inner)
+
+    def rewind(self) -> None:
+        """Schedulers are as they were before the step."""
+        for attributes, held in self._before:
+            attributes.clear()
+            attributes.update(held)
+        self._before, self._turns, self.options.extra, self._ready = [], [], [], False
+
+    # --- calls
+
+    def prepare(self) -> None:
+        """Makes the steps for the call that is to come."""
+        options = self.options
+        before = options.in_groups()
+        numbers = options.values()
+        count = len(numbers)
+        self._ready = True
+        try:
+            for (follows, scheduler, step), called in zip(self.made, self._opt_called):
+                options.put([each(numbers) for each in follows])
+                self._remember(scheduler)
+                with _opt_called(scheduler.optimizer, called):
+                    step()
+                self._turns.append([(attributes, dict(attributes)) for attributes, _ in self._before])
+                numbers += options.in_groups()
+        except BaseException:
+            self.rewind()
+            raise
+        finally:
+            options.put(before)
+        options.extra = numbers[count:]
+
+    @contextmanager
+    def at_turn(self, turn: int) -> Iterator[None]:
+        """Inside, schedulers are as they were after so many of the steps."""
+        now = [(attributes, dict(attributes)) for attributes, _ in self._before]
+        for attributes, held in self._turns[turn - 1] if turn else self._before:
+            attributes.update(held)
+        try:
+            yield
+        finally:
+            for attributes, held in now:
+                attributes.update(held)
+
+    def fit(self, questions: Questions) -> bool:
+        """Whether a program's questions have the answers they had, in the call that is to come."""
+        self.prepare()
+        if questions.still_answered(self.options.values() + self.options.extra):
+            return True
+        self.rewind()
+        return False
+
+    def around(self, run: Callable[[list[Any]], Any], arguments: list[Any]) -> Any:
+        """A call of the program; should it fail, the schedulers have not stepped."""
+        if not self._ready:
+            self.prepare()
+        try:
+            result = run(arguments)
+        except BaseException:
+            self.rewind()
+            raise
+        self._before, self._turns, self.options.extra, self._ready = [], [], [], False
+        return result
+
+    def segment(self, place: int) -> Any:
+        """What a step has left in the options."""
+        count = len(self.options.places)
+        return np.array(self.options.extra[place * count : (place + 1) * count])
+
+
+@contextmanager
+def _opt_called(optimizer: Any, called: bool) -> Iterator[None]:
+    """Inside, an optimizer has stepped if it had in the trace: a program that is yet to run makes its steps."""
+    attributes = vars(optimizer)
+    before = dict(attributes)
+    attributes["_opt_called"] = called or before.get("_opt_called", False)
+    try:
+        yield
+    finally:
+        put_back(attributes, before)
+
+
+class Late(Number):
+    """An option that is known only when the program has run."""
+
+    __slots__ = ("step",)
+
+    step: str
+
+    def __new__(cls, number: float, step: str) -> Late:
+        late = float.__new__(cls, math.nan)
+        late.value, late.of, late.step = number.value if isinstance(number, Number) else number, of(number), step
+        return late
+
+    def _refuse(self, *_: Any) -> Any:
+        raise CompileError(
+            f"undertow.compile: the step uses a learning rate that {self.step} may change: that runs after the program, "
+            "because it depends on a value. Make it the last thing in the step, or do it outside."
+        )
+
+    _combined = _changed = _answer = as_array = _refuse  # type: ignore[assignment]
+
+
+class Scheduled:
+    """An input of a program, like a draw: what the step of a scheduler leaves in the options."""
+
+    def __init__(self, schedules: Schedules, place: int) -> None:
+        self.schedules, self.place = schedules, place
+
+    def again(self, drawn: list[Any]) -> Any:
+        """The numbers of this call."""
+        return self.schedules.segment(self.place)
+
+
+def _item(place: int) -> Of:
+    return lambda values: values[place]

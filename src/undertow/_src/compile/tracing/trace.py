@@ -1,0 +1,627 @@
+"""Running a step once with values that are not known yet, and noting all that a program needs to do the same again.
+
+While a trace is on, every op goes down its general path and computes with DeviceArrays. A tensor from outside that an op
+meets is adopted: its memory becomes an input of the program. A tensor made inside is a constant until something is computed
+with it. Draws from a random stream are inputs too: each call draws them anew, from the same stream and in the same order,
+so that they are the numbers that eager code would have drawn. User code that asks for a value is told that there is none.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from types import FrameType
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.experimental import io_callback
+
+from undertow._src.arrays.device.array import DeviceArray, is_known, wrapped
+from undertow._src.arrays.device.memory import Cell, NeedsValue, Target, Watch, may_be_known
+from undertow._src.arrays.device.placement import jax_device
+from undertow._src.arrays.jax import namespace as _words  # noqa: F401  (turns on 64-bit types)
+from undertow._src.base import hooks
+from undertow._src.base.modes import local, special
+from undertow._src.base.sites import Site, outside
+from undertow._src.compile.cures import VALUE, VALUE_FOR_NUMPY
+from undertow._src.compile.errors import CompileError
+from undertow._src.compile.guards.input_checks import Arriving
+from undertow._src.compile.guards.reachability import Reached
+from undertow._src.compile.plan import Again
+from undertow._src.compile.tracing.asked import asked
+from undertow._src.compile.tracing.choices import only_if
+from undertow._src.compile.tracing.decisions import Decisions, Line
+from undertow._src.compile.tracing.new_objects import Young, is_own
+from undertow._src.compile.tracing.numpy_memory import Made
+from undertow._src.compile.tracing.selections import Selections
+from undertow._src.compile.tracing.symbolic_scalars import Figure, exactly
+from undertow._src.engine.apply import apart
+from undertow._src.engine.views import device_view
+from undertow._src.random.generators import Generator, alive
+from undertow._src.tensor.core import TensorCore, wrap
+from undertow._src.types.devices import cpu
+from undertow._src.types.devices import device as Device
+from undertow.amp.casting import Autocast
+from undertow.optim.sgd import SGD
+from undertow.optim.sparse_adam import SparseAdam
+from undertow.storage import memories_behind
+
+_NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+_OF_SPARSE = frozenset("is_sparse layout _nnz coalesce is_coalesced _indices _values sparse_dim dense_dim".split())
+_turns = itertools.count(1 << 40, 1 << 40)  # far more than any memory is written to
+
+
+def _asking() -> Site | None:
+    """The line of the user's program that led here; not one of NumPy's, through which undertow itself asks."""
+    frame = outside(sys._getframe(1))
+    while frame is not None and frame.f_code.co_filename.startswith(_NUMPY):
+        frame = outside(frame.f_back)
+    return None if frame is None else Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def _line_asking() -> Line | None:
+    site = _asking()
+    return None if site is None else (site.filename, site.lineno)
+
+
+class Draw:
+    """A call of a random stream: which stream, which method, with which arguments. Draws, seeds, states taken and set."""
+
+    __slots__ = ("stream", "method", "args", "kwargs")
+
+    def __init__(self, stream: Any, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.stream, self.method, self.args, self.kwargs = stream, method, args, kwargs
+
+    def again(self, drawn: list[Any]) -> Any:
+        """The same call, given what the calls before it gave."""
+        args = [drawn[arg.place] if type(arg) is Earlier else arg for arg in self.args]
+        return getattr(self.stream, self.method)(*args, **self.kwargs)
+
+
+class Earlier(NamedTuple):
+    """In the place of an argument: what an earlier call of a stream gave. So a state that was taken is set again."""
+
+    place: int
+
+
+def draw_inside(
+    stream: Any, method: str, args: tuple[Any, ...], kwargs: dict[str, Any], raised: list[BaseException],
+    decisions: Decisions,
+) -> Any:  # fmt: skip
+    """A call of a stream for which the program stops: what it draws depends on values, or comes after such a draw."""
+    places = [place for place, arg in enumerate(args) if type(arg) is DeviceArray]
+
+    def draw(values: Sequence[Any]) -> Any:
+        given = list(args)
+        for place, value in zip(places, values):
+            given[place] = np.asarray(value)
+        return getattr(stream, method)(*given, **kwargs)
+
+    before = stream.get_state()
+    tried = draw([before if method == "set_state" else np.ones(args[place].shape, args[place].dtype) for place in places])
+    stream.set_state(before)
+    if not isinstance(tried, (np.ndarray, tuple, type(None))):
+        raise CompileError(f"undertow.compile: {method}() of a generator after a draw that depends on values")
+    spec = jax.tree.map(lambda part: jax.ShapeDtypeStruct(part.shape, part.dtype), tried)
+    count = len(decisions)
+
+    def on_host(*values: Any) -> Any:
+        try:
+            if not raised and decisions.hold(values[:count]):  # else eager code would not have come here
+                return draw(values[count:])
+        except BaseException as error:
+            raised.append(error)
+        return jax.tree.map(lambda part: np.zeros(part.shape, part.dtype), spec)
+
+    operands = [*decisions.operands(), *[args[place].value for place in places]]
+    return wrapped(io_callback(on_host, spec, *operands, ordered=True))
+
+
+def draw_again(draws: list[Draw]) -> list[Any]:
+    """What all the calls give this time."""
+    drawn: list[Any] = []
+    for draw in draws:
+        drawn.append(draw.again(drawn))
+    return drawn
+
+
+class WatchedStream:
+    """Stands in for a generator's stream during a trace: draws as it does, and makes inputs of what was drawn."""
+
+    def __init__(self, stream: Any, trace: Trace) -> None:
+        self._stream, self._trace = stream, trace
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._stream, name)
+        if not callable(method) or threading.get_ident() != self._trace.thread:  # another thread draws for itself
+            return method
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            trace = self._trace
+            args, kwargs = tuple(map(exactly, args)), {key: exactly(value) for key, value in kwargs.items()}
+            trace.streams[id(self._stream)] = self._stream
+            sources = [trace.earlier(arg) if type(arg) is DeviceArray else arg for arg in args]
+            if trace.draws_inside or any(source is None and arg is not None for source, arg in zip(sources, args)):
+                trace.draws_inside = trace.firing.has_inside = True
+                return draw_inside(self._stream, name, args, kwargs, trace.firing.raised, trace.decisions)
+            draw = Draw(self._stream, name, tuple(sources), kwargs)
+            return trace.drawn(draw, draw.again(trace.first_draws))
+
+        return call
+
+
+    # Draws whose distribution depends on values are made of plain ones, inside the program.
+
+    def normal_each(self, mean: Any, std: Any, dtype: Any) -> Any:
+        shape = np.broadcast_shapes(np.shape(mean), np.shape(std))
+        return (self.normal(math.prod(shape), dtype=dtype).reshape(shape) * std + mean).astype(dtype)
+
+    def bernoulli_each(self, probabilities: Any, dtype: Any = None) -> Any:
+        draw = self.uniform53 if probabilities.dtype == np.float64 else self.uniform24
+        drawn = draw(probabilities.size).reshape(probabilities.shape)
+        return (drawn < probabilities.astype(drawn.dtype)).astype(probabilities.dtype if dtype is None else dtype)
+
+
+class Trace:
+    """One run of a step with unknown values."""
+
+    def __init__(self, device: Device = cpu) -> None:
+        self.device = device
+        self._streams: list[tuple[Generator, Any]] = []
+        self.streams: dict[int, Any] = {}  # those that the step draws from, by id
+        self._before: list[Any] = []  # the states of the streams
+        self.thread = threading.get_ident()
+        self._young = Young()
+        self.inputs: dict[int, Any] = {}  # id of a JAX array that stands for an input -> its Cell, or (Draw, part)
+        self.arrays: list[Any] = []  # those arrays, kept alive
+        self.cells: dict[int, tuple[Cell, Any, int]] = {}  # memories from outside: what they held, and how often written
+        self.adopted: list[tuple[Any, DeviceArray]] = []  # tensors from outside, and what they hold during the trace
+        self._outside: set[int] = set()  # ids of those tensors
+        self.originals: list[tuple[Any, Any]] = []  # tensors from outside, and the arrays they held
+        self.draws: list[Draw] = []
+        self._counted: dict[int, tuple[Any, Any]] = {}
+        self.counts: dict[int, Any] = {}  # what stands for optimizers' step counts, by the id of the tensor
+        self.first_draws: list[Any] = []  # what they gave during the trace
+        self.draws_inside = False  # whether the program stops for draws, because one depended on a value
+        self._by_memory: dict[tuple[Any, ...], DeviceArray] = {}
+        self._made: weakref.WeakKeyDictionary[Cell, None] = weakref.WeakKeyDictionary()  # in order, unlike a set
+        self.numpy_memory = Made()  # arrays that tensors were made over
+        self.of_jax: Any = None  # JAX's own trace
+        self.stopped: list[BaseException] = []  # what was raised to end the trace
+        self.firing: Any = None
+        self.uses_gradients = False  # whether anybody looked at a .grad
+        self.state = Reached()  # what the step reaches
+        self.before = Reached()  # with what only hooks reach
+        self.arriving = Arriving()  # whole numbers that follow from the arguments
+        self.schedules: Any = None  # the schedulers among it that step on the host
+        self.decisions = Decisions()
+        self.selections = Selections()  # of rows by masks
+        self.choice: DeviceArray | None = None  # whether the part of the step that is being traced takes effect
+        self.chosen: dict[tuple[int, Any], DeviceArray] = {}  # what such parts put into mappings, and whether they do
+
+    # --- on and off
+
+    def __enter__(self) -> Trace:
+        if Watch.trace is not None:
+            raise CompileError("a step that is being compiled can't compile another one")
+        Watch.trace, Watch.turn = self, next(_turns)
+        Target.platform = jax_device(self.device).platform
+        special.enter()
+        self._young.__enter__()
+        self._streams = [(generator, generator.stream) for generator in alive]
+        self._before = [stream.get_state() for _, stream in self._streams]
+        for generator, stream in self._streams:
+            generator.stream = WatchedStream(stream, self)  # type: ignore[assignment]
+        self._fire, hooks.fire = hooks.fire, self.firing or hooks.fire
+        modes = local.modes
+        self._autocast = modes.autocast
+        if modes.autocast is not None:
+            modes.autocast = Autocast(dict(modes.autocast.lower))  # the casts that it keeps are the trace's own
+        return self
+
+    def __exit__(self, kind: Any, *exc: Any) -> None:
+        if kind is not None and self.of_jax is not None:
+            self.of_jax.invalidate()  # JAX would keep what it has traced so far, constants and all, for ever
+        self.of_jax = None
+        hooks.fire = self._fire
+        local.modes.autocast = self._autocast
+        for generator, stream in self._streams:
+            generator.stream = stream
+        self._young.__exit__()
+        special.leave()
+        Target.platform = None
+        Watch.trace, Watch.turn = None, 0
+
+    # --- what the rest of undertow tells
+
+    def made(self, cell: Cell) -> None:
+        """A memory was made during the trace; by another thread, for itself."""
+        if threading.get_ident() == self.thread:
+            self._made[cell] = None
+
+    def constant(self, array: Any) -> Any:
+        """A new tensor's array: part of the program if it was made inside, an input if it is memory from outside."""
+        if type(array) is not np.ndarray or threading.get_ident() != self.thread:
+            return array
+        if not any(id(each) in self.state.seen for each in memories_behind(array)):
+            contents = array.copy()
+            made = DeviceArray(self.known(contents) if may_be_known(contents) else jax.numpy.asarray(contents))
+            self.numpy_memory.note(array, contents, made)
+            made.lie_with(array.strides)
+            return made
+        holder = wrap(DeviceArray(array))
+        holder._array = array
+        self.adopt(holder)
+        return holder._array
+
+    def known(self, array: Any) -> Any:
+        """A value that is the same in every call, so that Python may look at it."""
+        with self.computing_now():
+            if isinstance(array, (np.ndarray, np.generic)):
+                return jax.device_put(array)  # `asarray` is a program for each shape, which takes XLA 50 ms
+            return jax.numpy.asarray(array)
+
+    def computing_now(self) -> Any:
+        """A block in which JAX computes, and does not trace."""
+        return jax.ensure_compile_time_eval()
+
+    def is_constant(self, array: DeviceArray) -> bool:
+        """Whether a value is the same in every call, and so known: nothing was computed for it."""
+        return self.is_constant_value(array.value)
+
+    def is_constant_value(self, value: Any) -> bool:
+        """The same of what an array holds, or of a number."""
+        return not isinstance(value, (jax.core.Tracer, Figure)) and id(value) not in self.inputs
+
+    def adopt(self, tensor: Any) -> None:
+        """Makes the memory of a tensor from outside an input of the program."""
+        array = tensor._array
+        if threading.get_ident() != self.thread:
+            return
+        if type(array) is DeviceArray and self._is_known(array.cell):
+            if Watch.trace is not self and array.cell not in self._made:  # an alias of one that was adopted before it
+                self._outside.add(id(tensor))
+            return
+        view = tensor._view
+        if view is not None:
+            self.adopt(view.base)
+            held = view.base._array
+            for step in view.steps:
+                held = device_view(held, step)
+        elif type(array) is DeviceArray:
+            held = array
+            self._enter(held.cell)
+        else:
+            memory = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype)
+            known = self._by_memory.get(memory) if array.size else None
+            if known is None:
+                known = self._by_memory[memory] = DeviceArray(array)
+                self._made.pop(known.cell, None)
+                known.cell.host = array
+                known.lie_with(array.strides)
+                self._enter(known.cell)
+            held = known
+        self.originals.append((tensor, array))
+        self.adopted.append((tensor, held))
+        self._outside.add(id(tensor))
+        tensor._array = held
+
+    def refuse_apart(self, inputs: Sequence[Any]) -> None:
+        """Refuses a tensor from outside on the device beside one on the CPU, as eager code does.
+
+        Not whole numbers, which may be indices, and not what the step makes, which is nowhere yet.
+        """
+        arrays = [given._array for given in inputs if isinstance(given, TensorCore) and given._array.ndim]
+        cells = [array.cell for array in arrays if array.dtype.kind not in "iub"]
+        there = [cell.device for cell in cells if cell.device is not None and cell.device is not cpu]
+        if there and any(cell.device is cpu or cell.host is not None for cell in cells):
+            raise apart(there[0], cpu)
+
+    def as_it_was(self, array: Any) -> Any:
+        """An array from outside, with the value that it has there."""
+        if type(array) is not DeviceArray or id(array.cell) not in self.cells:
+            return array
+        if array._parent is not None:
+            return self.as_it_was(array._parent).view_by(array._take, array._put)
+        return array.like(self.cells[id(array.cell)][1] if array.cell.host is None else array.cell.host)
+
+    def is_own(self, value: Any) -> bool:
+        """Whether a container or an object is one that the step makes, or that holds what it makes."""
+        return is_own(value, self.before.seen, self._young.ids())
+
+    def is_new(self, value: Any, hook: Any) -> bool:
+        """Whether a container or a cell that a hook changes is younger than the trace."""
+        young = self._young.ids()
+        if id(value) in self.before.seen:
+            return False
+        if not isinstance(value, dict):
+            return id(value) in young
+        cells = getattr(hook, "__closure__", None) or ()  # a dict may be as young as what was put into it
+        return any(id(cell) in young and cell.cell_contents is value for cell in cells)
+
+    def own_among(self, values: Iterable[Any]) -> set[int]:
+        """The ids of those among some containers and objects."""
+        young = self._young.ids()
+        return {id(value) for value in values if is_own(value, self.before.seen, young)}
+
+    def is_from_outside(self, tensor: Any) -> bool:
+        """Whether a tensor was there before the trace, and is part of it."""
+        return id(tensor) in self._outside
+
+    def owner_of(self, cell: Cell) -> Any:
+        """The tensor from outside whose memory it is, if it is one's."""
+        return next((tensor for tensor, held in self.adopted if held.cell is cell and held._parent is None), None)
+
+    def references_to(self, tensor: Any) -> int:
+        """How many references calls on the host have to a tensor that they show."""
+        return 0 if self.firing is None else self.firing.cast.references_to(tensor)
+
+    def became_gradient(self, shown: Any, gradient: Any) -> None:
+        """A tensor's memory became that of a leaf's gradient, because nothing in the trace holds the tensor itself."""
+        if self.firing is not None:
+            self.firing.note_gradient(shown, gradient)
+
+    def is_made(self, tensor: Any) -> bool:
+        """Whether a tensor's memory was made during the trace."""
+        return type(tensor._array) is DeviceArray and tensor._array.cell in self._made
+
+    def _is_known(self, cell: Cell) -> bool:
+        return id(cell) in self.cells or cell in self._made
+
+    def _enter(self, cell: Cell) -> None:
+        """A memory from outside becomes an input: before the trace it waits for its place, during it a stand-in is made."""
+        self.cells[id(cell)] = (cell, cell.value, cell.writes)
+        cell.writes = 0
+        if Watch.trace is self:
+            value = self.stand_in(cell.value if cell.host is None else cell.host)
+            self.inputs[id(value)] = cell
+            cell.value = value
+
+    def stand_in(self, array: Any) -> Any:
+        """A JAX array that stands for an input; the traced program mentions it as a constant, by which it is found."""
+        with jax.ensure_compile_time_eval():
+            value = jax.device_put(array.copy()) if isinstance(array, np.ndarray) else jax.numpy.array(array)
+        self.arrays.append(value)
+        return value
+
+    def drawn(self, draw: Draw, values: Any) -> Any:
+        """Random numbers: inputs that are drawn anew for each call."""
+        place = len(self.draws)
+        self.draws.append(draw)
+        self.first_draws.append(values)
+        if not isinstance(values, (np.ndarray, tuple)):
+            return values
+        parts = []
+        for part, array in enumerate(values if isinstance(values, tuple) else (values,)):
+            value = self.stand_in(array)
+            self.inputs[id(value)] = (place, part if isinstance(values, tuple) else None)
+            parts.append(DeviceArray(value))
+        return tuple(parts) if isinstance(values, tuple) else parts[0]
+
+    def earlier(self, array: DeviceArray) -> Earlier | None:
+        """Which call of a stream gave an array, if one did."""
+        source = self.inputs.get(id(array.value))
+        return Earlier(source[0]) if isinstance(source, tuple) else None
+
+    def only_if(self, taken: DeviceArray) -> Any:
+        """A `with` block that takes effect if a value is true; see `choices`."""
+        return only_if(self, taken)
+
+    def check_later(self, check: Callable[[Any], None], array: DeviceArray) -> None:
+        """Values that ought to be checked: before each call, if they follow from its arguments."""
+        if is_known(array):
+            check(np.asarray(array.value))
+        else:
+            self.arriving.check(check, array)
+
+    def hold(self, array: DeviceArray) -> Any:
+        """The value of an array that decides about shapes, if a call brings it along: other values need another program."""
+        return self.arriving.hold(array)
+
+    def follow(self, result: DeviceArray, word: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Whole numbers were computed."""
+        self.arriving.follow(result, word, args, kwargs)
+
+    def settle_memories(self) -> None:
+        """Tensors from outside that were given other memory (`p.data = …`) get its value in their own."""
+        moved = [(tensor, held, tensor._array) for tensor, held in self.adopted if tensor._array is not held]
+        stood_on = [id(tensor._array.cell) for tensor, _ in self.adopted if type(tensor._array) is DeviceArray]
+        for _, held, array in moved:
+            if array.shape != held.shape or array.dtype != held.dtype:
+                raise CompileError(
+                    f"undertow.compile: the step gives a tensor of shape {list(held.shape)} data of another shape or "
+                    f"dtype, {list(array.shape)}. Do it before the step."
+                )
+            if type(array) is DeviceArray and array.cell is not held.cell and stood_on.count(id(array.cell)) > 1:
+                raise CompileError(
+                    f"undertow.compile: the step gives a tensor of shape {list(held.shape)} the memory of another one "
+                    "(`a.data = b.data`), which a program can't share out. Copy it: `a.data.copy_(b)`."
+                )
+        values = [array.value if type(array) is DeviceArray else array for _, _, array in moved]  # they may be exchanged
+        for (tensor, held, _), value in zip(moved, values):
+            held.write(value)
+            tensor._array = held
+
+    def demand(self, holds: DeviceArray, complaint: str) -> None:
+        """Stops the program with a RuntimeError unless a value is true."""
+        raised, decisions = self.firing.raised, self.decisions
+        self.firing.has_inside = True
+
+        def on_host(held: Any, *values: Any) -> None:
+            if not held and not raised and decisions.hold(values):
+                raised.append(RuntimeError(complaint))
+
+        io_callback(on_host, None, holds.value, *decisions.operands(), ordered=True)
+
+    def memories(self) -> list[Cell]:
+        """All that the step can write to now."""
+        return [*[cell for cell, _, _ in self.cells.values()], *self._made]
+
+    def count(self, counter: Any) -> Any:
+        """Counts a step of an optimizer. Counts that were one number stay one."""
+        before = self.counts[id(counter)]
+        if id(before) not in self._counted:
+            self._counted[id(before)] = (before, before + 1)
+        counted = self.counts[id(counter)] = self._counted[id(before)][1]
+        return counted
+
+    def refuse_overlapping_write(self, array: DeviceArray) -> None:
+        """A write to an element of an expanded tensor is one to other elements, of which a program knows nothing."""
+        raise CompileError(
+            f"undertow.compile: the step writes to a tensor of shape {list(array.shape)}, or to a part of it, in which one "
+            "place in memory is several elements (expand, unfold or as_strided make such). Write to the tensor that it "
+            "was made of, or to a clone() of it."
+        )
+
+    def refuse_offset(self, array: DeviceArray) -> None:
+        """The next call may bring a tensor that begins elsewhere in its memory, which is not looked at."""
+        if array.cell.host is not None and threading.get_ident() == self.thread:
+            raise CompileError(
+                "undertow.compile: the step asks for the storage_offset() of a tensor from outside. Ask before the step."
+            )
+
+    def refuse_sparse_questions(self, shape: tuple[int, ...]) -> None:
+        """A gradient is sparse in eager mode and dense in a program: code that asks would get other answers."""
+        body = self.firing.plan.body
+        names = self.state.mentioned | self.before.mentioned | (set() if body is None else body.all_names())
+        asked = sorted(_OF_SPARSE & names)
+        why = f"code of the step or of a hook names `{asked[0]}`" if asked else ""
+        for optimizer in self.state.optimizers:
+            for group in optimizer.param_groups:
+                takes = isinstance(optimizer, (SGD, SparseAdam)) and not group.get("weight_decay")
+                if not takes and any(tuple(p.shape) == shape for p in group["params"]):
+                    why = why or f"{type(optimizer).__name__} treats those differently, or refuses them"
+        if why:
+            raise CompileError(
+                f"undertow.compile: a gradient of shape {list(shape)} is sparse (Embedding(sparse=True), "
+                f"gather(sparse_grad=True)), and {why}. Programs keep gradients dense, so that this would differ from "
+                "eager mode: make the layer with sparse=False, or run the step as it is written: compile(step, "
+                'fallback="eager").'
+            )
+
+    def refuse_value(self, array: DeviceArray) -> None:
+        """Python wants to know a value that only the running program will know."""
+        if threading.get_ident() == self.thread:
+            raise self.unknown(array)
+
+    def unknown(self, array: DeviceArray) -> NeedsValue:
+        """What user code is told that asks for a value."""
+        site = _asking()
+        line = f", in `{site.source}`" if site is not None and site.source else ""
+        asked = f"the value of a tensor of shape {list(array.shape)} was asked for at {site or 'an unknown line'}{line}"
+        cure = VALUE if array.size == 1 else VALUE_FOR_NUMPY
+        error = NeedsValue(f"{asked}, and the step goes on with it. While it is compiled, values are not known: {cure}.")
+        error.asked, error.line = asked, None if site is None else (site.filename, site.lineno)
+        return error
+
+    def truth(self, array: DeviceArray) -> bool:
+        """Whether a value is true, where code asks that may go on with a guess; see `decisions`."""
+        site = _asking()
+        if threading.get_ident() != self.thread:
+            return bool(np.asarray(array.value))
+        if site is None or (site.filename, site.lineno) not in self.firing.plan.decided:
+            raise self.unknown(array)
+        return self.decide(array.value)
+
+    def decide(self, value: Any, guess: bool | None = None) -> bool:
+        """Whether a value is true, for all that the trace knows."""
+        if isinstance(value, (bool, np.bool_)):
+            return bool(value)
+        site = _asking()
+        self.firing.refuse_calls_before(site)
+        return self.decisions.answer(value, site, guess)
+
+    def whole_of(self, array: DeviceArray) -> int:
+        """The only element of an array of whole numbers, where code asks for it that may go on with a guess."""
+        site = _asking()
+        if threading.get_ident() != self.thread:
+            return int(np.asarray(array.value))
+        if site is None or (site.filename, site.lineno) not in self.firing.plan.decided:
+            raise self.unknown(array)
+        return self.whole(array.value)
+
+    def whole(self, value: Any) -> int:
+        """A whole number that code wants to know: others make other programs."""
+        site = _asking()
+        self.firing.refuse_calls_before(site)
+        return self.decisions.whole(value, site)
+
+    def number(self, array: DeviceArray) -> Any:
+        """The only element of an array, where code asks for it that may go on with what stands for it; see `asked`."""
+        site = _asking()
+        if threading.get_ident() != self.thread:
+            return np.asarray(array.value).item()
+        if site is None or (site.filename, site.lineno) not in self.firing.plan.decided:
+            raise self.unknown(array)
+        if array.dtype.kind == "b":
+            return self.truth(array)
+        number = None if self.firing.plan.exact_types else asked(array)
+        if number is None:
+            raise self.unknown(array)
+        return number
+
+    def select(self, x: Any, indices: Sequence[Any]) -> Any:
+        """Return x[indices] with a mask among them whose values only the program knows; see `selections`."""
+        return self.selections.select(x, indices, _line_asking())
+
+    def found(self, mask: DeviceArray) -> Any:
+        """Return where a mask is true that only the program knows, a row for each place."""
+        return self.selections.found(mask, _line_asking())
+
+    def needs_number(self, array: DeviceArray, frame: FrameType | None) -> Exception:
+        """Why such a number itself can't be had; Again, if code can be given functions that do without it."""
+        self.selections.materialize_counted()
+        if frame is not None:
+            self.lift(frame)
+        return self.unknown(array)
+
+    def lift(self, frame: FrameType) -> None:
+        """Has functions in C that a frame's code calls replaced in the next trace, if there are any; see `lifted`."""
+        body = None if self.firing is None or threading.get_ident() != self.thread else self.firing.plan.body
+        if body is not None and body.lift(frame.f_code):
+            raise Again
+
+    # --- what is left
+
+    def host_memories(self) -> tuple[list[Any], list[Any]]:
+        """The arrays on the host that tensors from outside stand on: those that were written to, and all."""
+        arrays = {id(cell): cell.host for cell, _, _ in self.cells.values() if cell.host is not None}
+        written = [cell for cell, _, _ in self.cells.values() if cell.writes and id(cell) in arrays]
+        return [arrays[id(cell)] for cell in written], list(arrays.values())
+
+    def living(self) -> list[Cell]:
+        """The memories made during the trace that somebody still holds."""
+        self._young.collect()
+        return list(self._made)
+
+    def undo(self) -> None:
+        """Gives tensors from outside back what they held."""
+        for tensor, array in self.originals:
+            tensor._array = array
+        for cell, value, writes in self.cells.values():
+            cell.value, cell.writes = value, writes + 1
+        self._rewind_streams()
+
+    def _rewind_streams(self) -> None:
+        """Let random streams go on from where the trace began: each call draws for itself."""
+        for (_, stream), state in zip(self._streams, self._before):
+            stream.set_state(state)
+
+    def finish(self) -> None:
+        """After a trace that became a program: memories hold real values again."""
+        for cell, value, writes in self.cells.values():
+            cell.value, cell.writes = value, writes + cell.writes + 1
+            if type(value) is np.ndarray:  # its tensor holds it, and a program brings it in when it is called
+                cell.value = cell.host = None
+        for tensor, array in self.originals:
+            tensor._array = array
+        self.originals.clear()
+        self._rewind_streams()
+
+
