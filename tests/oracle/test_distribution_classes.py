@@ -574,3 +574,87 @@ def test_transforms_with_a_cache(text: str) -> None:
             log(repr(Mine()), Mine() == plain, plain == Mine())
 
     agree(program)
+
+
+# At the ends of supports and of parameters. `T` asks for gradients; those of the sum of the value are compared, too.
+EDGES = """
+Bernoulli(T(0, 1, 0.5), validate_args=False).log_prob(torch.tensor([0.0, 1.0, 1.0]))
+Bernoulli(T(0, 1, 0.5)).mode
+Bernoulli(T(0, 1, 0.5)).entropy()
+Geometric(T(1, 1, 0.5)).log_prob(torch.tensor([0.0, 2.0, 0.0]))
+Geometric(T(1, 0.25)).entropy()
+Categorical(T(0, 1, 3)).log_prob(torch.tensor([0, 1, 2]))
+Categorical(T(0, 1, 3)).entropy()
+Categorical(logits=T(-float('inf'), 1, 3)).entropy()
+Multinomial(3, T(0, 1, 3)).log_prob(torch.tensor([0.0, 1.0, 2.0]))
+Multinomial(3, logits=T(-float('inf'), 1, 3)).log_prob(torch.tensor([0.0, 1.0, 2.0]))
+Multinomial(3, T(1, 1, 3)).entropy()
+Binomial(4, T(0, 1, 0.5)).log_prob(torch.tensor([0.0, 4.0, 2.0]))
+Binomial(4, logits=T(0, 90, -90)).log_prob(torch.tensor([0.0, 4.0, 0.0]))
+Binomial(4, T(0.25, 0.5)).entropy()
+NegativeBinomial(T(0, 2), T(0.5, 0.5)).log_prob(torch.tensor([0.0, 0.0]))
+StudentT(T(0.5, 1, 1.5, 2, 3), 0.5, 2.0).mean
+StudentT(T(0.5, 1, 1.5, 2, 3), 0.5, T(1, 2, 3, 4, 5)).variance
+FisherSnedecor(T(1, 2, 3, 3), T(2, 4, 3, 5)).mean
+FisherSnedecor(T(1, 2, 3, 3), T(2, 4, 3, 5)).mode
+FisherSnedecor(T(1, 2, 3, 3), T(2, 4, 3, 5)).variance
+Dirichlet(T(0.5, 0.7, 0.2)).mode
+Dirichlet(T(0.5, 2.0, 0.2)).mode
+Dirichlet(torch.tensor([[0.5, 0.7], [2.0, 3.0]])).mode
+Beta(T(0.5, 2, 1), T(0.5, 3, 1)).mode
+Beta(T(1, 2), T(2, 1)).log_prob(torch.tensor([0.0, 1.0]))
+Gamma(T(1, 0.5, 2), T(1, 2, 3)).log_prob(torch.tensor([0.0, 1.0, 0.0]))
+Gamma(T(1, 0.5), 2.0).mode
+InverseGamma(T(0.5, 1, 1.5, 3), 2.0).mean
+InverseGamma(T(0.5, 1, 2, 3), 2.0).variance
+Pareto(T(1, 2, 3), T(0.5, 1, 3)).mean
+Pareto(T(1, 2, 3), T(0.5, 2, 3)).variance
+Uniform(T(0, 1), T(1, 3), validate_args=False).log_prob(torch.tensor([1.0, 0.5]))
+Uniform(T(0, 1), T(1, 3), validate_args=False).cdf(torch.tensor([2.0, 0.5]))
+Uniform(T(0, 1), T(1, 3)).mode
+HalfNormal(T(1, 2), validate_args=False).log_prob(torch.tensor([-1.0, 0.0]))
+HalfCauchy(T(1, 2), validate_args=False).log_prob(torch.tensor([-1.0, 0.0], dtype=torch.float64))
+HalfNormal(T(1, 2), validate_args=False).log_prob(torch.tensor([1.0, 0.0], dtype=torch.float64))
+Kumaraswamy(T(0.5, 2, 1), T(2, 0.5, 1)).mode
+Weibull(T(1, 2), T(1, 3)).mode
+ContinuousBernoulli(T(0, 1, 0.5, 0.4995, 0.3)).mean
+ContinuousBernoulli(T(0, 1, 0.5, 0.4995, 0.3)).variance
+ContinuousBernoulli(T(0.5, 0.4995, 0.3)).entropy()
+ContinuousBernoulli(T(0.5, 0.4995, 0.3)).log_prob(torch.tensor([0.0, 1.0, 0.5]))
+ContinuousBernoulli(T(0.5, 0.4995, 0.3)).cdf(torch.tensor([0.0, 1.0, 0.5]))
+ContinuousBernoulli(T(0.5, 0.4995, 0.3)).icdf(torch.tensor([0.1, 1.0, 0.5]))
+VonMises(T(0, 1, 2), T(0.001, 1, 500)).log_prob(torch.tensor([0.0, 3.0, 2.1]))
+VonMises(T(0, 1, 2), T(0.001, 1, 9)).variance
+GeneralizedPareto(0.0, T(1, 2, 3), T(1, 0.5, -1)).mean
+GeneralizedPareto(0.0, T(1, 2, 3), T(1, 0.5, -1)).variance
+Poisson(T(0, 2)).log_prob(torch.tensor([0.0, 3.0]))
+Laplace(T(0, 1), T(1, 2)).icdf(torch.tensor([0.0, 0.5]))
+RelaxedBernoulli(T(0.5), T(0, 1, 0.5)).log_prob(torch.tensor([0.1, 0.9, 0.5]))
+RelaxedOneHotCategorical(T(0.5), T(0, 1, 3)).log_prob(torch.tensor([0.2, 0.3, 0.5]))
+D.kl_divergence(Bernoulli(T(0, 1, 0.5)), Bernoulli(T(0.5, 0, 1)))
+D.kl_divergence(Categorical(T(0, 1, 3)), Categorical(T(1, 0, 3)))
+D.kl_divergence(Categorical(T(0, 1, 3)), Categorical(T(0, 2, 3)))
+D.kl_divergence(Poisson(T(1, 2)), Poisson(T(2, 0.5)))
+D.kl_divergence(Uniform(T(0, -1), T(1, 0.5)), Beta(2.0, 3.0))
+D.kl_divergence(Pareto(T(1, 2), T(1, 3)), Normal(0.0, 1.0))
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("text", EDGES)
+def test_edges(text: str) -> None:
+    def program(torch: Any, log: Any) -> None:
+        leaves: list[Any] = []
+
+        def T(*numbers: float) -> Any:
+            floats = [float(number) for number in numbers]
+            leaves.append(torch.tensor(floats if len(floats) > 1 else floats[0], requires_grad=True))
+            return leaves[-1]
+
+        D = torch.distributions
+        names = {name: getattr(D, name) for name in MODULES.__all__ if hasattr(D, name)}
+        value = eval(text, {"torch": torch, "T": T, "D": D, **names})
+        log("value", value.detach())
+        if value.requires_grad:
+            log("gradients", torch.autograd.grad(value.sum(), leaves, allow_unused=True))
+
+    agree(program, rtol=2e-4, atol=2e-5, raises=False)

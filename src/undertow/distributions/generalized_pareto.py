@@ -32,13 +32,18 @@ class GeneralizedPareto(Distribution):
 
     @property
     def mean(self) -> torch.Tensor:
-        mean = self.loc + self.scale / (1 - self.concentration)
-        return mean.masked_fill(self.concentration >= 1, nan)
+        c, undefined = self._concentration_below(1.0)
+        return (self.loc + self.scale / (1 - c)).masked_fill(undefined, nan)
 
     @property
     def variance(self) -> torch.Tensor:
-        variance = self.scale**2 / ((1 - self.concentration) ** 2 * (1 - 2 * self.concentration))
-        return variance.masked_fill(self.concentration >= 0.5, nan)
+        c, undefined = self._concentration_below(0.5)
+        return (self.scale**2 / ((1 - c) ** 2 * (1 - 2 * c))).masked_fill(undefined, nan)
+
+    def _concentration_below(self, limit: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the concentration, with 0 from a limit on to keep gradients finite, and where that is."""
+        above = self.concentration >= limit
+        return self.concentration.masked_fill(above, 0.0), above
 
     def rsample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
         return self.icdf(torch.rand_as(self.loc, self._extended_shape(sample_shape)))
