@@ -11,10 +11,10 @@ import pytest
 import torch as real_torch
 
 import undertow
+from tests.oracle.distribution_programs import MODULES, make, signature
 from tests.oracle.harness import agree
 from tests.oracle.programs import attempt
 
-MODULES = real_torch.distributions
 FAMILIES = sorted(
     name
     for name in MODULES.__all__
@@ -29,10 +29,6 @@ def checked() -> None:
     real_torch.distributions.Distribution.set_default_validate_args(True)
 
 
-def _signature(function: Any) -> list[Any]:
-    return [(p.name, p.kind.name, p.default) for p in inspect.signature(function).parameters.values()]
-
-
 def _methods(kind: type) -> list[str]:
     """What users call or override: the public methods, and the private ones that PyTorch documents for subclasses."""
     private = ("_extended_shape", "_validate_sample", "_get_checked_instance", "_call", "_inverse", "_new")
@@ -42,9 +38,9 @@ def _methods(kind: type) -> list[str]:
 @pytest.mark.parametrize("name", FAMILIES + TRANSFORMS)
 def test_signatures(name: str) -> None:
     theirs, ours = getattr(real_torch.distributions, name), getattr(undertow.distributions, name)
-    assert _signature(ours) == _signature(theirs)
+    assert signature(ours) == signature(theirs)
     for method in _methods(theirs):
-        assert _signature(getattr(ours, method)) == _signature(getattr(theirs, method)), method
+        assert signature(getattr(ours, method)) == signature(getattr(theirs, method)), method
     assert ours.__module__ == theirs.__module__.replace("torch", "undertow", 1)
     public = [base.__name__ for base in theirs.__mro__ if base.__name__ in MODULES.__all__]
     assert [base.__name__ for base in ours.__mro__ if base.__name__ in MODULES.__all__] == public
@@ -143,17 +139,6 @@ TransformedDistribution(Normal(0, 1), [AffineTransform(T(1, 2, 3), 2)])
 """.strip().splitlines()
 
 
-def _make(torch: Any, text: str) -> Any:
-    D = torch.distributions
-
-    def T(*numbers: float) -> Any:
-        made = torch.tensor(numbers, dtype=torch.float32)
-        return made[0] if len(numbers) == 1 else made
-
-    names = {name: getattr(D, name) for name in MODULES.__all__ if hasattr(D, name)}
-    return eval(text, {"torch": torch, "T": T, "D": D, **names})
-
-
 # Of a Wishart, PyTorch also keeps a list, and the factors of the full batch; of probs and logits, `_param` is either.
 _OTHERWISE = ("_batch_dims", "_unbroadcasted_scale_tril", "_param")
 
@@ -167,7 +152,7 @@ def _state(d: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("text", BUILT)
 def test_built_from_numbers_and_tensors(text: str) -> None:
     def program(torch: Any, log: Any) -> None:
-        d = _make(torch, text)
+        d = make(torch, text)
         log(repr(d), d.batch_shape, d.event_shape, _state(d))
         log({name: repr(constraint) for name, constraint in d.arg_constraints.items()})
         for name in sorted({*d.arg_constraints, "probs", "logits", "param_shape", "temperature", "df"}):
@@ -183,7 +168,7 @@ def test_expanded(text: str) -> None:
 
     def program(torch: Any, log: Any) -> None:
         for warm in (False, True):
-            d = _make(torch, text)
+            d = make(torch, text)
             if warm:
                 for name in ("probs", "logits", "scale_tril", "covariance_matrix"):
                     getattr(d, name, None)
@@ -193,7 +178,7 @@ def test_expanded(text: str) -> None:
             attempt(log, "too small", lambda: d.expand((7, *d.batch_shape)).expand((5, *d.batch_shape)))
             if not hasattr(d, "transforms"):  # some of their parameters accept a number
                 attempt(log, "not a shape", lambda: d.expand(3))
-            again = _make(torch, text).expand((2, *d.batch_shape)).expand((3, 2, *d.batch_shape))
+            again = make(torch, text).expand((2, *d.batch_shape)).expand((3, 2, *d.batch_shape))
             torch.manual_seed(1)
             log(again.batch_shape, again.sample((2,)))
 
@@ -203,7 +188,7 @@ def test_expanded(text: str) -> None:
 @pytest.mark.parametrize("text", BUILT)
 def test_a_subclass_expands_to_its_own_class(text: str) -> None:
     def program(torch: Any, log: Any) -> None:
-        d = _make(torch, text)
+        d = make(torch, text)
         kind: Any = type(d)
 
         class Plain(kind):
@@ -221,12 +206,12 @@ def test_a_subclass_expands_to_its_own_class(text: str) -> None:
                 return super().expand(batch_shape, _instance=new)
 
         arguments = text.replace(f"{kind.__name__}(", "", 1)
-        make = lambda cls: _make_as(torch, cls, text, kind.__name__)
-        wide = make(Plain).expand((2, *d.batch_shape))
+        made = lambda cls: _make_as(torch, cls, text, kind.__name__)
+        wide = made(Plain).expand((2, *d.batch_shape))
         log(arguments, type(wide).__name__, wide.note, wide.batch_shape, repr(wide))
-        attempt(log, "extra", lambda: repr(make(Extra).expand((2, *d.batch_shape))))
+        attempt(log, "extra", lambda: repr(made(Extra).expand((2, *d.batch_shape))))
         if kind.__name__ != "VonMises":  # its expand makes an instance by itself
-            wide = make(Expanding).expand((2, *d.batch_shape))
+            wide = made(Expanding).expand((2, *d.batch_shape))
             log(type(wide).__name__, wide.note, wide.batch_shape, repr(wide))
 
     agree(program)
@@ -236,7 +221,7 @@ def _make_as(torch: Any, cls: type, text: str, name: str) -> Any:
     """The distribution of a text, with another class in the outermost place."""
     D = torch.distributions
     original = getattr(D, name)
-    arguments = _make(torch, f"(lambda *args, **options: (args, options))({text.split('(', 1)[1]}")
+    arguments = make(torch, f"(lambda *args, **options: (args, options))({text.split('(', 1)[1]}")
     assert issubclass(cls, original)
     return cls(*arguments[0], **arguments[1])
 
@@ -244,7 +229,7 @@ def _make_as(torch: Any, cls: type, text: str, name: str) -> Any:
 @pytest.mark.parametrize("text", BUILT)
 def test_copies_and_pickles(text: str) -> None:
     def program(torch: Any, log: Any) -> None:
-        d = _make(torch, text)
+        d = make(torch, text)
         for other in (copy.copy(d), copy.deepcopy(d), pickle.loads(pickle.dumps(d))):
             log(type(other).__name__, repr(other), other.batch_shape, _state(other))
             torch.manual_seed(1)
@@ -408,13 +393,13 @@ D.Distribution.set_default_validate_args(3)
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_refusals(text: str) -> None:
-    agree(lambda torch: _make(torch, text))
+    agree(lambda torch: make(torch, text))
 
 
 @pytest.mark.parametrize("text", BUILT)
 def test_values_of_a_wrong_kind(text: str) -> None:
     def program(torch: Any, log: Any) -> None:
-        d = _make(torch, text)
+        d = make(torch, text)
         for name in ("log_prob", "cdf"):
             attempt(log, name, lambda: getattr(d, name)(0.5))
             attempt(log, name, lambda: getattr(d, name)(torch.zeros(5, 7, 3)))
@@ -422,107 +407,6 @@ def test_values_of_a_wrong_kind(text: str) -> None:
         attempt(log, "keyword", lambda: d.log_prob(value=d.sample()).shape)
 
     agree(program, rtol=1e-5)
-
-
-def test_constraints_are_of_the_classes_of_pytorch() -> None:
-    """Packages ask for them: isinstance(constraint, constraints.interval)."""
-
-    def program(torch: Any, log: Any) -> None:
-        C = torch.distributions.constraints
-        kinds = {}
-        for name in sorted(n for n in vars(MODULES.constraints) if n not in ("dependent", "dependent_property")):
-            value = getattr(C, name, None)
-            kind = value if isinstance(value, type) else type(value)
-            if issubclass(kind, C.Constraint):
-                kinds[name] = kind
-        for name, kind in kinds.items():
-            log(name, kind.__name__, [other for other in kinds if issubclass(kind, kinds[other])])
-            log(_signature(kind))
-
-    agree(program)
-
-
-SIDE_BY_SIDE = """
-C.cat([C.positive, C.real], 0, [1, 2]) | T(1, 2, 3); T(-1, 2, 3); T(1, float('nan'), 3)
-C.cat([C.positive, C.unit_interval], -1) | T(1, 0.5); T(1, 2, 0.5, 3).view(2, 2)
-C.cat([C.simplex, C.real_vector], 0, [2, 1]) | torch.full((3, 2), 0.5)
-C.stack([C.positive, C.real]) | T(1, 2); T(-1, 2); T(1, 2, 3)
-C.stack([C.positive, C.nonnegative_integer], dim=-1) | T(1, 2, 1, 0.5).view(2, 2)
-C.stack([C.simplex, C.real_vector], 0) | torch.full((2, 2), 0.5)
-C.independent(C.interval(T(0, 1), 2.0), 1) | T(0.5, 1.5); T(0.5, 0.5)
-C.MixtureSameFamilyConstraint(C.interval(T(0, 1), 2.0)) | T(0.5); T(1.5); T(1.5, 3)
-C.dependent(is_discrete=True, event_dim=1) | T(1)
-Uniform.support | T(1)
-Uniform(T(0, 1), 2.0).support | T(0.5); T(0.5, 1.5)
-""".strip().splitlines()
-
-
-@pytest.mark.parametrize("line", SIDE_BY_SIDE)
-def test_constraints_made_of_others(line: str) -> None:
-    text, _, values = line.partition(" | ")
-
-    def program(torch: Any, log: Any) -> None:
-        constraint = _make(torch, text.replace("C.", "D.constraints."))
-        log(type(constraint).__name__, torch.distributions.constraints.is_dependent(constraint))
-        for name in ("event_dim", "is_discrete"):
-            attempt(log, name, lambda: getattr(constraint, name))
-        for value in values.split("; "):
-            attempt(log, value, lambda: constraint.check(_make(torch, value)))
-        for registry in (torch.distributions.biject_to, torch.distributions.transform_to):
-            attempt(log, "registry", lambda: repr(registry(constraint)))
-            attempt(log, "numbers", lambda: registry(constraint)(torch.zeros(3, 2)))
-
-    agree(program)
-
-
-VECTORS = """
-MultivariateNormal(torch.zeros(2), torch.tensor([[2.0, 0.3], [0.3, 0.5]]))
-MultivariateNormal(torch.ones(3, 1, 2), precision_matrix=torch.tensor([[2.0, 0.3], [0.3, 0.5]]))
-MultivariateNormal(T(1, 2), scale_tril=torch.tensor([[2.0, 0.0], [0.3, 0.5]]).expand(4, 2, 2))
-LowRankMultivariateNormal(T(0, 1), torch.tensor([[1.0], [0.5]]), T(0.5, 0.6))
-LowRankMultivariateNormal(torch.zeros(3, 1, 2), torch.tensor([[[1.0], [0.5]]]).expand(4, 2, 1), T(0.5, 0.6))
-LowRankMultivariateNormal(torch.zeros(4, 2), torch.tensor([[1.0, 2.0, 3.0], [0.5, 0.1, 0.2]]), T(1, 2))
-""".strip().splitlines()
-
-
-@pytest.mark.parametrize("text", VECTORS)
-def test_divergences_between_batches_of_vectors(text: str) -> None:
-    def program(torch: Any, log: Any) -> None:
-        p = _make(torch, text)
-        for other in VECTORS:
-            q = _make(torch, other.replace("0.5", "0.6"))
-            attempt(log, other, lambda: torch.distributions.kl_divergence(p, q))
-        torch.manual_seed(0)
-        drawn = p.sample((2,))
-        log(p.entropy(), p.log_prob(drawn), p.log_prob(drawn[0]), p.scale_tril, p.covariance_matrix, p.precision_matrix)
-        log(p.mean, p.mode, p.variance, p.stddev)
-
-    agree(program, rtol=1e-4, atol=1e-5)
-
-
-AMBIGUOUS = """
-Left, Base : Base, Right
-Base, Base : Left, Base
-Base, Base : Base, Right : Left, Right
-Right, Left : Base, Base
-""".strip().splitlines()
-
-
-@pytest.mark.parametrize("line", AMBIGUOUS)
-def test_the_closest_registered_divergence(line: str) -> None:
-    def program(torch: Any, log: Any) -> None:
-        D = torch.distributions
-        kinds: dict[str, Any] = {"Base": type("Base", (D.Normal,), {})}
-        kinds["Left"], kinds["Right"] = type("Left", (kinds["Base"],), {}), type("Right", (kinds["Base"],), {})
-        kinds["Both"] = type("Both", (kinds["Left"], kinds["Right"]), {})
-        for number, pair in enumerate(line.split(" : ")):
-            first, second = pair.split(", ")
-            D.register_kl(kinds[first], kinds[second])(lambda p, q, number=number: torch.tensor(10.0 + number))
-        for p in kinds.values():
-            for q in kinds.values():
-                log(p.__name__, q.__name__, D.kl_divergence(p(0.0, 1.0), q(1.0, 1.0)))
-
-    agree(program)
 
 
 def test_a_class_that_declares_nothing() -> None:
@@ -538,123 +422,3 @@ def test_a_class_that_declares_nothing() -> None:
         attempt(log, "sample", lambda: Bare(validate_args=False)._validate_sample(torch.ones(())))
 
     agree(program)
-
-
-CACHED = [text for text in """
-ExpTransform(); AffineTransform(1.0, 2.0, 1); AffineTransform(T(1, 2), T(3, 4)); PowerTransform(T(2)); TanhTransform()
-SigmoidTransform(); SoftplusTransform(); AbsTransform(); CorrCholeskyTransform(); SoftmaxTransform()
-LowerCholeskyTransform(); StickBreakingTransform(); PositiveDefiniteTransform(); ReshapeTransform((2,), (2, 1))
-IndependentTransform(ExpTransform(), 1); AffineTransform(1.0, T(3, 4))
-CatTransform([ExpTransform(), TanhTransform()], 0, [1, 1]); StackTransform([ExpTransform(), TanhTransform()], dim=-1)
-ComposeTransform([ExpTransform(), TanhTransform()]); CumulativeDistributionTransform(Normal(0.0, 1.0)); ExpTransform().inv
-""".replace("\n", "; ").split("; ") if text]  # fmt: skip
-
-
-@pytest.mark.parametrize("text", CACHED)
-def test_transforms_with_a_cache(text: str) -> None:
-    def program(torch: Any, log: Any) -> None:
-        plain, cached = _make(torch, text), _make(torch, text).with_cache()
-        log(type(cached).__name__, repr(cached), cached._cache_size, cached.with_cache() is cached)
-        log(type(cached.with_cache(0)).__name__, cached == plain, plain == cached, plain != cached)
-        log([plain == _make(torch, other) for other in CACHED])
-        x = torch.eye(2) * 0.5 + 0.25
-        y = cached(x)
-        attempt(log, "same", lambda: (cached(x) is y, cached.inv(y) is x, plain(x) is y))
-        log(type(pickle.loads(pickle.dumps(cached))).__name__, type(copy.deepcopy(cached).inv).__name__)
-        attempt(log, "hash", lambda: hash(plain) and None)
-        kind: Any = type(plain)
-        attempt(log, "shapes", lambda: (plain.forward_shape((3, 2)), plain.inverse_shape((3, 2, 2))))
-
-        class Mine(kind):
-            def __init__(self) -> None:
-                self.__dict__.update(vars(_make(torch, text)))
-
-        if "inv" not in text:
-            attempt(log, "subclass", lambda: type(Mine().with_cache()).__name__)
-            log(repr(Mine()), Mine() == plain, plain == Mine())
-
-    agree(program)
-
-
-# At the ends of supports and of parameters. `T` asks for gradients; those of the sum of the value are compared, too.
-EDGES = """
-Bernoulli(T(0, 1, 0.5), validate_args=False).log_prob(torch.tensor([0.0, 1.0, 1.0]))
-Bernoulli(T(0, 1, 0.5)).mode
-Bernoulli(T(0, 1, 0.5)).entropy()
-Geometric(T(1, 1, 0.5)).log_prob(torch.tensor([0.0, 2.0, 0.0]))
-Geometric(T(1, 0.25)).entropy()
-Categorical(T(0, 1, 3)).log_prob(torch.tensor([0, 1, 2]))
-Categorical(T(0, 1, 3)).entropy()
-Categorical(logits=T(-float('inf'), 1, 3)).entropy()
-Multinomial(3, T(0, 1, 3)).log_prob(torch.tensor([0.0, 1.0, 2.0]))
-Multinomial(3, logits=T(-float('inf'), 1, 3)).log_prob(torch.tensor([0.0, 1.0, 2.0]))
-Multinomial(3, T(1, 1, 3)).entropy()
-Binomial(4, T(0, 1, 0.5)).log_prob(torch.tensor([0.0, 4.0, 2.0]))
-Binomial(4, logits=T(0, 90, -90)).log_prob(torch.tensor([0.0, 4.0, 0.0]))
-Binomial(4, T(0.25, 0.5)).entropy()
-NegativeBinomial(T(0, 2), T(0.5, 0.5)).log_prob(torch.tensor([0.0, 0.0]))
-StudentT(T(0.5, 1, 1.5, 2, 3), 0.5, 2.0).mean
-StudentT(T(0.5, 1, 1.5, 2, 3), 0.5, T(1, 2, 3, 4, 5)).variance
-FisherSnedecor(T(1, 2, 3, 3), T(2, 4, 3, 5)).mean
-FisherSnedecor(T(1, 2, 3, 3), T(2, 4, 3, 5)).mode
-FisherSnedecor(T(1, 2, 3, 3), T(2, 4, 3, 5)).variance
-Dirichlet(T(0.5, 0.7, 0.2)).mode
-Dirichlet(T(0.5, 2.0, 0.2)).mode
-Dirichlet(torch.tensor([[0.5, 0.7], [2.0, 3.0]])).mode
-Beta(T(0.5, 2, 1), T(0.5, 3, 1)).mode
-Beta(T(1, 2), T(2, 1)).log_prob(torch.tensor([0.0, 1.0]))
-Gamma(T(1, 0.5, 2), T(1, 2, 3)).log_prob(torch.tensor([0.0, 1.0, 0.0]))
-Gamma(T(1, 0.5), 2.0).mode
-InverseGamma(T(0.5, 1, 1.5, 3), 2.0).mean
-InverseGamma(T(0.5, 1, 2, 3), 2.0).variance
-Pareto(T(1, 2, 3), T(0.5, 1, 3)).mean
-Pareto(T(1, 2, 3), T(0.5, 2, 3)).variance
-Uniform(T(0, 1), T(1, 3), validate_args=False).log_prob(torch.tensor([1.0, 0.5]))
-Uniform(T(0, 1), T(1, 3), validate_args=False).cdf(torch.tensor([2.0, 0.5]))
-Uniform(T(0, 1), T(1, 3)).mode
-HalfNormal(T(1, 2), validate_args=False).log_prob(torch.tensor([-1.0, 0.0]))
-HalfCauchy(T(1, 2), validate_args=False).log_prob(torch.tensor([-1.0, 0.0], dtype=torch.float64))
-HalfNormal(T(1, 2), validate_args=False).log_prob(torch.tensor([1.0, 0.0], dtype=torch.float64))
-Kumaraswamy(T(0.5, 2, 1), T(2, 0.5, 1)).mode
-Weibull(T(1, 2), T(1, 3)).mode
-ContinuousBernoulli(T(0, 1, 0.5, 0.4995, 0.3)).mean
-ContinuousBernoulli(T(0, 1, 0.5, 0.4995, 0.3)).variance
-ContinuousBernoulli(T(0.5, 0.4995, 0.3)).entropy()
-ContinuousBernoulli(T(0.5, 0.4995, 0.3)).log_prob(torch.tensor([0.0, 1.0, 0.5]))
-ContinuousBernoulli(T(0.5, 0.4995, 0.3)).cdf(torch.tensor([0.0, 1.0, 0.5]))
-ContinuousBernoulli(T(0.5, 0.4995, 0.3)).icdf(torch.tensor([0.1, 1.0, 0.5]))
-VonMises(T(0, 1, 2), T(0.001, 1, 500)).log_prob(torch.tensor([0.0, 3.0, 2.1]))
-VonMises(T(0, 1, 2), T(0.001, 1, 9)).variance
-GeneralizedPareto(0.0, T(1, 2, 3), T(1, 0.5, -1)).mean
-GeneralizedPareto(0.0, T(1, 2, 3), T(1, 0.5, -1)).variance
-Poisson(T(0, 2)).log_prob(torch.tensor([0.0, 3.0]))
-Laplace(T(0, 1), T(1, 2)).icdf(torch.tensor([0.0, 0.5]))
-RelaxedBernoulli(T(0.5), T(0, 1, 0.5)).log_prob(torch.tensor([0.1, 0.9, 0.5]))
-RelaxedOneHotCategorical(T(0.5), T(0, 1, 3)).log_prob(torch.tensor([0.2, 0.3, 0.5]))
-D.kl_divergence(Bernoulli(T(0, 1, 0.5)), Bernoulli(T(0.5, 0, 1)))
-D.kl_divergence(Categorical(T(0, 1, 3)), Categorical(T(1, 0, 3)))
-D.kl_divergence(Categorical(T(0, 1, 3)), Categorical(T(0, 2, 3)))
-D.kl_divergence(Poisson(T(1, 2)), Poisson(T(2, 0.5)))
-D.kl_divergence(Uniform(T(0, -1), T(1, 0.5)), Beta(2.0, 3.0))
-D.kl_divergence(Pareto(T(1, 2), T(1, 3)), Normal(0.0, 1.0))
-""".strip().splitlines()
-
-
-@pytest.mark.parametrize("text", EDGES)
-def test_edges(text: str) -> None:
-    def program(torch: Any, log: Any) -> None:
-        leaves: list[Any] = []
-
-        def T(*numbers: float) -> Any:
-            floats = [float(number) for number in numbers]
-            leaves.append(torch.tensor(floats if len(floats) > 1 else floats[0], requires_grad=True))
-            return leaves[-1]
-
-        D = torch.distributions
-        names = {name: getattr(D, name) for name in MODULES.__all__ if hasattr(D, name)}
-        value = eval(text, {"torch": torch, "T": T, "D": D, **names})
-        log("value", value.detach())
-        if value.requires_grad:
-            log("gradients", torch.autograd.grad(value.sum(), leaves, allow_unused=True))
-
-    agree(program, rtol=2e-4, atol=2e-5, raises=False)
