@@ -23,23 +23,18 @@ SOURCE = Path(__file__).parent.parent / "src"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("_src.base",),
     (
-        "_src.types",
-        "return_types", "torch_version", "_environment", "_compile", "_sources", "_logging", "utils._dtype_abbrs",
+        "_src.types", "return_types", "torch_version", "_environment", "_compile", "_sources", "_logging",
+        "utils._dtype_abbrs",
     ),
     ("_src.arrays",),
     ("_src.rules",),
     (
-        "_src.tensor.core", "_src.tensor.storage_kinds", "_src.tensor.typed_storage", "_src.tensor.lazy_conj",
-        "storage",
+        "_src.tensor.core", "_src.tensor.storage_kinds", "_src.tensor.typed_storage", "_src.tensor.lazy_conj", "storage",
     ),
     ("_src.random",),
     ("_src.overrides.torch_function", "overrides"),
-    (
-        "_src.engine", "autograd.anomaly_mode", "autograd.function", "autograd.graph",
-    ),
-    (
-        "_src.ops", "_src.arrays.tensor",
-    ),
+    ("_src.engine", "autograd.anomaly_mode", "autograd.function", "autograd.graph"),
+    ("_src.ops", "_src.arrays.tensor"),
     (
         "_src.tensor",
         "_tensor_str", "linalg", "special", "fft", "random", "_lowrank", "_lobpcg", "_linalg_utils", "quasirandom",
@@ -56,8 +51,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "_ops", "ops", "library", "_library",
         "futures", "types", "version", "cuda", "mps", "mtia", "xpu", "accelerator",
         "backends", "__config__", "__future__", "functional", "compiler", "autograd.profiler",
-        "autograd.profiler_legacy", "autograd.profiler_util",
-        "autograd._functions",
+        "autograd.profiler_legacy", "autograd.profiler_util", "autograd._functions",
     ),
     (
         "nn", "func", "_functorch", "optim", "serialization", "testing", "utils", "amp", "cpu", "cuda.amp",
@@ -67,7 +61,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("_src.compile", "distributed"),
     ("why", "cli", "pretend", "_src.compat.stand_in", "__main__"),
-    ("", "_src"),
+    ("",),
 )
 LAYER_OF = {f"undertow.{name}".rstrip("."): number for number, layer in enumerate(LAYERS) for name in layer}
 
@@ -102,9 +96,9 @@ def modules() -> dict[str, Path]:
 
 def layer(module: str) -> int | None:
     """The layer of the longest prefix of `module` that the table names; the package itself only re-exports."""
-    if module == "undertow":
+    if module in ("undertow", "undertow._src"):
         return LAYER_OF["undertow"]
-    while module != "undertow":
+    while module not in ("undertow", "undertow._src"):
         if module in LAYER_OF:
             return LAYER_OF[module]
         module = module.rpartition(".")[0]

@@ -1,4 +1,4 @@
-"""gradcheck: compares gradients with finite differences. The work is done in gradient_checks.py, loaded when asked for."""
+"""gradcheck: compares gradients with finite differences. `_src/engine/gradcheck` does the work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks behind `gradcheck`: gradients against finite differences; `gradient_demands.py` has the others."""
+"""The checks behind `gradcheck`: gradients against finite differences; `demands.py` has the others."""
 
 from __future__ import annotations
 
