@@ -261,7 +261,7 @@ def test_packed_by_lengths_that_are_tensors() -> None:
 def aligned_by_known_lengths() -> Case:
     model, loss = nn.Linear(3, 5), nn.CTCLoss()
     return learning(
-        model, lambda x, y: loss(model(x).log_softmax(-1), y, [6, 5], torch.tensor([2, 3])),
+        model, lambda x, y: loss(model(x).log_softmax(-1), y, torch.tensor([6, 5]), torch.tensor([2, 3])),
         lambda turn: (torch.randn(6, 2, 3), torch.randint(1, 5, (5,))),
     )  # fmt: skip
 
