@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 import weakref
 from types import FunctionType, ModuleType
@@ -41,14 +42,23 @@ def own_part(kind: type) -> str:
 
 
 def _is_own(kind: type, part: str) -> bool:
-    home = sys.modules.get(f"undertow.{part}" if part else "undertow")
-    if home is not None and _found(home, kind.__qualname__) is kind:
+    home = f"undertow.{part}" if part else "undertow"
+    if home in sys.modules and _found(sys.modules[home], kind.__qualname__) is kind:
         return True
     files = [each.__code__.co_filename for each in vars(kind).values() if isinstance(each, FunctionType)]
     written = [file for file in files if not file.startswith("<")]  # others are generated, by a dataclass, say
     if written:  # if not all are undertow's, the name was copied, or it is PyTorch's, maybe with a method that `why` wraps
         return all(file.startswith(PACKAGE) for file in written)
+    if _found(_imported(home), kind.__qualname__) is kind:
+        return True  # an error, say, whose public module nothing has imported yet
     return is_own_class(type(kind)) or any(map(is_own_class, kind.__bases__))
+
+
+def _imported(name: str) -> ModuleType | None:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
 
 
 def _found(home: Any, name: str) -> Any:
