@@ -222,7 +222,7 @@ def fmod_(self: Tensor, other: Number | complex | Tensor) -> Tensor:
 # --- powers
 
 
-def power(name: str, input: Tensor, exponent: Any, out: Tensor | None = None) -> Any:
+def power(name: str, input: Tensor, exponent: Any, out: Tensor | None = None) -> Tensor:
     if isinstance(input, TensorCore):
         if isinstance(exponent, TensorCore):
             return finish(rules.pow, (input, exponent), out)

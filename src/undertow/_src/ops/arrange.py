@@ -41,11 +41,12 @@ if TYPE_CHECKING:
     from undertow._src.types.aliases import Device, Number, _size
     from undertow._src.types.dtypes import dtype
     from undertow._tensor import Tensor
+    from undertow._src.rules.rule import Rule
 
 # --- copies
 
 
-def _in_format(input: Tensor, order: Any, name: str) -> Any:
+def _in_format(input: Tensor, order: Any, name: str) -> Tensor:
     """A copy with the memory order of a format."""
     if order is None or order is preserve_format:
         result = apply(rules.clone, input)
@@ -64,7 +65,7 @@ def _in_format(input: Tensor, order: Any, name: str) -> Any:
 
 
 @public
-def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
+def clone(input: Tensor, *, memory_format: memory_format | None = None) -> Tensor:
     """A copy that gradients flow through."""
     check_tensor(input, "clone")
     return _in_format(input, memory_format, "clone")
@@ -88,7 +89,7 @@ def contiguous(self: Tensor, *, memory_format: Any = contiguous_format) -> Tenso
 # --- repeating
 
 
-def _repeated(input: Tensor, repeats: tuple[int, ...]) -> Any:
+def _repeated(input: Tensor, repeats: tuple[int, ...]) -> Tensor:
     shape = input._array.shape
     if len(repeats) < len(shape):
         raise RuntimeError(
@@ -108,7 +109,7 @@ def repeat(self: Tensor, *repeats: Any, **named: Any) -> Tensor:
     return _repeated(self, spread_ints((*repeats, *named.values()), "repeat", "repeats"))
 
 
-def _tiled(input: Tensor, dims: tuple[int, ...]) -> Any:
+def _tiled(input: Tensor, dims: tuple[int, ...]) -> Tensor:
     return _repeated(input, (1,) * (input._array.ndim - len(dims)) + dims)
 
 
@@ -120,7 +121,7 @@ def tile(input: Tensor, dims: _size) -> Tensor:
 
 
 @public
-def tile_method(self: Tensor, *dims: Any, **named: Any) -> Any:
+def tile_method(self: Tensor, *dims: Any, **named: Any) -> Tensor:
     """`repeat` with ones for the dims that are left out in front."""
     return _tiled(self, spread_ints((*dims, *named.values()), "tile", "dims"))
 
@@ -178,7 +179,7 @@ def repeat_interleave(
 # --- turning
 
 
-def _flipped(input: Tensor, dims: tuple[int, ...]) -> Any:
+def _flipped(input: Tensor, dims: tuple[int, ...]) -> Tensor:
     dims = wrap_dims(dims, input._array.ndim)
     return apply(rules.flip, input, dims=dims if input._array.ndim else ())
 
@@ -191,7 +192,7 @@ def flip(input: Tensor, dims: _size) -> Tensor:
 
 
 @public
-def flip_method(self: Tensor, *dims: Any, **named: Any) -> Any:
+def flip_method(self: Tensor, *dims: Any, **named: Any) -> Tensor:
     """A copy with the order along some dims reversed."""
     return _flipped(self, spread_ints((*dims, *named.values()), "flip", "dims"))
 
@@ -245,7 +246,7 @@ def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
 # --- triangles and diagonals
 
 
-def _triangle(rule: Any) -> tuple[Any, Any]:
+def _triangle(rule: Rule) -> tuple[Any, Any]:
     name = rule.name
 
     def check(input: Tensor, diagonal: Any) -> int:

@@ -58,7 +58,7 @@ def _numbers(*bounds: Any) -> tuple[Any, ...]:
     return tuple([as_number(bound) for bound in bounds if bound is not None])
 
 
-def _clamp(name: str, input: Tensor, min: Any, max: Any, out: Any) -> Any:
+def _clamp(name: str, input: Tensor, min: Any, max: Any, out: Any) -> Tensor:
     min, max = _alike(min, max)
     if _bounds(name, input, min, max):
         return finish(rules.clamp, (input, min, max), out)
@@ -72,7 +72,7 @@ def _bound_of(input: Tensor, bound: Any) -> Any:
     return bound if bound is None or kind.category != INTEGRAL else as_element(bound, kind)
 
 
-def _clamp_(name: str, self: Tensor, min: Any, max: Any) -> Any:
+def _clamp_(name: str, self: Tensor, min: Any, max: Any) -> Tensor:
     if type(self) in PLAIN and type(min) in NUMBERS and type(max) in NUMBERS:
         if wrote_directly(np.ndarray.clip, self, min, max):
             return self

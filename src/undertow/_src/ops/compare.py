@@ -203,7 +203,7 @@ def _mask(condition: Tensor) -> Any:
     )
 
 
-def _where_method(self: Any, condition: Tensor, other: Any) -> Any:
+def _where_method(self: Any, condition: Tensor, other: Any) -> Tensor:
     """self where the condition holds, else other."""
     if not isinstance(condition, TensorCore) or not (isinstance(other, TensorCore) or is_number(other)):
         raise invalid_combination("where", (condition, other))
@@ -214,7 +214,7 @@ def _where_method(self: Any, condition: Tensor, other: Any) -> Any:
 
 
 @public
-def __invert__(input: Tensor) -> Any:
+def __invert__(input: Tensor) -> Tensor:
     if DTYPE_OF[input._array.dtype].category > INTEGRAL:
         raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
     return apply(rules.bitwise_not, input)

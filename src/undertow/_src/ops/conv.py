@@ -188,7 +188,7 @@ def convolved(
     return squeeze(result, 0)
 
 
-def _complex_product(input: Tensor, weight: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Any:
+def _complex_product(input: Tensor, weight: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Tensor:
     """A convolution of complex numbers as three real ones."""
     real = apply(rules.convolution, input.real, weight.real, None if bias is None else bias.real, **options)
     imaginary = apply(rules.convolution, input.imag, weight.imag, None, **options)
@@ -273,7 +273,7 @@ def _named_padding(input: Tensor, weight: Tensor, padding: str, stride: Sizes, d
 
 @overloaded
 def conv1d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: int | _size = 0, dilation: int | _size = 1,
     groups: int = 1,
 ) -> Tensor:  # fmt: skip
     """A convolution over sequences (batch, channel, length)."""
@@ -282,7 +282,7 @@ def conv1d(
 
 @overloaded
 def conv2d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | _size = 1, padding: Any = 0,
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | _size = 1, padding: int | _size = 0,
     dilation: int | _size = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
     """A convolution over images (batch, channel, height, width)."""
@@ -291,7 +291,7 @@ def conv2d(
 
 @overloaded
 def conv3d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | _size = 1, padding: Any = 0,
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | _size = 1, padding: int | _size = 0,
     dilation: int | _size = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
     """A convolution over volumes (batch, channel, depth, height, width)."""

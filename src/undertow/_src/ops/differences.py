@@ -60,7 +60,7 @@ def _per_dim(spacing: Any, dim: Any, dims: Sequence[int], ndim: int) -> list[Any
     return spacing
 
 
-def _even(x: Tensor, dim: int, step: Any, edge_order: int) -> Any:
+def _even(x: Tensor, dim: int, step: Any, edge_order: int) -> Tensor:
     """Slopes along a dim whose samples are a step apart."""
     n = x._array.shape[dim]
     at = lambda place: x.narrow(dim, place, 1)
@@ -73,7 +73,7 @@ def _even(x: Tensor, dim: int, step: Any, edge_order: int) -> Any:
     return cat([first, inner, last], dim)
 
 
-def _uneven(x: Tensor, dim: int, points: Any, edge_order: int) -> Any:
+def _uneven(x: Tensor, dim: int, points: Any, edge_order: int) -> Tensor:
     """Slopes along a dim whose samples were taken at points."""
     n, ndim = x._array.shape[dim], x._array.ndim
     steps = statistics.diff(points)

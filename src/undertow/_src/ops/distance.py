@@ -33,7 +33,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) 
     return (_unit(first, axis, eps) * _unit(second, axis, eps)).sum(axis)
 
 
-def _unit(x: Tensor, axis: int, eps: float) -> Any:
+def _unit(x: Tensor, axis: int, eps: float) -> Tensor:
     """x over its length. A length below eps counts as eps, but its slope as its own."""
     length = apply(vector_norm.linalg_vector_norm, x, ord=2, dim=(axis,), keepdim=True).clone()
     np.maximum(length._array, eps, out=length._array, casting="unsafe")

@@ -23,26 +23,26 @@ def _check(input: Tensor, name: str) -> None:
 
 
 @public
-def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Any:
+def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
     """A gamma draw of rate 1 for the shape at each place of a tensor."""
     _check(input, "_standard_gamma")
     return apply(rules.standard_gamma, input, values=stream_of(generator).gamma(input._array))
 
 
 @public
-def _standard_gamma_grad(input: Tensor, output: Tensor) -> Any:
+def _standard_gamma_grad(input: Tensor, output: Tensor) -> Tensor:
     """How a gamma draw moves with its shape."""
     return apply(rules.standard_gamma_grad, input, output)
 
 
 @public
-def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Any:
+def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
     """A Dirichlet draw for the concentrations along the last dim."""
     _check(input, "_sample_dirichlet")
     return apply(rules.sample_dirichlet, input, values=stream_of(generator).dirichlet(input._array))
 
 
 @public
-def _dirichlet_grad(x: Tensor, alpha: Any, total: Any) -> Any:
+def _dirichlet_grad(x: Tensor, alpha: Any, total: Any) -> Tensor:
     """How a share of a Dirichlet draw moves with its concentration, divided by what is left of the whole."""
     return apply(rules.dirichlet_grad, x, alpha, total)

@@ -232,7 +232,7 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
 # --- other functions that draw
 
 
-def _random_relu(name: str, input: Tensor, lower: float, upper: float, training: bool, inplace: bool) -> Any:
+def _random_relu(name: str, input: Tensor, lower: float, upper: float, training: bool, inplace: bool) -> Tensor:
     check_tensor(input, name)
     array = input._array
     if not DTYPE_OF[array.dtype].is_floating_point:

@@ -235,7 +235,7 @@ def _without_ones(term: Term) -> Term:
     return reshape_to(tensor, tuple([shape[place] for place in wide])), [letters[place] for place in wide]
 
 
-def _summed(tensor: Tensor, dims: tuple[int, ...]) -> Any:
+def _summed(tensor: Tensor, dims: tuple[int, ...]) -> Tensor:
     if not dims:
         return tensor
     return apply(reduce_rules.sum, tensor, dim=dims, keepdim=False, dtype=None)

@@ -124,7 +124,7 @@ def logit_(input: Tensor, eps: float | None = None) -> Tensor:
 
 
 @public
-def polygamma(n: int, input: Any, *, out: Any = None) -> Any:
+def polygamma(n: int, input: Any, *, out: Any = None) -> Tensor:
     """The n-th derivative of digamma."""
     check_tensor(input, "polygamma", position=2)
     n = as_int(n, "polygamma", "n", 1)
@@ -227,7 +227,7 @@ class ElementwiseMethods:
     gcd, lcm, ldexp_, gcd_, lcm_, mvlgamma, mvlgamma_ = gcd, lcm, ldexp_, gcd_, lcm_, mvlgamma, mvlgamma_
     __abs__, __neg__, __pos__ = unary(rules.abs, "__abs__"), unary(rules.neg, "__neg__"), positive
 
-    def polygamma(self, n: int) -> Any:
+    def polygamma(self, n: int) -> Tensor:
         """The n-th derivative of digamma."""
         return polygamma(n, self)
 

@@ -172,7 +172,7 @@ def embedding_bag(
     input: Any, weight: Any, offsets: Any = None, max_norm: float | None = None, norm_type: float = 2,
     scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Any = None,
     include_last_offset: bool = False, padding_idx: int | None = None,
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     """Sums, means or maxima of rows, a bag at a time: rows of a matrix of indices, or from one offset to the next."""
     if weight._array.dtype == np.int64 and isinstance(input, TensorCore) and input._array.dtype.kind == "f":
         warn(
@@ -279,7 +279,7 @@ def bag_sizes(bags: Any, scale: Any, count: int) -> Any:
 def reduced_bags(
     indices: Tensor, weight: Tensor, mode: str, scale_grad_by_freq: bool, samples: Tensor, count: int, bags: Any,
     scale: Any, sparse: bool, padding: int,
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     """One row for each bag: the sum, the mean or the maximum of the rows that its indices name."""
     if mode == "max":
         return apply(rules.bag_max, weight, indices, wrap(bags), wrap(scale), count=count)

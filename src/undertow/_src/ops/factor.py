@@ -55,7 +55,7 @@ def det(input: Tensor) -> Tensor:
     return _det(input, None)
 
 
-def _det(A: Tensor, out: Any) -> Any:
+def _det(A: Tensor, out: Any) -> Tensor:
     check_square(A, "linalg.det")
     check_inexact(A, "linalg.det", "lu_cpu")
     return run("_linalg_det", out, rules.linalg_det, A)
@@ -98,7 +98,7 @@ def logdet(input: Tensor) -> Tensor:
 # --- inverses
 
 
-def _inverse(A: Tensor, name: str, checked: bool) -> Any:
+def _inverse(A: Tensor, name: str, checked: bool) -> Tensor:
     check_square(A, name)
     check_inexact(A, name, "")
     result = apply(rules.linalg_inv_ex, A)
@@ -187,7 +187,7 @@ def check_same_dtype(A: Tensor, B: Tensor, name: str) -> None:
         )
 
 
-def _solve(A: Tensor, B: Tensor, left: bool, name: str, checked: bool) -> Any:
+def _solve(A: Tensor, B: Tensor, left: bool, name: str, checked: bool) -> Tensor:
     check_square(A, "linalg.solve")
     kind = DTYPE_OF[A._array.dtype]
     if kind.category < FLOATING:

@@ -29,7 +29,7 @@ def _normalization(norm: str | None, forward: bool) -> int:
     return modes[norm]
 
 
-def _as_float(input: Tensor) -> Any:
+def _as_float(input: Tensor) -> Tensor:
     """Integers become the default float; the halves are refused, as on PyTorch's CPU."""
     kind = DTYPE_OF[input._array.dtype]
     if kind in (float16, bfloat16):
@@ -37,7 +37,7 @@ def _as_float(input: Tensor) -> Any:
     return input if kind.is_inexact else input.to(get_default_dtype())
 
 
-def _as_complex(input: Tensor) -> Any:
+def _as_complex(input: Tensor) -> Tensor:
     kind = DTYPE_OF[input._array.dtype]
     return input if kind.is_complex else input.to(kind.to_complex())
 
@@ -48,7 +48,7 @@ def _check_real(input: Tensor, name: str, words: str = "real") -> None:
         raise RuntimeError(f"{name} expects a {words} input tensor, but got {kind.scalar_name}")
 
 
-def _resized(input: Tensor, dims: Sequence[int], sizes: Sequence[int]) -> Any:
+def _resized(input: Tensor, dims: Sequence[int], sizes: Sequence[int]) -> Tensor:
     """The input cut, or filled up with zeros, to a size along each of the dims."""
     shape = input._array.shape
     frame = [0] * (2 * len(shape))
@@ -90,7 +90,7 @@ def _complex_transform(name: str, input: Tensor, n: Any, dim: Any, norm: str | N
     _check_count(count)
     mode = _normalization(norm, forward)
 
-    def compute() -> Any:
+    def compute() -> Tensor:
         given = _resized(_as_float(input), [axis], [count])
         if DTYPE_OF[given._array.dtype].is_complex:
             return apply(rules.fft_c2c, given, dim=(axis,), normalization=mode, forward=forward)
@@ -103,7 +103,7 @@ def _complex_transform(name: str, input: Tensor, n: Any, dim: Any, norm: str | N
 @public
 def fft_fft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
-) -> Any:
+) -> Tensor:
     """Σ x[j] e^(−2πi jk/n) for every k."""
     return _complex_transform("fft_fft", input, n, dim, norm, out, True)
 
@@ -111,7 +111,7 @@ def fft_fft(
 @public
 def fft_ifft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
-) -> Any:
+) -> Tensor:
     """What fft is made of: the sums with the other sign, divided by n."""
     return _complex_transform("fft_ifft", input, n, dim, norm, out, False)
 
@@ -124,7 +124,7 @@ def _half_transform(name: str, input: Tensor, n: Any, dim: Any, norm: str | None
     _check_count(count)
     mode = _normalization(norm, forward)
 
-    def compute() -> Any:
+    def compute() -> Tensor:
         given = _resized(_as_float(input), [axis], [count])
         result = apply(rules.fft_r2c, given, dim=(axis,), normalization=mode, onesided=True)
         return result if forward else conj(result)
@@ -135,7 +135,7 @@ def _half_transform(name: str, input: Tensor, n: Any, dim: Any, norm: str | None
 @public
 def fft_rfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
-) -> Any:
+) -> Tensor:
     """The first half of fft of real numbers; the other half mirrors it."""
     return _half_transform("fft_rfft", input, n, dim, norm, out, True)
 
@@ -143,7 +143,7 @@ def fft_rfft(
 @public
 def fft_ihfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
-) -> Any:
+) -> Tensor:
     """The first half of ifft of real numbers."""
     return _half_transform("fft_ihfft", input, n, dim, norm, out, False)
 
@@ -155,7 +155,7 @@ def _real_transform(name: str, input: Tensor, n: Any, dim: Any, norm: str | None
     _check_count(last)
     mode = _normalization(norm, forward)
 
-    def compute() -> Any:
+    def compute() -> Tensor:
         given = _resized(_as_complex(_as_float(input)), [axis], [last // 2 + 1])
         return apply(rules.fft_c2r, conj(given) if forward else given, dim=(axis,), normalization=mode, last=last)
 
@@ -165,7 +165,7 @@ def _real_transform(name: str, input: Tensor, n: Any, dim: Any, norm: str | None
 @public
 def fft_irfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
-) -> Any:
+) -> Tensor:
     """The real numbers whose rfft the input is."""
     return _real_transform("fft_irfft", input, n, dim, norm, out, False)
 
@@ -173,7 +173,7 @@ def fft_irfft(
 @public
 def fft_hfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
-) -> Any:
+) -> Tensor:
     """fft of a mirrored signal, of which the input is the first half."""
     return _real_transform("fft_hfft", input, n, dim, norm, out, True)
 
@@ -220,7 +220,7 @@ def _complex_transforms(name: str, input: Tensor, s: Any, dim: Any, norm: str | 
     dims, sizes = _several_dims(name, input, s, dim)
     mode = _normalization(norm, forward)
 
-    def compute() -> Any:
+    def compute() -> Tensor:
         given = _resized(_as_complex(_as_float(input)), dims, sizes)
         return apply(rules.fft_c2c, given, dim=tuple(dims), normalization=mode, forward=forward)
 
@@ -241,7 +241,7 @@ def _half_transforms(name: str, input: Tensor, s: Any, dim: Any, norm: str | Non
     last = _last_of(dims, short)
     mode = _normalization(norm, forward)
 
-    def compute() -> Any:
+    def compute() -> Tensor:
         given = _resized(_as_float(input), dims, sizes)
         if forward:
             return apply(rules.fft_r2c, given, dim=tuple(dims), normalization=mode, onesided=True)
@@ -262,7 +262,7 @@ def _real_transforms(name: str, input: Tensor, s: Any, dim: Any, norm: str | Non
     _check_count(last)
     mode = _normalization(norm, forward)
 
-    def compute() -> Any:
+    def compute() -> Tensor:
         given = _resized(_as_complex(_as_float(input)), dims, [*sizes[:-1], last // 2 + 1])
         if not forward:
             return apply(rules.fft_c2r, given, dim=tuple(dims), normalization=mode, last=last)
@@ -312,13 +312,13 @@ def _shifted(name: str, input: Tensor, dim: Any, forward: bool) -> Any:
 
 
 @public
-def fft_fftshift(input: Tensor, dim: Any = None) -> Any:
+def fft_fftshift(input: Tensor, dim: Any = None) -> Tensor:
     """The zero frequency moved to the middle."""
     return _shifted("fft_fftshift", input, dim, True)
 
 
 @public
-def fft_ifftshift(input: Tensor, dim: Any = None) -> Any:
+def fft_ifftshift(input: Tensor, dim: Any = None) -> Tensor:
     """The zero frequency moved from the middle to the front."""
     return _shifted("fft_ifftshift", input, dim, False)
 

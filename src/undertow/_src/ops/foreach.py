@@ -19,6 +19,7 @@ from undertow._src.tensor.core import TensorCore
 
 if TYPE_CHECKING:
     from undertow._src.types.dtypes import dtype
+    from undertow._src.types.layouts import memory_format
 
 _UNARY = (
     "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round rsqrt "
@@ -117,7 +118,7 @@ def _foreach_max(self: Any) -> tuple[Any, ...]:
     return tuple(tensor.max() for tensor in _tensors("_foreach_max", self))
 
 
-def _foreach_clone(self: Any, *, memory_format: Any = None) -> tuple[Any, ...]:
+def _foreach_clone(self: Any, *, memory_format: memory_format | None = None) -> tuple[Any, ...]:
     """A copy of each tensor."""
     options = {} if memory_format is None else {"memory_format": memory_format}
     return tuple(tensor.clone(**options) for tensor in _tensors("_foreach_clone", self))

@@ -50,7 +50,7 @@ def _check_reflections(input: Tensor, tau: Tensor, name: str) -> None:
         raise RuntimeError(f"{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got {list(t)}")
 
 
-def _product(input: Tensor, tau: Tensor, name: str, out: Any) -> Any:
+def _product(input: Tensor, tau: Tensor, name: str, out: Any) -> Tensor:
     check_tensor(input, name)
     check_tensor(tau, name, "tau", 2)
     _check_reflections(input, tau, "torch.linalg.householder_product")

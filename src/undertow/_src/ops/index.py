@@ -114,7 +114,7 @@ def index_add(
     dim = _check_add(input, dim, index, source)
     scale = None if alpha == 1 else as_factor(alpha, (input, source))
 
-    def compute() -> Any:
+    def compute() -> Tensor:
         return apply(rules.index_add, input, source, index, dim=dim, alpha=scale)
 
     return compute() if out is None else into(out, compute, (input, index, source), "index_add")
@@ -166,7 +166,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: T
     """A copy with the slices of a dim that an index names replaced by slices of source."""
     dim = _check_copy(input, dim, index, source)
 
-    def compute() -> Any:
+    def compute() -> Tensor:
         return apply(rules.index_copy, input, source, index, dim=dim)
 
     return compute() if out is None else into(out, compute, (input, index, source), "index_copy")
@@ -248,7 +248,7 @@ def index_reduce(
     """A copy with slices of source folded into the slices of a dim that an index names."""
     dim = _check_reduce(input, dim, index, source, reduce)
 
-    def compute() -> Any:
+    def compute() -> Tensor:
         return apply(rules.index_reduce, input, source, index, dim=dim, reduce=reduce, include_self=include_self)
 
     return compute() if out is None else into(out, compute, (input, index, source), "index_reduce")
@@ -338,7 +338,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
     if indices._array.dtype not in (np.int64, np.int32):
         raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {scalar_name(indices)}")
 
-    def compute() -> Any:
+    def compute() -> Tensor:
         if dim is None:
             return gather(reshape_to(input, (-1,)), 0, reshape_to(indices, (-1,)))
         have, picks = input._array.shape, indices._array.shape

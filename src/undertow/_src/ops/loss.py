@@ -322,7 +322,7 @@ def gaussian_nll_loss(
     return reduced(loss, _REDUCTIONS[reduction])
 
 
-def _with_value(tensor: Tensor, value: Any) -> Any:
+def _with_value(tensor: Tensor, value: Any) -> Tensor:
     """A tensor with its place in the graph and another value, as writing without recording gives."""
     np.copyto(tensor._array, value._array)
     return tensor

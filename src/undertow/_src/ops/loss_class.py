@@ -126,7 +126,7 @@ def cross_entropy(
     return _smoothed_loss(scores, target, weight, how, ignore_index, label_smoothing)
 
 
-def _class_scores(input: Tensor) -> Any:
+def _class_scores(input: Tensor) -> Tensor:
     if not DTYPE_OF[input._array.dtype].is_floating_point:
         raise no_kernel("log_softmax_lastdim_kernel_impl", input)
     return apply(activation.log_softmax, input, dim=1 if input._array.ndim > 1 else 0)
@@ -164,7 +164,7 @@ def _probability_loss(input: Tensor, target: Any, weight: Tensor | None, how: in
     return apply(scalars.over, -loss.sum(), other=count or math.nan)
 
 
-def _smoothed_loss(scores: Any, target: Any, weight: Any, how: int, ignore_index: int, smoothing: float) -> Any:
+def _smoothed_loss(scores: Any, target: Any, weight: Any, how: int, ignore_index: int, smoothing: float) -> Tensor:
     """A mixture of the target's loss and that of all classes alike."""
     _check_smoothing(smoothing)
     ndim = scores._array.ndim

@@ -81,7 +81,7 @@ def lu_unpack(
     return into_all(return_types.lu_unpack, "lu_unpack", out, parts, (LU_data,))
 
 
-def _solve(LU: Tensor, pivots: Tensor, B: Tensor, left: bool, adjoint: bool) -> Any:
+def _solve(LU: Tensor, pivots: Tensor, B: Tensor, left: bool, adjoint: bool) -> Tensor:
     name = "linalg.lu_solve"
     check_constant(pivots, "linalg_lu_solve", "pivots")
     check_inexact(LU, "linalg.lu_solve", "")

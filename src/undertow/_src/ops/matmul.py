@@ -49,7 +49,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     return matrix_product(input, mat2, out)
 
 
-def matrix_product(input: Tensor, mat2: Tensor, out: Tensor | None = None) -> Any:
+def matrix_product(input: Tensor, mat2: Tensor, out: Tensor | None = None) -> Tensor:
     a, b = input._array, mat2._array
     if a.ndim != 2:
         raise RuntimeError("self must be a matrix")
@@ -92,7 +92,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     return stack_product(input, mat2, out)
 
 
-def stack_product(input: Tensor, mat2: Tensor, out: Tensor | None = None) -> Any:
+def stack_product(input: Tensor, mat2: Tensor, out: Tensor | None = None) -> Tensor:
     a, b = input._array, mat2._array
     check_batches(a.shape, b.shape)
     check_scalar_types(input, mat2)
@@ -256,7 +256,7 @@ def _folded(input: Tensor, other: Any) -> Any:
     return result if a.shape[0] == 1 else apply(arrange.contiguous, result)
 
 
-def _batched(input: Tensor, other: Any) -> Any:
+def _batched(input: Tensor, other: Any) -> Tensor:
     """Stacks of matrices, broadcast to each other, as one stack each."""
     a, b = input._array.shape, other._array.shape
     if len(a) == 1:
@@ -278,7 +278,7 @@ def _stretched(input: Tensor, batch: tuple[int, ...]) -> Any:
     return expand_to(input, shape)
 
 
-def _without(result: Any, dim: int) -> Any:
+def _without(result: Any, dim: int) -> Tensor:
     shape = list(result._array.shape)
     del shape[dim]
     return apply(shape_rules.unsafe_view, result, size=tuple(shape))
@@ -337,7 +337,7 @@ def check_addmm(input: Tensor, mat1: Tensor, mat2: Tensor, beta: Any, alpha: Any
 
 def added_product(
     input: Tensor, mat1: Tensor, mat2: Tensor, beta: Any = 1, alpha: Any = 1, out: Tensor | None = None
-) -> Any:
+) -> Tensor:
     """addmm."""
     statics = check_addmm(input, mat1, mat2, beta, alpha)
     if out is None:

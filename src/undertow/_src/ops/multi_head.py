@@ -180,7 +180,7 @@ def _attended(q: Any, k: Any, v: Any, mask: Tensor | None, chance: float, is_cau
     return attended.permute(2, 0, 1, 3).reshape(batch * length, num_heads * head)
 
 
-def _weights(q: Any, k: Any, mask: Any, chance: float) -> Any:
+def _weights(q: Any, k: Any, mask: Any, chance: float) -> Tensor:
     """How much each position looks at each other one; some are dropped by chance."""
     scaled, keys = q * math.sqrt(1.0 / q.size(2)), k.transpose(-2, -1)
     weights = functional_softmax(bmm(scaled, keys) if mask is None else baddbmm(mask, scaled, keys), dim=-1)

@@ -74,7 +74,7 @@ def linalg_vector_norm(
 
 def vector_norm(
     x: Tensor, ord: float, dim: Any, keepdim: bool, dtype: dtype | None = None, out: Tensor | None = None
-) -> Any:
+) -> Tensor:
     x = _cast(x, dtype, "linalg.vector_norm")
     dims = folded_dims(dim, x, "linalg_vector_norm")
     shape = x._array.shape
@@ -229,7 +229,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     return _cdist(x1, x2, p, compute_mode)
 
 
-def _cdist(x1: Tensor, x2: Tensor, p: float, compute_mode: str) -> Any:
+def _cdist(x1: Tensor, x2: Tensor, p: float, compute_mode: str) -> Tensor:
     a, b = x1._array, x2._array
     if p < 0:
         raise RuntimeError("cdist only supports non-negative p values")

@@ -44,7 +44,7 @@ def lifted_dtype(input: Tensor, *numbers: Any) -> dtype:
     return combine(own, None, scalar) if input._array.ndim else combine(None, own, scalar)
 
 
-def lifted(input: Tensor, *numbers: Any) -> Any:
+def lifted(input: Tensor, *numbers: Any) -> Tensor:
     """A tensor in the dtype that it has beside these numbers."""
     if input._array.dtype in FAST_DTYPES and NUMBERS.issuperset(map(type, numbers)):
         return input

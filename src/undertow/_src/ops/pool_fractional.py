@@ -118,7 +118,7 @@ def _pool(
 @public
 def fractional_max_pool2d(
     input: Tensor,
-    kernel_size: Any,
+    kernel_size: int | _size,
     output_size: Any = None,
     output_ratio: Any = None,
     return_indices: bool = False,
@@ -131,7 +131,7 @@ def fractional_max_pool2d(
 @public
 def fractional_max_pool3d(
     input: Tensor,
-    kernel_size: Any,
+    kernel_size: int | _size,
     output_size: Any = None,
     output_ratio: Any = None,
     return_indices: bool = False,

@@ -227,7 +227,7 @@ def gru_cell(
     return (hx - new) * update + new
 
 
-def _plain_cell(input: Tensor, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
+def _plain_cell(input: Tensor, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Tensor:
     _check_weights(w_ih, w_hh, 1)
     _check_step(input, (hx,), w_ih, w_hh)
     return linear(hx, w_hh, b_hh) + linear(input, w_ih, b_ih)

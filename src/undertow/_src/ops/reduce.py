@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from undertow._src.types.aliases import _size
     from undertow._src.types.dtypes import dtype
     from undertow._tensor import Tensor
+    from undertow._src.rules.rule import Rule
 
 UNSET: Any = object()
 
@@ -218,7 +219,7 @@ min = _extreme("min", rules.min_all, rules.min, minimum, return_types.min)
 min.__doc__ = "The smallest element; with a dim the smallest along it and where it stands; of two tensors elementwise."
 
 
-def _fold_extreme(name: str, rule: Any, kernel: str, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any:
+def _fold_extreme(name: str, rule: Rule, kernel: str, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any:
     check_tensor(input, name)
     dims = folded_dims(dim, input, name)
     _check_nonempty(input, name, None if dim == () or dim is None else dims)
@@ -259,7 +260,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
     return run_named(return_types.aminmax, "aminmax", out, rules.aminmax, input, dim=dims, keepdim=keepdim)
 
 
-def _place_of_extreme(name: str, rule: Any, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any:
+def _place_of_extreme(name: str, rule: Rule, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any:
     check_tensor(input, name)
     shape = input._array.shape
     if dim is None:
@@ -289,7 +290,7 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
 # --- truth and counting
 
 
-def _truth(name: str, rule: Any, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any:
+def _truth(name: str, rule: Rule, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any:
     if not isinstance(input, TensorCore):
         raise invalid_combination(name, (input,))
     dims = () if isinstance(dim, (tuple, list)) and not dim else folded_dims(dim, input, name)

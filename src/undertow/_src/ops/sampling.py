@@ -65,7 +65,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
     return affine_places(theta, tuple(size), align_corners)
 
 
-def affine_places(theta: Tensor, size: tuple[int, ...], align_corners: bool) -> Any:
+def affine_places(theta: Tensor, size: tuple[int, ...], align_corners: bool) -> Tensor:
     """`affine_grid` with checked arguments."""
     base = _base_grid(size[2:], align_corners, DTYPE_OF[theta._array.dtype].opmath.numpy)
     return apply(rules.affine_grid, theta, size=size, align_corners=align_corners, base=base)

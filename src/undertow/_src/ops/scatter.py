@@ -89,7 +89,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
                 )
         check_in_range(picks, array.shape[dim] if array.ndim else 1, dim)
 
-    def compute() -> Any:
+    def compute() -> Tensor:
         chosen = index if picks.size else _with_dims(index, array.ndim)
         found = apply(rules.gather, input, chosen, dim=dim, sparse_grad=sparse_grad)
         return found if found._array.shape == picks.shape else found.reshape(picks.shape)
@@ -196,7 +196,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Ten
     dim = _check_scatter(input, dim, index, src, "scatter_add")
     index = _with_dims(index, input._array.ndim)
 
-    def compute() -> Any:
+    def compute() -> Tensor:
         return apply(rules.scatter_add, input, src, index, dim=dim)
 
     return compute() if out is None else into(out, compute, (input, index, src), "scatter_add")
@@ -229,7 +229,7 @@ def scatter_reduce(
     dim = _check_reduce(input, dim, index, src, reduce)
     index = _with_dims(index, input._array.ndim)
 
-    def compute() -> Any:
+    def compute() -> Tensor:
         return apply(rules.scatter_reduce, input, src, index, dim=dim, reduce=reduce, include_self=include_self)
 
     return compute() if out is None else into(out, compute, (input, index, src), "scatter_reduce")

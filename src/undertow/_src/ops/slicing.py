@@ -29,6 +29,7 @@ from undertow.storage import extent_of, flat_memory, layout_of, offset_of, root_
 if TYPE_CHECKING:
     from undertow._src.types.aliases import _size
     from undertow._tensor import Tensor
+    from undertow._src.rules.rule import Rule
 
 END = 2**63 - 1  # a slice without an end goes up to here
 
@@ -112,7 +113,7 @@ def _split_evenly(input: Tensor, split_size: int, dim: int) -> tuple[Any, ...]:
     return _parts(rules.split, input, points, {"split_size": split_size, "dim": dim})
 
 
-def _parts(rule: Any, input: Tensor, points: list[int], statics: dict[str, Any]) -> tuple[Any, ...]:
+def _parts(rule: Rule, input: Tensor, points: list[int], statics: dict[str, Any]) -> tuple[Any, ...]:
     return views_of(rule, input, rules.parts(numpy_shape, input._array, points, statics["dim"]), statics)
 
 

@@ -216,7 +216,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
 
 @public
-def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0, *, out: Any = None) -> Any:
+def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0, *, out: Any = None) -> Tensor:
     """How many elements fall into each of equal bins between min and max (those of the input if both are equal)."""
     check_tensor(input, "histc")
     if _kind(input).category != FLOATING:
@@ -262,7 +262,7 @@ def histogram(
 def searchsorted(
     sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False, side: Any = None,
     sorter: Any = None, out: Any = None,
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     """Where elements would be inserted to keep (each row of) a sorted sequence sorted."""
     check_tensor(sorted_sequence, "searchsorted", "sorted_sequence")
     if side is not None and side not in ("left", "right"):
@@ -298,7 +298,7 @@ def searchsorted(
 
 
 @public
-def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False, out: Any = None) -> Any:
+def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False, out: Any = None) -> Tensor:
     """Which bucket between sorted boundaries each element falls into."""
     if not isinstance(boundaries, TensorCore):
         raise must_be("Tensor", boundaries, "bucketize", "boundaries", 2)
@@ -316,6 +316,6 @@ class SortMethods:
         sort, argsort, msort, topk, kthvalue, median, nanmedian, mode)  # fmt: skip
     unique, unique_consecutive, bincount, histc, histogram = unique, unique_consecutive, bincount, histc, histogram
 
-    def bucketize(self, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+    def bucketize(self, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Tensor:
         """Which bucket between sorted boundaries each element falls into."""
         return bucketize(self, boundaries, out_int32=out_int32, right=right)

@@ -141,7 +141,7 @@ def istft(
     input: Any, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Any = None,
     center: bool = True, normalized: bool = False, onesided: bool | None = None, length: int | None = None,
     return_complex: bool = False,
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     """The signal whose `stft` comes closest: the windows' inverse transforms, weighted and added where they overlap."""
     hop = n_fft // 4 if hop_length is None else hop_length
     win = n_fft if win_length is None else win_length
@@ -216,7 +216,7 @@ def _checked_side(
     return one_side
 
 
-def _overlapped(pieces: Any, total: int, n_fft: int, hop: int) -> Any:
+def _overlapped(pieces: Any, total: int, n_fft: int, hop: int) -> Tensor:
     """Pieces added where they overlap: the adjoint of cutting a signal into windows."""
     shape = (pieces._array.shape[0], total)
     return apply(rules.unfold_backward, pieces, shape=shape, dimension=1, size=n_fft, step=hop)

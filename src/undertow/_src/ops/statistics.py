@@ -101,7 +101,7 @@ def std_mean(
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
-def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpolation: str, skip_nan: bool) -> Any:
+def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpolation: str, skip_nan: bool) -> Tensor:
     check_tensor(input, name)
     if not isinstance(q, (TensorCore, int, float)) or isinstance(q, bool):
         raise invalid_combination(name, (input, q))
@@ -305,7 +305,7 @@ def diff(
     return result if out is None else into(out, result.detach, (input,), "diff")
 
 
-def _trapezoid_steps(name: str, y: Tensor, x: Tensor, dim: int) -> Any:
+def _trapezoid_steps(name: str, y: Tensor, x: Tensor, dim: int) -> Tensor:
     """The widths between sample points, shaped to multiply the samples."""
     length = y._array.shape[dim]
     if not x._array.ndim:  # one point, and no step from it

@@ -30,6 +30,7 @@ from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 
 if TYPE_CHECKING:
     from undertow._tensor import Tensor
+    from undertow._src.rules.rule import Rule
 
 # --- triangular systems
 
@@ -92,7 +93,7 @@ def triangular_solve(
 # --- Cholesky
 
 
-def _cholesky(A: Tensor, upper: bool, name: str, rule: Any) -> Any:
+def _cholesky(A: Tensor, upper: bool, name: str, rule: Rule) -> Any:
     check_square(A, name)
     try:
         result = apply(rule, A, upper=bool(upper))

@@ -38,6 +38,8 @@ from undertow.storage import contiguous_strides, flat_memory, is_storage, unset
 if TYPE_CHECKING:
     from undertow._src.types.aliases import Number
     from undertow._tensor import Tensor
+    from undertow._src.types.aliases import _size
+    from undertow._src.types.layouts import memory_format
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -248,7 +250,7 @@ def fill_diagonal_(self: Tensor, fill_value: Number | complex, wrap: bool = Fals
 
 
 @public
-def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+def resize_(self: Tensor, *sizes: Any, memory_format: memory_format | None = None) -> Tensor:
     """Gives a tensor another size; elements that memory already held stay, new ones are whatever was there."""
     if self.requires_grad and not local.modes.inference:
         raise RuntimeError("cannot resize variables that require grad")
@@ -279,14 +281,14 @@ def resize_array(target: Tensor, size: tuple[int, ...]) -> None:
 
 
 @public
-def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: memory_format | None = None) -> Tensor:
     """`resize_` to another tensor's size."""
     check_tensor(the_template, "resize_as_", "the_template")
     return resize_(self, the_template._array.shape)
 
 
 @public
-def set_(self: Any, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Any:
+def set_(self: Any, source: Any = None, storage_offset: int = 0, size: Any = None, stride: int | _size | None = None) -> Any:
     """Makes a tensor show another's memory."""
     if not (isinstance(source, TensorCore) and source._array.dtype != self._array.dtype):
         check_writable(self, self._requires_grad)
