@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tools.any_share import ROOMS, share
 from tools.stubs import stubs
 
 ROOT = Path(__file__).parent.parent
@@ -121,3 +122,9 @@ def test_a_training_program_passes_mypy_strict(tmp_path: Path) -> None:
     found = [tuple(re.findall(r"wrong.py:(\d+): error: .*\[(.*)\]", line)[0]) for line in errors]
     wanted = [(str(number), line.split("# ")[1]) for number, line in enumerate(WRONG.splitlines(), 1) if "#" in line]
     assert found == wanted, answer.stdout
+
+
+def test_few_annotations_leave_everything_open() -> None:
+    """The aim is 15 % in each of these rooms: lower the limit whenever one has come closer."""
+    shares = {room: vague / count for room, (vague, count) in ((room, share(*ROOMS[room])) for room in ROOMS)}
+    assert {room for room, part in shares.items() if part > 0.27} == set(), shares

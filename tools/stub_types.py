@@ -196,14 +196,15 @@ def annotation_type(annotation: Any) -> str:
         text = re.sub(rf"\b{name}\b", renamed, text)
     names = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
     known = names <= _NAMES and not any(isinstance(node, ast.Attribute) for node in ast.walk(ast.parse(text)))
-    return text if known and (names - {"Any"} or text == "None") else ""
+    return text if known and (names - {"Any", "object"} or text == "None") else ""
 
 
 def says_all(function: Callable[..., Any]) -> bool:
     """Tell whether the annotations of a function's source are enough for its users."""
     signature = inspect.signature(function)
     notes = [signature.return_annotation, *(each.annotation for each in signature.parameters.values())]
-    return not any(note is inspect.Parameter.empty or "Any" in str(note) or "TensorCore" in str(note) for note in notes)
+    vague = re.compile(r"\b(Any|TensorCore|object)\b")  # of an object the source says only that it is checked
+    return not any(note is inspect.Parameter.empty or vague.search(str(note)) for note in notes)
 
 
 def runtime_form(function: Callable[..., Any]) -> Form:

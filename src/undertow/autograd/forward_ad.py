@@ -69,7 +69,7 @@ class _DualLevel(Level):
         self.note(dual)
         self.known.clear()
 
-    def ask(self, tensor: Any, value: bool) -> None:
+    def ask(self, tensor: TensorCore, value: bool) -> None:
         """`requires_grad_` of a leaf that has a tangent: it keeps that, and its gradients go to its accumulator."""
         tangent = self.tangent_of(tensor)
         tensor._edge, tensor._requires_grad = None, True
@@ -116,7 +116,7 @@ class _DualLevel(Level):
         for known in (self.duals, self.known, self.tensors):
             known.clear()
 
-    def leads_to(self, tensor: Any) -> bool:
+    def leads_to(self, tensor: TensorCore) -> bool:
         """Whether a tensor depends on one of the duals."""
         return tensor._edge is not None and self._reaches_a_dual(tensor._edge[0])
 
@@ -132,7 +132,7 @@ class _DualLevel(Level):
         """Refuse `out=` where one of the tensors has a tangent."""
         refuse_out(self, name, tensors)
 
-    def is_view_of_a_leaf(self, tensor: Any) -> bool:
+    def is_view_of_a_leaf(self, tensor: TensorCore) -> bool:
         """Whether a tensor is a dual made of a leaf that asks for gradients."""
         node = tensor._edge[0] if tensor._edge is not None else None
         if type(node) is not LevelInput or node.level is not self:
@@ -153,7 +153,7 @@ class _DualLevel(Level):
             self.known |= {start: True} if found else dict.fromkeys(seen, False)
         return self.known[start]
 
-    def tangent_of(self, tensor: Any) -> Any:
+    def tangent_of(self, tensor: TensorCore) -> Any:
         """The derivative of a tensor along the duals that it depends on; None if it has none."""
         if self.pushing or not requires_grad(tensor):  # while one is worked out, nothing in it has one
             return None
@@ -292,7 +292,7 @@ def cut(nodes: Sequence[Node]) -> Iterator[None]:
             node._edges = edges
 
 
-def _is_real_or_complex(value: Any) -> bool:
+def _is_real_or_complex(value: object) -> bool:
     return isinstance(value, TensorCore) and DTYPE_OF[value._array.dtype].is_inexact
 
 

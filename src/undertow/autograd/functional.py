@@ -264,7 +264,7 @@ def _scalar_call(func: Callable[..., Any], given: Tensors, name: str, strict: bo
     return output[0]
 
 
-def _vector(v: Any, like: Tensors, several: bool, name: str) -> Tensors:
+def _vector(v: object, like: Tensors, several: bool, name: str) -> Tensors:
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
             raise RuntimeError(
@@ -334,7 +334,7 @@ def _slopes(found: Tensors, like: Tensors, strict: bool) -> Tensors:
     return _fill(found, like, False, False, "back")
 
 
-def _check_graph(values: Any, strict: bool, what: str) -> None:
+def _check_graph(values: object, strict: bool, what: str) -> None:
     if not strict:
         return
     several = values if isinstance(values, tuple) else (values,)

@@ -168,7 +168,7 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., None], *,
     return _MultiHandle(tuple(registered))
 
 
-def _weak_place(tensor: Any) -> Callable[[], Node | None]:
+def _weak_place(tensor: TensorCore) -> Callable[[], Node | None]:
     """Finds a tensor's node without keeping either alive: the hook that asks hangs on that very node."""
     if tensor._edge is not None:
         return weakref.ref(tensor._edge[0])
@@ -221,7 +221,7 @@ class _AllowMutationOnSavedContext:
         for table in (self.original, self.cloned, self.tid_to_weakhandle, self.sid_to_tid):
             table.clear()
 
-    def pack(self, tensor: Any) -> _Kept:
+    def pack(self, tensor: TensorCore) -> _Kept:
         """Keeps a tensor that is being saved."""
         storage = tensor._get_storage()
         memory = (id(storage), storage.version)
@@ -244,7 +244,7 @@ class _AllowMutationOnSavedContext:
             )
         return found
 
-    def before_write(self, target: Any) -> None:
+    def before_write(self, target: TensorCore) -> None:
         """Copies the kept tensors whose memory is about to change."""
         storage = target._get_storage()
         for which in self.sid_to_tid.get((id(storage), storage.version), ()):

@@ -109,11 +109,11 @@ class profile:
     """
 
     def __init__(
-        self, enabled: bool = True, *, use_cuda: bool = False, use_device: str | None = None, record_shapes: bool = False,
-        with_flops: bool = False, profile_memory: bool = False, with_stack: bool = False, with_modules: bool = False,
-        use_kineto: bool = False, use_cpu: bool = True, experimental_config: Any = None, acc_events: bool = False,
-        custom_trace_id_callback: Callable[[], str] | None = None, post_processing_timeout_s: float | None = None,
-        activity_filters: Any = None,
+        self, enabled: bool = True, *, use_cuda: bool = False, use_device: str | None = None,
+        record_shapes: bool = False, with_flops: bool = False, profile_memory: bool = False, with_stack: bool = False,
+        with_modules: bool = False, use_kineto: bool = False, use_cpu: bool = True, experimental_config: Any = None,
+        acc_events: bool = False, custom_trace_id_callback: Callable[[], str] | None = None,
+        post_processing_timeout_s: float | None = None, activity_filters: Any = None,
     ) -> None:  # fmt: skip
         self.enabled, self.use_cuda, self.use_device = enabled, False, None
         if use_cuda or use_device not in (None, "cpu"):
@@ -183,7 +183,7 @@ class profile:
 
     # --- events
 
-    def _begin(self, name: str, shapes: Any = None, scope: int = 0) -> FunctionEvent:
+    def _begin(self, name: str, shapes: object = None, scope: int = 0) -> FunctionEvent:
         now, thread = perf_counter_ns() / 1e3, threading.get_ident()
         event = FunctionEvent(
             len(self._events) + 1, name, thread, now, now, input_shapes=[] if shapes is None else shapes, scope=scope,
@@ -299,7 +299,7 @@ class _Watching(TorchFunctionMode):
             owner._end(event)
             self._describe(event, name, args, result)
 
-    def _describe(self, event: FunctionEvent, name: str, args: Any, result: Any) -> None:
+    def _describe(self, event: FunctionEvent, name: str, args: Any, result: object) -> None:
         outputs = [value for value in (result if isinstance(result, (tuple, list)) else [result])
                    if isinstance(value, TensorCore)]  # fmt: skip
         if outputs and outputs[0].grad_fn is not None:

@@ -163,7 +163,7 @@ class FunctionEventAvg(FormattedTimesMixin):
         self.flops = 0
         self.device_type: Any = DeviceType.CPU
 
-    def add(self, other: Any) -> FunctionEventAvg:
+    def add(self, other: object) -> FunctionEventAvg:
         """Counts another call, or other calls, of the same name."""
         if self.key is None:
             for name in self._COPIED:

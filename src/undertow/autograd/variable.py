@@ -25,7 +25,7 @@ class Variable(metaclass=VariableMeta):
 
     _execution_engine = ImperativeEngine()
 
-    def __new__(cls, data: Any = None, requires_grad: bool = False, volatile: bool | None = None) -> Any:
+    def __new__(cls, data: object = None, requires_grad: bool = False, volatile: bool | None = None) -> Any:
         if data is not None and not isinstance(data, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
         tensor = from_data.tensor([]) if data is None else data.detach()

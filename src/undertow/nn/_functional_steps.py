@@ -89,7 +89,7 @@ def _list_or_empty(values: list[Any] | None) -> list[Any]:
     return [] if values is None else values
 
 
-def _expand_single_value(value: Any) -> list[Any]:
+def _expand_single_value(value: object) -> list[Any]:
     if value is None:
         return []
     return value if isinstance(value, list) else [value]

@@ -54,7 +54,7 @@ def _none_or_dtype(input: Tensor) -> Any:
 
 
 def _canonical_mask(
-    mask: Tensor, mask_name: str, other_type: Any, other_name: str, target_type: Any, check_other: bool = True
+    mask: Tensor, mask_name: str, other_type: object, other_name: str, target_type: Any, check_other: bool = True
 ) -> Any:
     """A mask as what is added to scores: minus infinity where a boolean one is true."""
     if mask is None:

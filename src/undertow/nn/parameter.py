@@ -31,7 +31,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     __torch_function__ = torch_function.disabled  # type: ignore[assignment]
     _repr_prefix = "tensor("
 
-    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Self:
+    def __new__(cls, data: object = None, requires_grad: bool = True) -> Self:
         held = empty(0) if data is None else data
         if type(held) in (Tensor, Parameter):
             return Tensor._make_subclass(cls, held, requires_grad)

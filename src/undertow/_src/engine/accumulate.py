@@ -86,7 +86,7 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any, more_references: int = 0
         firing.fire_post_accumulate_hooks(leaf, meta.post_hooks)
 
 
-def is_sparse(g: Any) -> bool:
+def is_sparse(g: object) -> bool:
     """Whether a gradient has no array."""
     return isinstance(g, TensorCore) and not g._is_strided
 

@@ -73,7 +73,7 @@ def unary(rule: Rule, name: str = "", doc: str = "") -> Callable[..., Any]:
     simple = rule.promote is not None and rule.outputs == 1 and not (rule.hidden or rule.uses_specs or rule.statics)
     simple = simple and "f" in rule.accepts
 
-    def function(input: Any, *, out: Any = None) -> Any:
+    def function(input: TensorCore, *, out: object = None) -> Any:
         if type(input) in PLAIN and not special.active and out is None and simple:
             array = input._array
             if type(array) is ndarray and array.dtype in FAST_DTYPES:
@@ -150,7 +150,7 @@ def binary(
     keeps_beside_number = keeps[True, False]
     other_first = bool(places) and places[0] == 1
 
-    def function(input: Any, other: Any = MISSING, *, out: Any = None) -> Any:
+    def function(input: TensorCore, other: Any = MISSING, *, out: object = None) -> Any:
         tensor: Any
         if type(input) in PLAIN and not special.active and out is None and simple:
             a = input._array
@@ -223,7 +223,7 @@ def binary(
     return name_function(function, operator or name or rule.name, doc)
 
 
-def is_whole(other: Any, kind: np.dtype[Any]) -> bool:
+def is_whole(other: object, kind: np.dtype[Any]) -> bool:
     """Whether a tensor of whole numbers, or truth values, keeps its dtype beside this operand."""
     return type(other) in PLAIN or (type(other) is int and kind is INT64 and -(2**63) <= other < 2**63)
 

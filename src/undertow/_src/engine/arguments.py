@@ -21,7 +21,7 @@ NUMPY_SPELLINGS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "inp
 _LARGEST = {"float32": 3.4028234663852886e38, "float16": 65504.0, "bfloat16": 3.3895313892515355e38}
 
 
-def type_name(value: Any) -> str:
+def type_name(value: object) -> str:
     """How PyTorch names an argument's type: `numpy.float32`, `torch.dtype`, but `Tensor` and `int`."""
     kind = type(value)
     if kind.__module__ == "numpy" or (kind.__module__ == "torch" and not isinstance(value, TensorCore)):
@@ -44,7 +44,7 @@ def invalid_combination(name: str, args: Sequence[Any], kwargs: dict[str, Any] |
     )
 
 
-def must_be(wanted: str, value: Any, name: str, argument: str, position: int | None = None) -> TypeError:
+def must_be(wanted: str, value: object, name: str, argument: str, position: int | None = None) -> TypeError:
     """The error for an argument of the wrong type."""
     where = "" if position is None else f" (position {position})"
     return TypeError(f"{name}(): argument '{argument}'{where} must be {wanted}, not {type_name(value)}")
@@ -82,12 +82,12 @@ def check_constant(value: Any, name: str, argument: str) -> None:
         raise not_differentiable(name, argument)
 
 
-def check_tensor(value: Any, name: str, argument: str = "input", position: int | None = 1) -> None:
+def check_tensor(value: object, name: str, argument: str = "input", position: int | None = 1) -> None:
     if not isinstance(value, TensorCore):
         raise must_be("Tensor", value, name, argument, position)
 
 
-def is_int(value: Any) -> bool:
+def is_int(value: object) -> bool:
     """Whether PyTorch takes the value for an int: ints, NumPy's ints and whole 0-dim tensors, but not bools."""
     if type(value) is int:
         return True
@@ -96,7 +96,7 @@ def is_int(value: Any) -> bool:
     return not isinstance(value, bool) and hasattr(value, "__index__")
 
 
-def is_listed_int(value: Any) -> bool:
+def is_listed_int(value: object) -> bool:
     """Whether PyTorch takes the value for an int in a list of ints: there, whole tensors of one element are, too."""
     return is_int(value) or (isinstance(value, TensorCore) and value._array.size == 1 and value._array.dtype.kind in "iu")
 
@@ -110,7 +110,7 @@ def as_int(value: Any, name: str, argument: str, position: int | None = None) ->
     return int(value._array) if isinstance(value, TensorCore) else int(index(value))  # not a subclass of int
 
 
-def as_bool(value: Any, name: str, argument: str, position: int | None = None) -> bool:
+def as_bool(value: object, name: str, argument: str, position: int | None = None) -> bool:
     if not isinstance(value, bool) and type(value).__name__ != "bool_":
         raise must_be("bool", value, name, argument, position)
     return bool(value)
@@ -178,7 +178,7 @@ def wrap_real_dim(dim: int, ndim: int) -> int:
     return wrap_dim(dim, ndim)
 
 
-def as_ints(value: Any, name: str, argument: str, position: int | None = 1) -> tuple[int, ...]:
+def as_ints(value: object, name: str, argument: str, position: int | None = 1) -> tuple[int, ...]:
     """A tuple of ints from a tuple, list or Size."""
     if not isinstance(value, (tuple, list)):
         raise must_be("tuple of ints", value, name, argument, position)
@@ -188,7 +188,7 @@ def as_ints(value: Any, name: str, argument: str, position: int | None = 1) -> t
     return tuple(value)
 
 
-def _listed_int(item: Any, place: int, name: str, argument: str, position: int | None) -> int:
+def _listed_int(item: object, place: int, name: str, argument: str, position: int | None) -> int:
     if is_listed_int(item):
         return int(item._array.item()) if isinstance(item, TensorCore) else as_int(item, name, argument)
     if place == 0:
@@ -228,7 +228,7 @@ def only_named(named: dict[str, Any], name: str, argument: str) -> tuple[Any, ..
     return tuple(named.values())
 
 
-def tensor_list(value: Any, name: str, argument: str = "tensors", position: int = 1) -> tuple[Any, ...]:
+def tensor_list(value: object, name: str, argument: str = "tensors", position: int = 1) -> tuple[Any, ...]:
     """A tuple of tensors from a list or tuple of them."""
     if not isinstance(value, (tuple, list)):
         raise must_be("tuple of Tensors", value, name, argument, position)

@@ -32,7 +32,7 @@ class GradientEdge(NamedTuple):
 GradientEdge.__module__ = "undertow.autograd.graph"
 
 
-def get_gradient_edge(tensor: Any) -> GradientEdge:
+def get_gradient_edge(tensor: TensorCore) -> GradientEdge:
     """Where a tensor's gradient goes: its node and output number (for a leaf, its accumulator)."""
     if not tensor.requires_grad:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
@@ -251,7 +251,7 @@ def _roots(outputs: tuple[Any, ...], given: tuple[Any, ...]) -> tuple[list[Edge]
     return roots, [_seed(place, output, g) for place, (output, g) in enumerate(zip(outputs, given, strict=True))]
 
 
-def _check_output(place: int, output: Any) -> None:
+def _check_output(place: int, output: TensorCore) -> None:
     if not isinstance(output, TensorCore):
         raise AssertionError(f"Expected output to be a torch.Tensor. Got {type(output).__name__}")
     if type(output._storage) is InferenceStorage:
@@ -266,7 +266,7 @@ def _check_output(place: int, output: Any) -> None:
         )
 
 
-def _seed(place: int, output: Any, g: Any) -> Any:
+def _seed(place: int, output: TensorCore, g: object) -> Any:
     if g is None:
         array = _shaped_like(output) if isinstance(output, GradientEdge) else output._array
         if array.size != 1:
@@ -315,7 +315,7 @@ def _shaped_like(edge: GradientEdge) -> Any:
     return np.empty(specs[edge.output_nr].shape, specs[edge.output_nr].dtype)
 
 
-def _input_edge(place: int, target: Any) -> Edge:
+def _input_edge(place: int, target: TensorCore) -> Edge:
     if isinstance(target, GradientEdge):
         return (target.node, target.output_nr)
     if not isinstance(target, TensorCore):
@@ -330,7 +330,7 @@ def _input_edge(place: int, target: Any) -> Edge:
     return edge_of(target) or (AccumulateGrad(target), 0)  # where nothing leads
 
 
-def _unused(place: int, target: Any, count: int) -> str:
+def _unused(place: int, target: TensorCore, count: int) -> str:
     what = f"one of {count}, "
     if isinstance(target, TensorCore):
         what += f"a {'leaf' if target._edge is None else 'result'} of shape {list(target._array.shape)}"

@@ -64,13 +64,13 @@ class BackwardPass:
         self.accumulates = True  # into `.grad`; else it brings gradients back
         self.shared: list[Any] = []  # what hooks saw of arrays that something else held: no leaf may take these for its own
 
-    def tensor(self, value: Any) -> Any:
+    def tensor(self, value: object) -> Any:
         """A gradient as users see it."""
         if type(value) is ndarray or type(value) is DeviceArray:
             return wrap(value)
         return value if value is None or isinstance(value, TensorCore) else wrap(np.asarray(value))
 
-    def value(self, tensor: Any) -> Any:
+    def value(self, tensor: TensorCore) -> Any:
         """A gradient as the nodes of this pass compute with it."""
         if self.xp.RECORDED or not isinstance(tensor, TensorCore) or not tensor._is_strided:
             return tensor
@@ -249,7 +249,7 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
         results = ()  # so that a gradient held here does not look shared to its accumulator
 
 
-def run_with_hooks(task: BackwardPass, node: Node, g: Any, more_references: int = 0) -> tuple[Any, ...] | None:
+def run_with_hooks(task: BackwardPass, node: Node, g: object, more_references: int = 0) -> tuple[Any, ...] | None:
     """One node with everything that may happen around it; None if the pass ends here.
 
     `more_references`, here and in `run_node`: how many callers beyond the first name `g`.
@@ -310,7 +310,7 @@ def needs_of(node: Node, executed: set[Node]) -> tuple[bool, ...] | None:
     return None
 
 
-def namespace_for(task: BackwardPass, values: Any) -> Any:
+def namespace_for(task: BackwardPass, values: object) -> Any:
     """What a node computes with: a sparse gradient has tensors' functions only."""
     if task.xp.RECORDED or not any(isinstance(part, TensorCore) for part in (values if type(values) is list else [values])):
         return task.xp

@@ -54,7 +54,7 @@ def fire_tensor_hooks(task: Any, node: Node, g: Any, more_references: int = 0) -
     return g
 
 
-def _through(task: Any, own: OrderedDict[int, hooks.Hook], g: Any, more_references: int) -> Any:
+def _through(task: Any, own: OrderedDict[int, hooks.Hook], g: object, more_references: int) -> Any:
     shown = wrap(g) if type(g) is ndarray else g if g is None or isinstance(g, TensorCore) else wrap(g)
     if shown is not g and getrefcount(g) > own_references + more_references + 1:  # one more: the tensor's
         task.shared.append(shown)
@@ -125,7 +125,7 @@ def check_gradient(hook: hooks.Hook, before: Any, after: Any, user_hook: hooks.H
     return after
 
 
-def _check_tuple(hook: hooks.Hook, before: tuple[Any, ...], after: Any) -> tuple[Any, ...]:
+def _check_tuple(hook: hooks.Hook, before: tuple[Any, ...], after: object) -> tuple[Any, ...]:
     if not isinstance(after, tuple):
         raise TypeError(f"expected tuple, but hook returned '{type(after).__name__}'.{hooks.defined(hook)}")
     if len(after) != len(before):

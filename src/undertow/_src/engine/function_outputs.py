@@ -6,7 +6,7 @@ Outputs get the function's node as their history, whatever they are: fresh tenso
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.modes import local
 from undertow._src.base.sites import warn
@@ -19,8 +19,11 @@ from undertow._src.rules.rule import Spec
 from undertow._src.tensor.core import TensorCore, View
 from undertow._src.types.dtypes import DTYPE_OF
 
+if TYPE_CHECKING:
+    from undertow._src.engine.node import Node
 
-def _listed(node: Any, name: str) -> tuple[Any, ...]:
+
+def _listed(node: Node, name: str) -> tuple[Any, ...]:
     """What forward left in one of ctx's lists; a program may have put something else there."""
     given = getattr(node, name)
     if given is not None and not isinstance(given, tuple):
@@ -30,7 +33,7 @@ def _listed(node: Any, name: str) -> tuple[Any, ...]:
     return given or ()
 
 
-def _version(tensor: Any) -> int:
+def _version(tensor: TensorCore) -> int:
     return 0 if tensor._storage is None else tensor._storage.version
 
 
@@ -103,19 +106,19 @@ def wrap_outputs(
     return tuple(results)
 
 
-def spec_of(tensor: Any) -> Spec:
+def spec_of(tensor: TensorCore) -> Spec:
     """Shape and dtype of a tensor, which may be sparse."""
     array = tensor._array if tensor._is_strided else tensor._values()._array
     return Spec(tuple(tensor.shape), array.dtype)
 
 
-def _is_leaf_that_requires_grad(tensor: Any) -> bool:
+def _is_leaf_that_requires_grad(tensor: TensorCore) -> bool:
     """Whether a write would be one to a leaf; a view made inside forward is a leaf if what it shows requires grad."""
     view = tensor._view
     return tensor._edge is None and (tensor._requires_grad or (view is not None and view.base._requires_grad))
 
 
-def _dirty_output(node: Any, nr: int, tensor: Any, records: bool) -> Any:
+def _dirty_output(node: Node, nr: int, tensor: TensorCore, records: bool) -> Any:
     check_writable(tensor, records)
     bump(tensor)
     if records:
@@ -126,14 +129,14 @@ def _dirty_output(node: Any, nr: int, tensor: Any, records: bool) -> Any:
     return tensor
 
 
-def _plain_output(output: Any, is_input: bool) -> Any:
+def _plain_output(output: TensorCore, is_input: bool) -> Any:
     """An output without a history: never the input itself, nor a tensor with a history from inside forward."""
     if output._requires_grad:
         return output.detach()
     return _alias(output, "no_grad") if is_input else output
 
 
-def _alias(tensor: Any, origin: str) -> Any:
+def _alias(tensor: TensorCore, origin: str) -> Any:
     """A view of the whole of a tensor, which refuses to be written to where gradients are recorded."""
     alias = tensor.detach()
     view = tensor._view
@@ -142,7 +145,7 @@ def _alias(tensor: Any, origin: str) -> Any:
     return alias
 
 
-def _fresh_output(node: Any, nr: int, output: Any, is_input: bool, several: bool) -> Any:
+def _fresh_output(node: Node, nr: int, output: TensorCore, is_input: bool, several: bool) -> Any:
     if is_input:
         output = _alias(output, "multi_output" if several else "function")
     elif output._requires_grad and (output._edge is None or output._edge[0] is not node):

@@ -7,11 +7,14 @@ op. It is noted when a program comes to the node: from a tensor (`grad_fn`), or 
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.rule import Spec
 from undertow._src.types.devices import cpu
 from undertow._src.types.dtypes import DTYPE_OF
+
+if TYPE_CHECKING:
+    from undertow._src.engine.node import Node
 
 _noted: weakref.WeakKeyDictionary[Any, Spec] = weakref.WeakKeyDictionary()
 
@@ -32,21 +35,21 @@ class InputMetadata:
         return f"<torch._C._autograd._InputMetadata object at {id(self):#x}>"
 
 
-def note_output(node: Any, array: Any) -> Any:
+def note_output(node: Node, array: Any) -> Any:
     """Remembers what a node with one output computed; returns the node."""
     if node._output_specs() is None:
         _noted[node] = Spec(array.shape, array.dtype)
     return node
 
 
-def note_ahead(node: Any) -> None:
+def note_ahead(node: Node) -> None:
     """The same for the nodes that a node's edges lead to, whose outputs were its inputs."""
     for edge, spec in zip(node._edges, node._input_specs(output_specs(node))):
         if edge is not None and spec is not None and edge[0]._output_specs() is None:
             _noted[edge[0]] = spec
 
 
-def output_specs(node: Any) -> list[Spec]:
+def output_specs(node: Node) -> list[Spec]:
     """The specs of a node's outputs, as far as they are known."""
     specs = node._output_specs()
     if specs is None:

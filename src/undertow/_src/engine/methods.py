@@ -20,7 +20,7 @@ from undertow._src.types import dtypes
 from undertow._src.types.dtypes import DTYPE_OF
 
 
-def is_hidden(tensor: Any) -> bool:
+def is_hidden(tensor: TensorCore) -> bool:
     """Whether a tensor is recorded only because a derivative is being pushed forward."""
     level = special.duals or local.modes.pushing
     return level is not None and tensor._edge is not None and level.hides(tensor._edge[0])
@@ -211,7 +211,7 @@ class AutogradMethods(HookMethods):
         return None
 
     @grad.setter
-    def grad(self, value: Any) -> None:
+    def grad(self, value: object) -> None:
         if value is None:
             if self._meta is not None:
                 self._meta.grad = None

@@ -50,15 +50,17 @@ class _HookMixin:
 # --- walks over nested values
 
 
-def _unknown(value: Any, condition_msg: str | None) -> ValueError:
+def _unknown(value: object, condition_msg: str | None) -> ValueError:
     accepted = f". Accepted types: {condition_msg}, or lists/tuples of them" if condition_msg else ""
     return ValueError(f"Auto nesting doesn't know how to process an input object of type {type(value).__name__}{accepted}")
 
 
-def _nested_map(condition: Condition, fn: Callable[[Any], Any], condition_msg: str | None = None) -> Callable[[Any], Any]:
+def _nested_map(
+    condition: Condition, fn: Callable[[Any], Any], condition_msg: str | None = None
+) -> Callable[[Any], Any]:
     """A function of nested lists, tuples and dicts that puts `fn(value)` for each value that a condition holds for."""
 
-    def mapped(obj: Any) -> Any:
+    def mapped(obj: object) -> Any:
         if condition(obj):
             return fn(obj)
         if obj is None:
@@ -103,14 +105,14 @@ def _iter_filter(
     return walk
 
 
-def _parts(value: Any) -> Iterable[Any] | None:
+def _parts(value: object) -> Iterable[Any] | None:
     """Return what is inside a value; None if it is no nest."""
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, (list, tuple)) else () if value is None else None
 
 
-def _is_tensor(value: Any) -> bool:
+def _is_tensor(value: object) -> bool:
     return isinstance(value, TensorCore)
 
 
@@ -124,7 +126,7 @@ def _unflatten(input: Any, proto: Any) -> Any:
     """Values one after the other, in the nest that `proto` has."""
     values = list(input)
 
-    def take(like: Any) -> Any:
+    def take(like: object) -> Any:
         if hasattr(like, "_jit_wrap"):
             return like._jit_wrap(values)
         if not isinstance(like, (list, tuple)):

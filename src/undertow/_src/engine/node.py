@@ -237,7 +237,7 @@ def wanted_spec(edge: Any, spec: Spec) -> Spec:
     return Spec(spec.shape, None if wanted.dtype is None else wanted.dtype.numpy)
 
 
-def edge_of(tensor: Any) -> Any:
+def edge_of(tensor: TensorCore) -> Any:
     """The edge that a gradient of this tensor goes along. A leaf holds its accumulator weakly: the graph keeps it alive.
 
     None if it goes nowhere: the tensor is a view that was not recorded and asks for gradients only as its base does.

@@ -63,7 +63,7 @@ def _rounded(number: Any, dtype: np.dtype[Any]) -> Any:
     return type(number)(np.asarray(number, dtype))
 
 
-def _laid(given: Any, array: Any) -> Any:
+def _laid(given: object, array: Any) -> Any:
     """An operand as it lies in memory; a cast as PyTorch lays it out, where dims that repeat count for nothing."""
     if isinstance(given, TensorCore) and given._array is not array and type(given._array) is ndarray:
         return empty_copy_of(given._array)
@@ -157,7 +157,7 @@ _EXACT_NUMBERS = frozenset(("mul", "div"))  # by which half precision is multipl
 _DIVISIONS = frozenset("div div_floor remainder fmod".split())
 
 
-def _number(given: Any, compute: np.dtype[Any], divides: bool) -> Any:
+def _number(given: object, compute: np.dtype[Any], divides: bool) -> Any:
     """A Python number as an array; integers wrap around as PyTorch's do."""
     if type(given) not in PYTHON_NUMBERS and hasattr(given, "as_array"):  # an input of a program that is being traced
         if divides and compute.kind in "iu" and given % 2 ** (8 * compute.itemsize) == 0:

@@ -126,7 +126,7 @@ def write_out(out: Any, result: Any, name: str, casts: bool = False) -> None:
     bump(out)
 
 
-def refuse_inference(target: Any) -> None:
+def refuse_inference(target: TensorCore) -> None:
     """What was made in inference mode is written to in inference mode only."""
     if type(target._storage) is InferenceStorage and not local.modes.inference:
         raise RuntimeError(
@@ -151,7 +151,7 @@ def overlaps(array: Any) -> bool:
     return array.size > 1 and any(step == 0 and n > 1 for step, n in zip(array.strides, array.shape, strict=True))
 
 
-def bump(tensor: Any) -> None:
+def bump(tensor: TensorCore) -> None:
     """Counts a write to a tensor's memory."""
     storage = tensor._get_storage()
     if lazy_conj.known:

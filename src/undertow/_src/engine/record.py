@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.modes import local, special
 from undertow._src.engine.failed_ops import mark_shown
@@ -15,6 +15,9 @@ from undertow._src.engine.views import refresh_view
 from undertow._src.rules.rule import Rule, Spec
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF
+
+if TYPE_CHECKING:
+    from undertow._src.engine.node import Node
 
 
 def record(
@@ -189,7 +192,7 @@ def pack_in_vain(rule: Rule, inputs: Sequence[Any], error: Exception) -> None:
                     Packed(part.tensor, part.tensor, pack, unpack)
 
 
-def save_hooks_of(node: Any, saved: tuple[Any, ...], private: Collection[int] = ()) -> None:
+def save_hooks_of(node: Node, saved: tuple[Any, ...], private: Collection[int] = ()) -> None:
     """Hands saved values to the innermost pack hook, if a `saved_tensors_hooks` block is open.
 
     `private`: places of values that PyTorch does not know of, and that only undertow's own hooks are shown.

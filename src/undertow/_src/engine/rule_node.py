@@ -145,7 +145,7 @@ class RuleNode(Node):
 _renamed: dict[tuple[type, str], type] = {}
 
 
-def _rename(node: Any, name: str) -> None:
+def _rename(node: Node, name: str) -> None:
     """Gives a node the name of the kernel that computes its gradient in one step in PyTorch."""
     kind = type(node)
     if kind.__name__ != name:
@@ -212,7 +212,7 @@ def _shown_values(rule: Rule) -> dict[str, property]:
     return shown
 
 
-def _unsigned(value: Any) -> Any:
+def _unsigned(value: object) -> Any:
     """A number as PyTorch's nodes show it: negative ones as the unsigned that has the same bits."""
     if type(value) is tuple:
         return tuple([_unsigned(part) for part in value])
@@ -245,13 +245,13 @@ def _freed(node: Any) -> RuntimeError:
     return errors.freed_graph(node._node_name(), node.saved.at)
 
 
-def _raw(value: Any, node: Node) -> Any:
+def _raw(value: object, node: Node) -> Any:
     if isinstance(value, SavedValue):
         return value.raw(node)
     return tuple([_raw(part, node) for part in value]) if type(value) is tuple else value
 
 
-def _open(value: Any, node: Node) -> Any:
+def _open(value: object, node: Node) -> Any:
     if isinstance(value, SavedValue):
         return value.open(node)
     if isinstance(value, (np.ndarray, DeviceArray)):  # a number among the operands
@@ -273,7 +273,7 @@ def fit(xp: Any, g: Any, spec: Spec) -> Any:
     return g
 
 
-def _conjugate(xp: Any, value: Any) -> Any:
+def _conjugate(xp: Any, value: object) -> Any:
     if type(value) is tuple:
         return tuple([_conjugate(xp, part) for part in value])
     if isinstance(value, (np.ndarray, np.generic, TensorCore, DeviceArray)) and xp.dtype_of(value).kind == "c":
@@ -281,7 +281,7 @@ def _conjugate(xp: Any, value: Any) -> Any:
     return value
 
 
-def _upcast(xp: Any, value: Any) -> Any:
+def _upcast(xp: Any, value: object) -> Any:
     if type(value) is tuple:
         return tuple([_upcast(xp, part) for part in value])
     if isinstance(value, (np.ndarray, np.generic, TensorCore, DeviceArray)):

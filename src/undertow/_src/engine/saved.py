@@ -185,7 +185,7 @@ class Packed:
                 "changed copy instead: the hook's result is what gets saved."
             )
 
-    def open(self, edge: Any) -> Any:
+    def open(self, edge: object) -> Any:
         """The unpacked tensor, in the place of the saved one."""
         tensor = hooks.fire(self.unpack_hook, self.value)  # in the backward pass's own mode
         if not isinstance(tensor, TensorCore):
@@ -269,7 +269,7 @@ def short_name(node: Node) -> str:
     return head + number.removeprefix("0") if found else number
 
 
-def described_source(tensor: Any) -> str:
+def described_source(tensor: TensorCore) -> str:
     """`Output 0 of Mul`: where a tensor comes from, as errors about views name it."""
     edge = tensor._edge
     return "This tensor" if edge is None else f"Output {edge[1]} of {short_name(edge[0])}"

@@ -81,7 +81,7 @@ def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any
     return target
 
 
-def wrote_directly(ufunc: Any, target: Any, *others: Any) -> bool:
+def wrote_directly(ufunc: Any, target: TensorCore, *others: Any) -> bool:
     """Writes ufunc(target, *others) into plain floats that nothing is recorded of; says whether it did.
 
     This is how most parameters are updated: no temporary, no copy. Everything else is left to `apply_in_place`.
@@ -116,7 +116,7 @@ def wrote_directly(ufunc: Any, target: Any, *others: Any) -> bool:
     return True
 
 
-def _snapshot(target: Any) -> Any:
+def _snapshot(target: TensorCore) -> Any:
     """The value before the write, with its place in the graph, for a gradient that needs it."""
     copy = object.__new__(type(target))
     copy._array = target._array.copy()
@@ -126,7 +126,7 @@ def _snapshot(target: Any) -> Any:
     return copy
 
 
-def write(target: Any, value: Any) -> None:
+def write(target: TensorCore, value: Any) -> None:
     """Copies a raw value into a tensor's memory and counts the write."""
     array = target._array
     shape = getattr(value, "shape", ())
@@ -155,7 +155,7 @@ def check_castable(value: Any, half: Any, target: Any) -> None:
         )
 
 
-def check_writable(target: Any, recorded: bool) -> None:
+def check_writable(target: TensorCore, recorded: bool) -> None:
     """Refuses writes whose gradient would be wrong or lost."""
     refuse_inference(target)
     if not recorded or (special.duals is not None and not local.modes.grad_enabled):
@@ -181,14 +181,14 @@ def check_writable(target: Any, recorded: bool) -> None:
         )
 
 
-def _is_leaf(tensor: Any) -> bool:
+def _is_leaf(tensor: TensorCore) -> bool:
     return tensor._edge is None or tensor._edge[0]._begins
 
 
 # --- history after a write
 
 
-def rebase(target: Any, node: Node) -> None:
+def rebase(target: TensorCore, node: Node) -> None:
     """Makes `node` the history of what was just written."""
     view = target._view
     if view is None:
@@ -200,7 +200,7 @@ def rebase(target: Any, node: Node) -> None:
     refresh_view(target)
 
 
-def set_edge(tensor: Any, edge: Edge) -> None:
+def set_edge(tensor: TensorCore, edge: Edge) -> None:
     """Gives a tensor a new history. Its hooks stay with the old node; a kept gradient is that of the new value."""
     old = tensor._edge
     tensor._edge = edge
@@ -268,7 +268,7 @@ class CopySlices(Node):
         self.written._release(freed)
 
 
-def put_view(xp: Any, x: Any, steps: tuple[Step, ...], value: Any) -> Any:
+def put_view(xp: Any, x: object, steps: tuple[Step, ...], value: Any) -> Any:
     """x with the part that the steps take replaced by value, leaving x as it is."""
     if type(x) is ndarray:
         copy = np.array(x)

@@ -283,7 +283,7 @@ def functional_tanh(input: Tensor) -> Tensor:
 # --- along a dim
 
 
-def _along(name: str, rule: Rule, input: Tensor, dim: Any, dtype: Any, out: Tensor | None = None) -> Any:
+def _along(name: str, rule: Rule, input: Tensor, dim: Any, dtype: object, out: Tensor | None = None) -> Any:
     check_tensor(input, name)
     dim = as_int(dim, name, "dim", 2)
     if dtype is not None:

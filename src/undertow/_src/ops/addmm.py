@@ -52,7 +52,7 @@ def _check_in_place(input: Tensor, shape: tuple[int, ...]) -> None:
         )
 
 
-def _checked_baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, beta: Any, alpha: Any) -> dict[str, Any]:
+def _checked_baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, beta: object, alpha: object) -> dict[str, Any]:
     for place, (name, given) in enumerate((("input", input), ("batch1", batch1), ("batch2", batch2))):
         check_tensor(given, "baddbmm", name, place + 1)
     a, b = batch1._array.shape, batch2._array.shape
@@ -98,7 +98,7 @@ def _check_batch(name: str, shape: tuple[int, ...]) -> None:
         raise RuntimeError(f"{name} must be a 3D tensor")
 
 
-def _checked_addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, beta: Any, alpha: Any) -> dict[str, Any]:
+def _checked_addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, beta: object, alpha: object) -> dict[str, Any]:
     a, b = batch1._array.shape, batch2._array.shape
     for name, shape in (("batch1", a), ("batch2", b)):
         _check_batch(name, shape)
@@ -130,7 +130,7 @@ def addbmm_(
     return apply_in_place(rules.addbmm, input, batch1, batch2, **_checked_addbmm(input, batch1, batch2, beta, alpha))
 
 
-def _checked_addmv(input: Tensor, mat: Tensor, vec: Tensor, beta: Any, alpha: Any) -> dict[str, Any]:
+def _checked_addmv(input: Tensor, mat: Tensor, vec: Tensor, beta: object, alpha: object) -> dict[str, Any]:
     c, a, b = input._array, mat._array, vec._array
     if a.ndim != 2 or b.ndim != 1 or c.ndim > 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got {c.ndim}, {a.ndim}, {b.ndim}")
@@ -165,7 +165,7 @@ def addmv_(
     return apply_in_place(rules.addmv, input, mat, vec, **statics)
 
 
-def _checked_addr(input: Tensor, vec1: Tensor, vec2: Tensor, beta: Any, alpha: Any) -> dict[str, Any]:
+def _checked_addr(input: Tensor, vec1: Tensor, vec2: Tensor, beta: object, alpha: object) -> dict[str, Any]:
     for name, given in (("vec1", vec1), ("vec2", vec2)):
         if given._array.ndim != 1:
             raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {given._array.ndim}-D")

@@ -186,7 +186,7 @@ def remainder(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     return finish(_remainder_rule(input, other), (input, other), out)
 
 
-def _remainder_rule(input: Tensor, other: Any) -> Rule:
+def _remainder_rule(input: Tensor, other: object) -> Rule:
     if isinstance(input, TensorCore):
         if isinstance(other, TensorCore):
             return rules.remainder
@@ -222,7 +222,7 @@ def fmod_(self: Tensor, other: Number | complex | Tensor) -> Tensor:
 # --- powers
 
 
-def power(name: str, input: Tensor, exponent: Any, out: Tensor | None = None) -> Tensor:
+def power(name: str, input: Tensor, exponent: object, out: Tensor | None = None) -> Tensor:
     if isinstance(input, TensorCore):
         if isinstance(exponent, TensorCore):
             return finish(rules.pow, (input, exponent), out)
@@ -240,7 +240,7 @@ def _exponent(base: Any, exponent: Any) -> Any:
     return as_element(exponent, kind) if kind.category == INTEGRAL else exponent
 
 
-def _refuse_negative(input: Tensor, exponent: Any) -> None:
+def _refuse_negative(input: Tensor, exponent: object) -> None:
     if isinstance(exponent, int) and exponent < 0 and DTYPE_OF[input._array.dtype].category <= INTEGRAL:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
 
@@ -275,7 +275,7 @@ def float_power(
     return compute() if out is None else into(out, compute, (input, exponent), "float_power")
 
 
-def _double(value: Any) -> Any:
+def _double(value: object) -> Any:
     if not isinstance(value, TensorCore):
         return value
     kind = DTYPE_OF[value._array.dtype]
@@ -356,7 +356,7 @@ class ArithmeticMethods:
 
     __rtruediv__ = __rdiv__ = _rtruediv
 
-    def __pow__(self, exponent: Any) -> Any:
+    def __pow__(self, exponent: object) -> Any:
         if type(exponent) in NUMBERS and type(self) in PLAIN and not special.active and self._array.dtype in FAST_DTYPES:  # type: ignore[attr-defined]
             return apply(rules.pow_number, self, exponent=exponent)
         return _pow_operator(self, exponent)

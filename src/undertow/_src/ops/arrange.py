@@ -38,15 +38,15 @@ from undertow._src.types.dtypes import DTYPE_OF, as_dtype
 from undertow._src.types.layouts import CHANNELS_LAST, axes_of, contiguous_format, memory_format, preserve_format
 
 if TYPE_CHECKING:
+    from undertow._src.rules.rule import Rule
     from undertow._src.types.aliases import Device, Number, _size
     from undertow._src.types.dtypes import dtype
     from undertow._tensor import Tensor
-    from undertow._src.rules.rule import Rule
 
 # --- copies
 
 
-def _in_format(input: Tensor, order: Any, name: str) -> Tensor:
+def _in_format(input: Tensor, order: object, name: str) -> Tensor:
     """A copy with the memory order of a format."""
     if order is None or order is preserve_format:
         result = apply(rules.clone, input)
@@ -249,7 +249,7 @@ def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
 def _triangle(rule: Rule) -> tuple[Any, Any]:
     name = rule.name
 
-    def check(input: Tensor, diagonal: Any) -> int:
+    def check(input: Tensor, diagonal: object) -> int:
         check_tensor(input, name)
         diagonal = as_int(diagonal, name, "diagonal", 2)
         if input._array.ndim < 2:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 # --- dims of size one
 
 
-def _squeezed_axes(input: Tensor, dim: Any) -> tuple[Any, tuple[int, ...]]:
+def _squeezed_axes(input: Tensor, dim: object) -> tuple[Any, tuple[int, ...]]:
     """The dims that `squeeze` was asked for, and those of them that have size one."""
     shape = input._array.shape
     if isinstance(dim, (tuple, list)):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _PLAIN_BOUNDS = frozenset({int, float, type(None)})
 
 
-def _bounds(name: str, input: Tensor, min: Any, max: Any) -> bool:
+def _bounds(name: str, input: Tensor, min: object, max: object) -> bool:
     """Whether the bounds are tensors; refuses what can't be bounds."""
     if type(min) in _PLAIN_BOUNDS and type(max) in _PLAIN_BOUNDS and (min is not None or max is not None):
         if isinstance(input, TensorCore):
@@ -41,7 +41,7 @@ def _bounds(name: str, input: Tensor, min: Any, max: Any) -> bool:
     return isinstance(given[0], TensorCore)
 
 
-def _alike(min: Any, max: Any) -> tuple[Any, Any]:
+def _alike(min: object, max: object) -> tuple[Any, Any]:
     """The bounds; beside a number, a tensor of no dims is taken for a number too."""
     if isinstance(min, TensorCore) and is_number(max):
         return _number_in(min), max
@@ -66,13 +66,13 @@ def _clamp(name: str, input: Tensor, min: Any, max: Any, out: Any) -> Tensor:
     return finish(rules.clamp_numbers, (input,), out, min=_bound_of(input, min), max=_bound_of(input, max))
 
 
-def _bound_of(input: Tensor, bound: Any) -> Any:
+def _bound_of(input: Tensor, bound: object) -> Any:
     """A number as a bound of a tensor's elements; a negative one wraps around among unsigned integers."""
     bound, kind = as_number(bound), DTYPE_OF[input._array.dtype]
     return bound if bound is None or kind.category != INTEGRAL else as_element(bound, kind)
 
 
-def _clamp_(name: str, self: Tensor, min: Any, max: Any) -> Tensor:
+def _clamp_(name: str, self: Tensor, min: object, max: object) -> Tensor:
     if type(self) in PLAIN and type(min) in NUMBERS and type(max) in NUMBERS:
         if wrote_directly(np.ndarray.clip, self, min, max):
             return self
@@ -117,7 +117,7 @@ def clip_(
     return _clamp_("clip_", input, min, max)
 
 
-def _bound(name: str, input: Tensor, bound: Any) -> None:
+def _bound(name: str, input: Tensor, bound: object) -> None:
     if not isinstance(input, TensorCore) or not (is_number(bound) or isinstance(bound, TensorCore)):
         raise invalid_combination(name, (input, bound))
 
@@ -185,7 +185,7 @@ def nan_to_num_(
 # --- blends
 
 
-def _lerp_rule(name: str, input: Tensor, end: Any, weight: Tensor) -> Rule:
+def _lerp_rule(name: str, input: Tensor, end: object, weight: Tensor) -> Rule:
     if not (isinstance(input, TensorCore) and isinstance(end, TensorCore)):
         raise invalid_combination(name, (input, end, weight))
     for argument, given in (("end", end), ("weight", weight)):
@@ -277,7 +277,7 @@ def copysign_(self: Tensor, other: Number | complex | Tensor) -> Tensor:
     return apply_in_place(_copysign_rule(other), self, other)
 
 
-def _copysign_rule(other: Any) -> Rule:
+def _copysign_rule(other: object) -> Rule:
     return rules.copysign if isinstance(other, TensorCore) else rules.copysign_number
 
 
@@ -293,7 +293,7 @@ def xlogy_(self: Tensor, other: Number | complex | Tensor) -> Tensor:
     return apply_in_place(_xlogy_rule("xlogy_", self, other), self, other)
 
 
-def _xlogy_rule(name: str, input: Tensor, other: Any) -> Rule:
+def _xlogy_rule(name: str, input: Tensor, other: object) -> Rule:
     if isinstance(input, TensorCore):
         if isinstance(other, TensorCore):
             return special.xlogy

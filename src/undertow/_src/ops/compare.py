@@ -203,7 +203,7 @@ def _mask(condition: Tensor) -> Any:
     )
 
 
-def _where_method(self: Any, condition: Tensor, other: Any) -> Tensor:
+def _where_method(self: Any, condition: Tensor, other: object) -> Tensor:
     """self where the condition holds, else other."""
     if not isinstance(condition, TensorCore) or not (isinstance(other, TensorCore) or is_number(other)):
         raise invalid_combination("where", (condition, other))
@@ -254,7 +254,7 @@ class CompareMethods:
     isreal, isclose, allclose, equal = isreal, isclose, allclose, equal
     where = overloaded(name_function(_where_method, "where", "self where the condition holds, else other."))
 
-    def __eq__(self, other: Any) -> Any:
+    def __eq__(self, other: object) -> Any:
         """Elementwise. NumPy's arrays count as tensors here, as they do in PyTorch."""
         return _equal(self, wrap(other) if type(other) is ndarray else other)
 

@@ -201,7 +201,7 @@ class ComplexMethods:
         return real(self)
 
     @real.setter
-    def real(self, value: Any) -> None:
+    def real(self, value: object) -> None:
         real(self).copy_(value if isinstance(value, TensorCore) else _like(self, value))
 
     @property
@@ -210,7 +210,7 @@ class ComplexMethods:
         return imag(self)
 
     @imag.setter
-    def imag(self, value: Any) -> None:
+    def imag(self, value: object) -> None:
         imag(self).copy_(value if isinstance(value, TensorCore) else _like(self, value))
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Sizes = tuple[int, ...]
 
 
-def expanded(value: Any, rank: int, name: str, function: str, given: tuple[Any, ...] = ()) -> Sizes:
+def expanded(value: object, rank: int, name: str, function: str, given: tuple[Any, ...] = ()) -> Sizes:
     """An option of a convolution: one int for every spatial dim, or one for each."""
     if type(value) is int:
         return (value,) * rank
@@ -43,7 +43,7 @@ def expanded(value: Any, rank: int, name: str, function: str, given: tuple[Any, 
     return values * rank if len(values) == 1 else values
 
 
-def _check_input(input: Tensor, weight: Any, bias: Any, rank: int, name: str) -> bool:
+def _check_input(input: Tensor, weight: object, bias: object, rank: int, name: str) -> bool:
     """Whether the input has a batch dim."""
     given = (input, weight) if bias is None else (input, weight, bias)
     if not all(isinstance(each, TensorCore) for each in given):
@@ -273,8 +273,8 @@ def _named_padding(input: Tensor, weight: Tensor, padding: str, stride: Sizes, d
 
 @overloaded
 def conv1d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: int | _size = 0, dilation: int | _size = 1,
-    groups: int = 1,
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: int | _size = 0,
+    dilation: int | _size = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
     """A convolution over sequences (batch, channel, length)."""
     return _conv(1, input, weight, bias, stride, padding, dilation, groups)

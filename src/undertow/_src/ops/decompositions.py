@@ -117,7 +117,7 @@ def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = No
     return into_all(return_types.linalg_svd, "linalg_svd", out, lambda: _svd(A, full_matrices), (A,))
 
 
-def _check_driver(driver: Any) -> None:
+def _check_driver(driver: object) -> None:
     if driver is not None:
         raise RuntimeError(
             "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
@@ -219,11 +219,11 @@ def linalg_eigvals(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 # --- pseudo-inverses, ranks and least squares
 
 
-def _number(value: Any) -> Any:
+def _number(value: object) -> Any:
     return value._array if isinstance(value, TensorCore) else value
 
 
-def cutoff_of(A: Tensor, atol: Any, rtol: Any) -> Any:
+def cutoff_of(A: Tensor, atol: object, rtol: object) -> Any:
     """How small a singular value must be to count as zero, as a function of the largest."""
     absolute = 0.0 if atol is None else _number(atol)
     if rtol is None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from undertow._tensor import Tensor
 
 
-def _spacings(spacing: Any, input: Tensor) -> list[Any] | Any:
+def _spacings(spacing: object, input: Tensor) -> list[Any] | Any:
     """A number for all dims, or a list with a number or sample points for each."""
     if spacing is None:
         return 1
@@ -32,13 +32,13 @@ def _spacings(spacing: Any, input: Tensor) -> list[Any] | Any:
     raise invalid_combination("gradient", (input,), {"spacing": spacing})
 
 
-def _dims(dim: Any, ndim: int) -> tuple[int, ...]:
+def _dims(dim: object, ndim: int) -> tuple[int, ...]:
     if dim is None:
         return tuple(range(ndim))
     return wrap_dims((as_int(dim, "gradient", "dim"),) if is_int(dim) else as_ints(dim, "gradient", "dim"), ndim)
 
 
-def _per_dim(spacing: Any, dim: Any, dims: Sequence[int], ndim: int) -> list[Any]:
+def _per_dim(spacing: object, dim: object, dims: Sequence[int], ndim: int) -> list[Any]:
     if not isinstance(spacing, list):
         return [spacing] * len(dims)
     if dim is None and len(spacing) != ndim:

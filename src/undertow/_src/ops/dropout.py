@@ -69,7 +69,7 @@ def _feature_shape(input: Tensor) -> tuple[int, ...]:
     return shape[:2] + (1,) * (len(shape) - 2)
 
 
-def _multiplied(input: Any, noise: Any, inplace: bool) -> Any:
+def _multiplied(input: Any, noise: object, inplace: bool) -> Any:
     factor = noise if isinstance(noise, TensorCore) else wrap(noise)
     return input.mul_(factor) if inplace else input.mul(factor)
 

@@ -184,7 +184,7 @@ def _take_diagonals(operand: Any, letters: list[str], nr: int) -> Term:
 # --- contracting
 
 
-def _contract(terms: list[Term], result: list[str], sizes: dict[str, int], path: Any) -> Any:
+def _contract(terms: list[Term], result: list[str], sizes: dict[str, int], path: object) -> Any:
     shape = tuple([sizes[letter] for letter in result])
     if len(terms) == 1:
         tensor, letters = terms[0]

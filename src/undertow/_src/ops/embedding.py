@@ -34,7 +34,7 @@ def _check_indices(indices: Tensor, name: str, argument: str = "indices", positi
         )
 
 
-def _check_range(indices: Any, count: int) -> None:
+def _check_range(indices: object, count: int) -> None:
     def check(indices: Any) -> None:
         if indices.size and not all_below(indices, count):
             raise IndexError("index out of range in self")

@@ -63,7 +63,7 @@ def _resized(input: Tensor, dims: Sequence[int], sizes: Sequence[int]) -> Tensor
 # --- along one dim
 
 
-def _one_dim(name: str, input: Tensor, n: Any, dim: Any) -> tuple[int, int | None]:
+def _one_dim(name: str, input: Tensor, n: object, dim: Any) -> tuple[int, int | None]:
     check_tensor(input, name)
     if n is not None:
         n = as_int(n, name, "n", 2)
@@ -181,7 +181,7 @@ def fft_hfft(
 # --- along several dims
 
 
-def _listed(value: Any, name: str, argument: str, position: int | None) -> list[int]:
+def _listed(value: object, name: str, argument: str, position: int | None) -> list[int]:
     if is_int(value):
         return [as_int(value, name, argument)]
     if not isinstance(value, (tuple, list)):
@@ -189,7 +189,7 @@ def _listed(value: Any, name: str, argument: str, position: int | None) -> list[
     return [as_int(item, name, argument) for item in value]
 
 
-def _several_dims(name: str, input: Tensor, s: Any, dim: Any) -> tuple[list[int], list[int]]:
+def _several_dims(name: str, input: Tensor, s: object, dim: object) -> tuple[list[int], list[int]]:
     """The dims, and the size that each is to have."""
     check_tensor(input, name)
     shape = input._array.shape
@@ -254,7 +254,7 @@ def _half_transforms(name: str, input: Tensor, s: Any, dim: Any, norm: str | Non
     return _finished(name, out, input, compute)
 
 
-def _real_transforms(name: str, input: Tensor, s: Any, dim: Any, norm: str | None, out: Any, forward: bool) -> Any:
+def _real_transforms(name: str, input: Tensor, s: object, dim: Any, norm: str | None, out: Any, forward: bool) -> Any:
     dims, sizes = _several_dims(name, input, s, dim)
     axis = _last_of(dims, name.removeprefix("fft_"))
     given_last = None if s is None else _listed(s, name, "s", 2)[-1]
@@ -303,7 +303,7 @@ fft_hfftn, fft_hfft2 = _family(_real_transforms, True, "hfft", "hfft")
 # --- the order of frequencies
 
 
-def _shifted(name: str, input: Tensor, dim: Any, forward: bool) -> Any:
+def _shifted(name: str, input: Tensor, dim: object, forward: bool) -> Any:
     check_tensor(input, name)
     shape = input._array.shape
     given = range(len(shape)) if dim is None else _listed(dim, name, "dim", 2)

@@ -31,7 +31,7 @@ _TERNARY = "lerp addcmul addcdiv".split()
 _METHODS = {"maximum": "clamp_min", "minimum": "clamp_max"}
 
 
-def _tensors(name: str, given: Any, place: int = 0) -> Sequence[Any]:
+def _tensors(name: str, given: object, place: int = 0) -> Sequence[Any]:
     if not isinstance(given, (list, tuple)):
         raise TypeError(
             f"{name}() received an invalid combination of arguments: argument {place} must be a tuple of Tensors, "
@@ -47,7 +47,7 @@ def _tensors(name: str, given: Any, place: int = 0) -> Sequence[Any]:
     return given
 
 
-def _one_for_each(self: Sequence[Any], given: Any) -> Sequence[Any]:
+def _one_for_each(self: Sequence[Any], given: object) -> Sequence[Any]:
     """An operand as a list as long as the tensors'."""
     if not isinstance(given, (list, tuple)):
         return [given] * len(self)
@@ -72,7 +72,7 @@ def _unary(name: str, method: str, in_place: bool) -> Callable[..., Any]:
 
 
 def _binary(name: str, method: str, in_place: bool) -> Callable[..., Any]:
-    def foreach(self: Any, *operands: Any, alpha: Any = None, **named: Any) -> Any:
+    def foreach(self: Any, *operands: Any, alpha: object = None, **named: Any) -> Any:
         operands = (*operands, *[named.pop(word) for word in ("other", "scalar", "scalars", "exponent") if word in named])
         if len(operands) != 1 or named:
             raise invalid_combination(name, (self, *operands), named)
@@ -88,7 +88,7 @@ def _binary(name: str, method: str, in_place: bool) -> Callable[..., Any]:
 
 
 def _ternary(name: str, method: str, in_place: bool) -> Callable[..., Any]:
-    def foreach(self: Any, tensors1: Any, tensors2: Any = None, value: Any = 1, **options: Any) -> Any:
+    def foreach(self: Any, tensors1: Any, tensors2: object = None, value: Any = 1, **options: Any) -> Any:
         if tensors2 is None:
             tensors2 = options.pop("weight", options.pop("weights", None))
         if "scalars" in options:

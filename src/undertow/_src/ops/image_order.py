@@ -13,7 +13,7 @@ _LAST = {4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
 _BACK = {4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
 
 
-def has_channels_last(array: Any) -> bool:
+def has_channels_last(array: object) -> bool:
     """Whether the channels of images or volumes lie side by side, and could not be said to lie apart as well."""
     if type(array) is DeviceArray and array.ndim in _LAST and Watch.trace is not None:
         array = array.lying()
@@ -22,7 +22,7 @@ def has_channels_last(array: Any) -> bool:
     return array.transpose(_LAST[array.ndim]).flags.c_contiguous
 
 
-def ordered_like(result: Any, *inputs: Any) -> Any:
+def ordered_like(result: object, *inputs: Any) -> Any:
     """A new tensor (or several) with its channels last if those of any input are."""
     if any(has_channels_last(value._array) for value in inputs):
         for value in result if isinstance(result, tuple) else (result,):

@@ -178,7 +178,7 @@ def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     return apply_in_place(rules.index_copy, self, source, index, dim=_check_copy(self, dim, index, source))
 
 
-def _check_fill(input: Tensor, dim: Any, index: Any, value: Any) -> tuple[int, Any, Any]:
+def _check_fill(input: Tensor, dim: object, index: Any, value: object) -> tuple[int, Any, Any]:
     dim = _slices("index_fill_", input, dim, index)
     picks = index._array
     if picks.dtype not in (np.int64, np.int32):
@@ -228,7 +228,7 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     return write_in_place(rule, self, tensors, statics, write, warning)
 
 
-def _check_reduce(input: Tensor, dim: Any, index: Any, source: Any, reduce: str) -> int:
+def _check_reduce(input: Tensor, dim: object, index: object, source: object, reduce: str) -> int:
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(
             f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."

@@ -55,7 +55,7 @@ def slice_item(x: Tensor, dim: int, key: slice, keep: bool) -> Any:
     return view_of(rules.slice, x, value, {"dim": dim, "start": start, "end": end, "step": step})
 
 
-def _slice_int(value: Any) -> int:
+def _slice_int(value: object) -> int:
     if type(value) is int:
         return value
     if isinstance(value, TensorCore):
@@ -72,7 +72,7 @@ def is_mask(tensor: Any) -> bool:
     return tensor._array.dtype.kind == "b" or tensor._array.dtype == np.uint8
 
 
-def _as_tuple(key: Any) -> tuple[Any, ...]:
+def _as_tuple(key: object) -> tuple[Any, ...]:
     """A key as the tuple it stands for: a short list that holds anything but numbers counts as one."""
     if isinstance(key, tuple):
         return key
@@ -108,7 +108,7 @@ def _plain(key: Tensor) -> Any:
     return key
 
 
-def _normal(item: Any) -> Any:
+def _normal(item: object) -> Any:
     """One entry of a key as an int, slice, None, Ellipsis, bool or tensor."""
     kind = type(item)
     if kind is int or kind is slice or item is None or item is Ellipsis or kind is bool:
@@ -135,7 +135,7 @@ def _normal_tensor(tensor: Any) -> Any:
     return bool(array) if is_mask(tensor) else int(array)
 
 
-def slicing(x: Any, key: Any, keep: bool) -> tuple[Any, list[Any]]:
+def slicing(x: Any, key: object, keep: bool) -> tuple[Any, list[Any]]:
     """The view that a key's ints, slices, None and Ellipsis take, and the tensors that are left to index it with.
 
     `keep`: a lone slice is a view even if it takes everything.

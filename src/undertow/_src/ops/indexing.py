@@ -173,7 +173,7 @@ def _basic_steps(array: Any, key: tuple[Any, ...], lone: bool) -> tuple[tuple[An
 # --- writing
 
 
-def value_tensor(value: Any, like: Any) -> Any:
+def value_tensor(value: object, like: Any) -> Any:
     """What is written, as a tensor; a number takes the dtype of what it is written to."""
     if isinstance(value, TensorCore):
         return value
@@ -323,13 +323,13 @@ def _writes_plainly(self: Tensor, key: Any, value: Any) -> bool:
 # --- index_put
 
 
-def _index_list(indices: Any, name: str) -> list[Any]:
+def _index_list(indices: object, name: str) -> list[Any]:
     if not isinstance(indices, (tuple, list)):
         raise TypeError(f"{name}(): argument 'indices' (position 2) must be tuple of Tensors, not {type(indices).__name__}")
     return [each if each is None or isinstance(each, TensorCore) else listed(each) for each in indices]
 
 
-def _check_put(input: Tensor, indices: Any, values: Any, name: str) -> list[Any]:
+def _check_put(input: Tensor, indices: object, values: object, name: str) -> list[Any]:
     check_tensor(input, name)
     check_tensor(values, name, "values", 3)
     given = _index_list(indices, name)

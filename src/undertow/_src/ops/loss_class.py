@@ -266,7 +266,7 @@ def _has_margins(input: Tensor) -> bool:
 # --- alignments
 
 
-def _lengths(given: Any, name: str, batch: int) -> Any:
+def _lengths(given: object, name: str, batch: int) -> Any:
     """Lengths as Python's numbers, or as an array while a compiler is watching."""
     if isinstance(given, TensorCore):
         if given._array.dtype.kind not in "iu":

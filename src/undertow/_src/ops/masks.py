@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from undertow._tensor import Tensor
 
 
-def is_unknown(array: Any) -> bool:
+def is_unknown(array: object) -> bool:
     """Whether only a program that is being traced knows the values of a mask, and may go on with another index.
 
     Hooks on saved tensors would be given that one.

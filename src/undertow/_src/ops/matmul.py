@@ -310,7 +310,7 @@ def check_expandable(shape: tuple[int, ...], target: tuple[int, ...], input: Any
             )
 
 
-def check_addmm(input: Tensor, mat1: Tensor, mat2: Tensor, beta: Any, alpha: Any) -> dict[str, Any]:
+def check_addmm(input: Tensor, mat1: Tensor, mat2: Tensor, beta: object, alpha: object) -> dict[str, Any]:
     for place, (name, given) in enumerate((("input", input), ("mat1", mat1), ("mat2", mat2))):
         check_tensor(given, "addmm", name, place + 1)
     a, b = mat1._array, mat2._array
@@ -381,12 +381,12 @@ class MatmulMethods:
 
     mm, bmm, mv, dot, vdot, outer, ger, matmul = mm, bmm, mv, dot, vdot, outer, ger, matmul
 
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: object) -> Any:
         if not isinstance(other, TensorCore) and not torch_function.takes_over(other):
             return NotImplemented
         return self.matmul(other)  # the method, so that overrides are shown Tensor.matmul
 
-    def __rmatmul__(self, other: Any) -> Any:
+    def __rmatmul__(self, other: object) -> Any:
         if not isinstance(other, TensorCore) and not torch_function.takes_over(other):
             return NotImplemented
         return matmul(other, self)

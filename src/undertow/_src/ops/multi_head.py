@@ -187,7 +187,7 @@ def _weights(q: Any, k: Any, mask: Any, chance: float) -> Tensor:
     return dropout(weights, p=chance) if chance > 0 else weights
 
 
-def _with_padding(mask: Any, padding: Any, batch: int, num_heads: int, source: int) -> Any:
+def _with_padding(mask: object, padding: Any, batch: int, num_heads: int, source: int) -> Any:
     """An additive mask of every head that also has the padding of each sequence in it."""
     for dim, (wanted, given) in enumerate(zip((batch, source), padding.shape, strict=True)):
         if wanted != given:
@@ -197,7 +197,7 @@ def _with_padding(mask: Any, padding: Any, batch: int, num_heads: int, source: i
 
 
 def _projected(
-    query: Any, key: Any, value: Any, weight: Any, bias: Any, separate: bool, weights: tuple[Any, Any, Any]
+    query: Any, key: Any, value: Any, weight: object, bias: Any, separate: bool, weights: tuple[Any, Any, Any]
 ) -> tuple[Any, Any, Any]:
     if separate:
         if tuple(key.shape[:2]) != tuple(value.shape[:2]):

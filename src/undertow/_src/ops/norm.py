@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from undertow._tensor import Tensor
 
 
-def _check_optional(value: Any, name: str, argument: str, position: int | None = None) -> None:
+def _check_optional(value: object, name: str, argument: str, position: int | None = None) -> None:
     if value is not None and not isinstance(value, TensorCore):
         raise must_be("Tensor", value, name, argument, position)
 

@@ -38,7 +38,7 @@ def _kind(input: Any) -> Any:
     return DTYPE_OF[input._array.dtype]
 
 
-def _cast(input: Any, dtype: Any, name: str) -> Any:
+def _cast(input: Any, dtype: object, name: str) -> Any:
     """The input in the dtype asked for, which must not be narrower or of another kind."""
     own = _kind(input)
     if own.category < FLOATING and dtype is None:
@@ -73,7 +73,7 @@ def linalg_vector_norm(
 
 
 def vector_norm(
-    x: Tensor, ord: float, dim: Any, keepdim: bool, dtype: dtype | None = None, out: Tensor | None = None
+    x: Tensor, ord: float, dim: object, keepdim: bool, dtype: dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
     x = _cast(x, dtype, "linalg.vector_norm")
     dims = folded_dims(dim, x, "linalg_vector_norm")

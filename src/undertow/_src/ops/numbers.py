@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 _NUMBERS = (int, float, complex, np.number, np.bool_)
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> bool:
     return isinstance(value, _NUMBERS)
 
 
-def as_number(value: Any) -> Any:
+def as_number(value: object) -> Any:
     """A number as Python's own: NumPy's, and what PyTorch takes for one in a 0-dim tensor."""
     if isinstance(value, np.generic):
         return value.item()
@@ -98,14 +98,14 @@ def refuse_bools(operands: tuple[Any, ...]) -> None:
         )
 
 
-def as_factor(factor: Any, operands: tuple[Any, ...]) -> Any:
+def as_factor(factor: object, operands: tuple[Any, ...]) -> Any:
     """alpha as a number; a negative one goes round among bytes."""
     number = as_number(factor)
     common = result_type([DTYPE_OF[value._array.dtype] for value in operands if isinstance(value, TensorCore)])
     return as_element(number, common) if common.category == INTEGRAL else number
 
 
-def check_factor(factor: Any, operands: tuple[Any, ...]) -> None:
+def check_factor(factor: object, operands: tuple[Any, ...]) -> None:
     """The kind of alpha may not be higher than that of the numbers it multiplies."""
     kinds = [DTYPE_OF[value._array.dtype] for value in operands if isinstance(value, TensorCore)]
     highest = max([SCALAR_DTYPE[type(v)].category for v in operands if is_number(v)] + [k.category for k in kinds])

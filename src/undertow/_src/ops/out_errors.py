@@ -147,7 +147,7 @@ _READ_ANYWHERE = frozenset(
 )
 
 
-def refuse_shared(name: str, out: Any, inputs: Sequence[Any]) -> None:
+def refuse_shared(name: str, out: object, inputs: Sequence[Any]) -> None:
     """Refuse an `out` in whose memory a function would read what it has written."""
     if not (name in _READ_ALONG or name in _READ_ANYWHERE):
         return

@@ -11,7 +11,7 @@ from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import device as Device
 
 
-def _place(array: Any, where: Device) -> Any:
+def _place(array: object, where: Device) -> Any:
     """An array, or a gradient that is itself recorded, on a device."""
     return moved(array, where) if isinstance(array, TensorCore) else placed(array, where)
 

@@ -26,7 +26,7 @@ Sizes = tuple[int, ...]
 _COUNT_WORDS = {1: "an int, list of ints or tuple of ints of size 1", 2: "two", 3: "three"}
 
 
-def window_option(value: Any, rank: int, name: str, option: str) -> Sizes:
+def window_option(value: object, rank: int, name: str, option: str) -> Sizes:
     """An option of a pooling: one int for every spatial dim, or one for each."""
     if is_int(value):
         return (as_int(value, name, option),) * rank

@@ -64,7 +64,7 @@ def _largest(array: Any, samples: Any, kernel: tuple[int, ...], counts: tuple[in
 
 
 def _pool(
-    rank: int, input: Tensor, kernel_size: int | _size, output_size: int | _size, output_ratio: Any,
+    rank: int, input: Tensor, kernel_size: int | _size, output_size: int | _size, output_ratio: object,
     return_indices: bool, samples: Tensor | None,
 ) -> Any:  # fmt: skip
     name = f"fractional_max_pool{rank}d"

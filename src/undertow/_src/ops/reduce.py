@@ -30,15 +30,15 @@ from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING, as_dtype
 
 if TYPE_CHECKING:
+    from undertow._src.rules.rule import Rule
     from undertow._src.types.aliases import _size
     from undertow._src.types.dtypes import dtype
     from undertow._tensor import Tensor
-    from undertow._src.rules.rule import Rule
 
 UNSET: Any = object()
 
 
-def folded_dims(dim: Any, input: Tensor, name: str) -> tuple[int, ...]:
+def folded_dims(dim: object, input: Tensor, name: str) -> tuple[int, ...]:
     """The dims to fold, from an int, several or None (all of them)."""
     ndim = input._array.ndim
     if type(dim) is int:
@@ -54,11 +54,11 @@ def folded_dims(dim: Any, input: Tensor, name: str) -> tuple[int, ...]:
     raise invalid_combination(name, (input, dim))
 
 
-def _flag(keepdim: Any, name: str) -> bool:
+def _flag(keepdim: object, name: str) -> bool:
     return keepdim if keepdim is False or keepdim is True else as_bool(keepdim, name, "keepdim", 3)
 
 
-def storage_of(dtype: Any, input: Tensor, name: str) -> Any:
+def storage_of(dtype: object, input: Tensor, name: str) -> Any:
     """The NumPy dtype of the result asked for, which has to be one that gradients can flow through."""
     if dtype is None:
         return None
@@ -68,7 +68,7 @@ def storage_of(dtype: Any, input: Tensor, name: str) -> Any:
     return wanted.numpy
 
 
-def decided_by(out: Any, dtype: Any, input: Any) -> Any:
+def decided_by(out: Any, dtype: object, input: Any) -> Any:
     """The dtype asked for, or else that of `out`, which may be any that the input can be cast to."""
     if dtype is not None or not isinstance(out, TensorCore):
         return dtype
@@ -219,7 +219,7 @@ min = _extreme("min", rules.min_all, rules.min, minimum, return_types.min)
 min.__doc__ = "The smallest element; with a dim the smallest along it and where it stands; of two tensors elementwise."
 
 
-def _fold_extreme(name: str, rule: Rule, kernel: str, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any:
+def _fold_extreme(name: str, rule: Rule, kernel: str, input: Tensor, dim: object, keepdim: bool, out: Any) -> Any:
     check_tensor(input, name)
     dims = folded_dims(dim, input, name)
     _check_nonempty(input, name, None if dim == () or dim is None else dims)
@@ -260,7 +260,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
     return run_named(return_types.aminmax, "aminmax", out, rules.aminmax, input, dim=dims, keepdim=keepdim)
 
 
-def _place_of_extreme(name: str, rule: Rule, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any:
+def _place_of_extreme(name: str, rule: Rule, input: Tensor, dim: object, keepdim: bool, out: Any) -> Any:
     check_tensor(input, name)
     shape = input._array.shape
     if dim is None:
@@ -290,7 +290,7 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
 # --- truth and counting
 
 
-def _truth(name: str, rule: Rule, input: Tensor, dim: Any, keepdim: bool, out: Any) -> Any:
+def _truth(name: str, rule: Rule, input: Tensor, dim: object, keepdim: bool, out: Any) -> Any:
     if not isinstance(input, TensorCore):
         raise invalid_combination(name, (input,))
     dims = () if isinstance(dim, (tuple, list)) and not dim else folded_dims(dim, input, name)

@@ -26,7 +26,7 @@ _RANK_OF = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2, "lanczos":
 _MODES = "nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact"
 
 
-def _sizes(input: Tensor, size: Any, scale_factor: Any, mode: str) -> tuple[Any, Any]:
+def _sizes(input: Tensor, size: object, scale_factor: object, mode: str) -> tuple[Any, Any]:
     """(size, None) or (None, scale factors), one for each spatial dim."""
     rank, shape = input._array.ndim - 2, list(input._array.shape[2:])
     if size is not None and scale_factor is not None:

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from undertow._tensor import Tensor
 
 
-def _checked(input: Tensor, dim: Any, name: str) -> int:
+def _checked(input: Tensor, dim: object, name: str) -> int:
     check_tensor(input, name)
     return wrap_dim(as_int(dim, name, "dim", 2), input._array.ndim)
 
 
-def _cast(input: Tensor, dtype: Any, name: str) -> Tensor:
+def _cast(input: Tensor, dtype: object, name: str) -> Tensor:
     """The input in the dtype asked for; integers and bools run in int64."""
     wanted = None if dtype is None else as_dtype(dtype, name, "dtype")
     return input if wanted is None or wanted is DTYPE_OF[input._array.dtype] else input.to(wanted)

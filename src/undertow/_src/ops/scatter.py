@@ -97,7 +97,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
     return compute() if out is None else into(out, compute, (input, index), "gather")
 
 
-def _check_scatter(input: Tensor, dim: Any, index: Any, src: Any, name: str) -> int:
+def _check_scatter(input: Tensor, dim: object, index: Any, src: object, name: str) -> int:
     check_tensor(input, name)
     array = input._array
     dim = wrap_dim(as_int(dim, name, "dim", 2), array.ndim)
@@ -141,7 +141,7 @@ _scatter_folded = op(
 
 
 def _scatter_call(
-    run: Any, input: Tensor, dim: Any, index: Any, src: Any, value: Any, reduce: str | None, name: str
+    run: Any, input: Tensor, dim: Any, index: Any, src: object, value: Any, reduce: str | None, name: str
 ) -> Any:
     """`scatter` and `scatter_`: with a source tensor or a number, written over or folded in."""
     if src is None:
@@ -211,7 +211,7 @@ def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return apply_in_place(rules.scatter_add, self, src, index, dim=dim)
 
 
-def _check_reduce(input: Tensor, dim: Any, index: Any, src: Any, reduce: str) -> int:
+def _check_reduce(input: Tensor, dim: object, index: object, src: object, reduce: str) -> int:
     check_tensor(src, "scatter_reduce", "src", 4)
     if reduce not in ("sum", "prod", "mean", "amax", "amin", "max", "min"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")

@@ -27,9 +27,9 @@ from undertow._src.types.sizes import wrapped_dim
 from undertow.storage import extent_of, flat_memory, layout_of, offset_of, root_of
 
 if TYPE_CHECKING:
+    from undertow._src.rules.rule import Rule
     from undertow._src.types.aliases import _size
     from undertow._tensor import Tensor
-    from undertow._src.rules.rule import Rule
 
 END = 2**63 - 1  # a slice without an end goes up to here
 
@@ -285,7 +285,7 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     return apply(rules.unfold, self, dimension=dimension, size=size, step=step)
 
 
-def strides_wanted(input: Tensor, size: Any, stride: int | _size, storage_offset: Any, name: str) -> dict[str, Any]:
+def strides_wanted(input: Tensor, size: Any, stride: int | _size, storage_offset: object, name: str) -> dict[str, Any]:
     """The checked statics of an `as_strided` call."""
     check_tensor(input, name)
     size, stride = as_ints(size, name, "size", 2), as_ints(stride, name, "stride", 3)

@@ -34,7 +34,7 @@ def _kind(input: Any) -> Any:
 
 
 def _spread(
-    name: str, rule: Rule, input: Tensor, dim: Any, unbiased: Any, keepdim: Any, correction: Any,
+    name: str, rule: Rule, input: Tensor, dim: object, unbiased: object, keepdim: Any, correction: Any,
     out: Tensor | None = None,
 ) -> Any:  # fmt: skip
     """var, std and their pairs with the mean: (input, unbiased), (input, dim, unbiased, keepdim) or by correction."""
@@ -101,7 +101,9 @@ def std_mean(
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
-def _quantile(name: str, input: Tensor, q: Any, dim: Any, keepdim: bool, interpolation: str, skip_nan: bool) -> Tensor:
+def _quantile(
+    name: str, input: Tensor, q: object, dim: object, keepdim: bool, interpolation: str, skip_nan: bool
+) -> Tensor:
     check_tensor(input, name)
     if not isinstance(q, (TensorCore, int, float)) or isinstance(q, bool):
         raise invalid_combination(name, (input, q))
@@ -322,7 +324,7 @@ def _trapezoid_steps(name: str, y: Tensor, x: Tensor, dim: int) -> Tensor:
     return diff(x, dim=dim)
 
 
-def _check_samples(name: str, y: Tensor, x: Any, dim: Any) -> int:
+def _check_samples(name: str, y: Tensor, x: object, dim: object) -> int:
     check_tensor(y, name, "y")
     place = wrap_real_dim(as_int(dim, name, "dim"), y._array.ndim)
     for argument, value in (("y", y), ("x", x)):
@@ -336,7 +338,7 @@ def _halves(y: Tensor, dim: int) -> tuple[Any, Any]:
     return y.narrow(dim, min(1, y._array.shape[dim]), count), y.narrow(dim, 0, count)
 
 
-def _refuse_both(name: str, y: Any, x: Any, dx: Any) -> None:
+def _refuse_both(name: str, y: object, x: object, dx: object) -> None:
     """Samples lie at places x or at a distance dx."""
     if x is not None and dx is not None:
         raise invalid_combination(name, (y, x), {"dx": dx})

@@ -29,8 +29,8 @@ from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF, FLOATING
 
 if TYPE_CHECKING:
-    from undertow._tensor import Tensor
     from undertow._src.rules.rule import Rule
+    from undertow._tensor import Tensor
 
 # --- triangular systems
 

@@ -36,10 +36,9 @@ from undertow._src.types.dtypes import DTYPE_OF
 from undertow.storage import contiguous_strides, flat_memory, is_storage, unset
 
 if TYPE_CHECKING:
-    from undertow._src.types.aliases import Number
-    from undertow._tensor import Tensor
-    from undertow._src.types.aliases import _size
+    from undertow._src.types.aliases import Number, _size
     from undertow._src.types.layouts import memory_format
+    from undertow._tensor import Tensor
 
 _NUMBERS = (bool, int, float, complex)
 
@@ -172,7 +171,7 @@ def check_mask(mask: Tensor, name: str, short: bool = True) -> None:
         raise RuntimeError(f"{name} only supports boolean masks, but got mask with dtype {shown}")
 
 
-def _check_masked_fill(input: Tensor, mask: Tensor, value: Any, name: str) -> Any:
+def _check_masked_fill(input: Tensor, mask: Tensor, value: object, name: str) -> Any:
     if not isinstance(mask, TensorCore) or not isinstance(value, (TensorCore, *_NUMBERS, np.generic)):
         raise invalid_combination(name, (mask, value))
     check_mask(mask, "masked_fill_")
@@ -288,7 +287,9 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: memory_form
 
 
 @public
-def set_(self: Any, source: Any = None, storage_offset: int = 0, size: Any = None, stride: int | _size | None = None) -> Any:
+def set_(
+    self: Any, source: Any = None, storage_offset: int = 0, size: Any = None, stride: int | _size | None = None
+) -> Any:
     """Makes a tensor show another's memory."""
     if not (isinstance(source, TensorCore) and source._array.dtype != self._array.dtype):
         check_writable(self, self._requires_grad)

@@ -107,12 +107,12 @@ def is_skipped(shape: tuple[int, ...]) -> bool:
     return shape == (0,)
 
 
-def unified(xp: Namespace, tensors: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
+def unified(xp: Namespace, tensors: tuple[Any, ...], dtype: object) -> tuple[Any, ...]:
     """Tensors in one dtype; None says that they are."""
     return tensors if dtype is None else tuple([xp.astype(tensor, dtype) for tensor in tensors])
 
 
-def join(xp: Namespace, tensors: tuple[Any, ...], dim: int, dtype: Any) -> Array:
+def join(xp: Namespace, tensors: tuple[Any, ...], dim: int, dtype: object) -> Array:
     """Tensors one after the other along a dim; empty ones of one dim count for nothing, whatever the others are."""
     if dtype is not None:
         tensors = unified(xp, tensors, dtype)

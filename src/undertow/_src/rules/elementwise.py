@@ -232,13 +232,13 @@ fmin = op("fmin", lambda xp, self, other: xp.fmin(self, other), promote="numeric
           other=lambda xp, g, self, other: xp.where(xp.logical_or(self <= other, xp.isnan(other)), 0, g))  # fmt: skip
 
 
-def bounded(xp: Namespace, x: Array, low: Any, high: Any) -> Array:
+def bounded(xp: Namespace, x: Array, low: object, high: object) -> Array:
     """x moved into [low, high]; either may be None, and where they cross high wins."""
     x = x if low is None else xp.maximum(x, low)
     return x if high is None else xp.minimum(x, high)
 
 
-def inside(xp: Namespace, g: Array, x: Array, low: Any, high: Any) -> Array:
+def inside(xp: Namespace, g: Array, x: Array, low: object, high: object) -> Array:
     """g where x was within its bounds."""
     if low is None:
         return xp.where(x <= high, g, 0)

@@ -63,7 +63,7 @@ def table_grad(
     return xp.sparse_embedding_grad(g, indices, count, padding_idx)
 
 
-def times(scale: Any, weights: Any) -> Any:
+def times(scale: Any, weights: object) -> Any:
     return scale if weights is None else scale * weights
 
 

@@ -134,7 +134,7 @@ as_strided_scatter = op("as_strided_scatter", lambda xp, self, src, *, size, str
                             g, size, stride, storage_offset, layout))
 # fmt: on
 
-def scaled(g: Array, alpha: Any) -> Any:
+def scaled(g: Array, alpha: object) -> Any:
     return g if alpha is None else g * alpha
 
 

@@ -187,7 +187,7 @@ std = op("std", lambda xp, self, *, dim, correction, keepdim: xp.sqrt(variance(x
          promote="same", holomorphic=False, self=deviation_gradient)  # fmt: skip
 
 
-def with_mean(xp: Any, spread_part: Any, g: Any, self: Any, dim: Dims, keepdim: bool) -> Any:
+def with_mean(xp: Any, spread_part: object, g: Any, self: Any, dim: Dims, keepdim: bool) -> Any:
     """The gradient of a spread and that of the mean, as far as there are any."""
     if g[1] is None:
         return spread_part

@@ -12,7 +12,7 @@ class Type(Function):
     """A tensor as another type."""
 
     @staticmethod
-    def forward(ctx: Any, i: Any, dest_type: Any) -> Any:
+    def forward(ctx: Any, i: Any, dest_type: object) -> Any:
         ctx.input_type = i.type()
         return i.type(dest_type)
 

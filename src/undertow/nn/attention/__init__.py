@@ -62,7 +62,7 @@ def _raise_kernel_warnings(params: SDPAParams) -> None:
 
 
 @contextmanager
-def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
+def sdpa_kernel(backends: object, set_priority: bool = False) -> Iterator[None]:
     """Inside, PyTorch's attention uses only the given kernels; undertow's is the same everywhere."""
     if not isinstance(backends, (list, SDPBackend)):
         raise AssertionError(

@@ -226,7 +226,7 @@ def warn_of_missing_inputs(but: str) -> None:
     )
 
 
-def _asks_inside(value: Any) -> bool:
+def _asks_inside(value: object) -> bool:
     """Whether a list or dict holds a tensor that wants gradients."""
     if isinstance(value, dict):
         value = list(value.values())
@@ -235,7 +235,7 @@ def _asks_inside(value: Any) -> bool:
     return any(part.requires_grad if isinstance(part, TensorCore) else _asks_inside(part) for part in value)
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: object) -> Any:
     """A gradient as hooks see it."""
     return value if value is None or isinstance(value, TensorCore) else wrap(value)
 

@@ -99,10 +99,8 @@ class ModuleHooks:
     def register_full_backward_hook(
         self,
         hook: Callable[[Self, tuple[Tensor, ...], tuple[Tensor, ...]], NewGradients] | Callable[[Self, Any, Any, Any], Any],
-        prepend: bool = False,
-        *,
-        nested: bool = False,
-    ) -> hooks.RemovableHandle:
+        prepend: bool = False, *, nested: bool = False,
+    ) -> hooks.RemovableHandle:  # fmt: skip
         """hook(module, grad_input, grad_output) -> None or new grad_input (a tuple), after the module's backward.
 
         With nested (not in PyTorch): hook(module, grad_args, grad_kwargs, grad_output) -> None or (grad_args,
@@ -237,7 +235,7 @@ class ModuleHooks:
                 node.register_hook(functools.partial(hook, self))
             self._maybe_warn_non_full_backward_hook(args, result, node)
 
-    def _maybe_warn_non_full_backward_hook(self, args: Any, result: Any, node: Any) -> None:
+    def _maybe_warn_non_full_backward_hook(self, args: object, result: object, node: Any) -> None:
         """Says where the old kind of hook will not see all gradients."""
         outputs = (result,) if isinstance(result, TensorCore) else result
         if not (isinstance(outputs, tuple) and all(isinstance(part, TensorCore) for part in outputs)):

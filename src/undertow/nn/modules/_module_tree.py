@@ -58,7 +58,7 @@ class ModuleTree:
 
     # --- registering
 
-    def _check_name(self, kind: str, name: Any, held: dict[str, Any]) -> None:
+    def _check_name(self, kind: str, name: object, held: dict[str, Any]) -> None:
         if not isinstance(name, str):
             raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
         if "." in name:

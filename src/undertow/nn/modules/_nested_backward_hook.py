@@ -44,7 +44,7 @@ def around(module: Any, user_hooks: Sequence[hooks.Hook], user_pre_hooks: Sequen
 # --- nesting
 
 
-def _is_dataclass(value: Any) -> bool:
+def _is_dataclass(value: object) -> bool:
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
@@ -83,7 +83,7 @@ def rebuild(like: Any, take: Callable[[], Any]) -> Any:
     return take()
 
 
-def same_nesting(one: Any, other: Any) -> bool:
+def same_nesting(one: Any, other: object) -> bool:
     """Whether values hang at the same ends of the same containers."""
     if isinstance(one, (tuple, list)):
         return (

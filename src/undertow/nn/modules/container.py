@@ -61,7 +61,7 @@ class Sequential(Module):
     def _renumber(self, modules: Iterable[Any]) -> None:
         self._modules = {str(place): module for place, module in enumerate(modules)}
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         if isinstance(index, slice):
             return type(self)(OrderedDict(list(self._modules.items())[index]))
         return self._modules[self._name_at(index)]
@@ -69,7 +69,7 @@ class Sequential(Module):
     def __setitem__(self, index: int, module: Module) -> None:
         setattr(self, self._name_at(index), module)
 
-    def __delitem__(self, index: Any) -> None:
+    def __delitem__(self, index: object) -> None:
         names = list(self._modules)[index] if isinstance(index, slice) else [self._name_at(index)]
         for name in names:
             delattr(self, name)
@@ -81,12 +81,12 @@ class Sequential(Module):
     def __iter__(self) -> Iterator[Any]:
         return iter(self._modules.values())
 
-    def __add__(self, other: Any) -> Sequential:
+    def __add__(self, other: object) -> Sequential:
         if not isinstance(other, Sequential):
             raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
         return Sequential(*self, *other)
 
-    def __iadd__(self, other: Any) -> Sequential:
+    def __iadd__(self, other: object) -> Sequential:
         if not isinstance(other, Sequential):
             raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
         return self.extend(other)
@@ -150,7 +150,7 @@ class ModuleList(Module):
         if modules is not None:
             self.extend(modules)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         if isinstance(index, slice):
             return type(self)(list(self._modules.values())[index])
         return self._modules[str(_place(index, len(self)))]
@@ -158,7 +158,7 @@ class ModuleList(Module):
     def __setitem__(self, index: int, module: Module) -> None:
         setattr(self, str(_place(index, len(self))), module)
 
-    def __delitem__(self, index: Any) -> None:
+    def __delitem__(self, index: object) -> None:
         places = range(len(self))[index] if isinstance(index, slice) else [_place(index, len(self))]
         kept = [module for place, module in enumerate(self) if place not in places]
         self._modules = {str(place): module for place, module in enumerate(kept)}
@@ -274,7 +274,7 @@ class ModuleDict(Module):
             self[key] = module
 
 
-def _pairs(given: Any, kind: str) -> list[tuple[str, Any]]:
+def _pairs(given: object, kind: str) -> list[tuple[str, Any]]:
     if not isinstance(given, Iterable):
         shown = kind.replace("Parameter", "Parameters")
         raise TypeError(
@@ -293,12 +293,12 @@ def _pairs(given: Any, kind: str) -> list[tuple[str, Any]]:
     return pairs
 
 
-def _as_held(value: Any) -> Any:
+def _as_held(value: object) -> Any:
     """Tensors become parameters; anything else is kept as it is."""
     return Parameter(value) if isinstance(value, TensorCore) and not isinstance(value, Parameter) else value
 
 
-def _described(name: Any, value: Any, type_of: Callable[[Any], Any]) -> str:
+def _described(name: Any, value: object, type_of: Callable[[Any], Any]) -> str:
     if not isinstance(value, TensorCore):
         return f"  ({name}): Object of type: {type(value).__name__}"
     tensor: Any = value
@@ -316,7 +316,7 @@ class ParameterList(Module):
         if values is not None:
             self.extend(values)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         if isinstance(index, slice):
             return type(self)([self[place] for place in range(len(self))[index]])
         return getattr(self, str(_place(index, len(self))))
@@ -359,7 +359,7 @@ class ParameterList(Module):
 class ParameterDict(Module):
     """A dict whose parameters belong to the module that holds it."""
 
-    def __init__(self, parameters: Any = None) -> None:
+    def __init__(self, parameters: object = None) -> None:
         super().__init__()
         self._keys: dict[str, None] = {}
         if parameters is not None:
@@ -376,7 +376,7 @@ class ParameterDict(Module):
         del self._keys[key]
         delattr(self, self._attribute(key))
 
-    def _attribute(self, key: Any) -> str:
+    def _attribute(self, key: object) -> str:
         if not isinstance(key, str):
             raise TypeError(
                 f"Index given to ParameterDict cannot be used as a key as it is not a string (type is "

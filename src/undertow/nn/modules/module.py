@@ -124,7 +124,7 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
 
     # --- attributes
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         held = self.__dict__
         params = held.get("_parameters")
         if isinstance(value, Parameter):
@@ -160,7 +160,7 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
             return
         super().__setattr__(name, value)
 
-    def _set_buffer(self, name: str, value: Any) -> None:
+    def _set_buffer(self, name: str, value: object) -> None:
         if value is not None and not isinstance(value, Tensor):
             raise TypeError(
                 f"cannot assign '{typename(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None expected)"

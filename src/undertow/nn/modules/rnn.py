@@ -247,7 +247,7 @@ class RNNBase(Module):
             return output.squeeze(1), self._map_state(last, lambda part: part.squeeze(1))
         return (transposed_output(output, self.mode.lower()) if self.batch_first else output), last
 
-    def _is_batched(self, input: Tensor, hx: Any) -> bool:
+    def _is_batched(self, input: Tensor, hx: object) -> bool:
         if input.dim() not in (2, 3):
             kind = "RNN" if self.mode.startswith("RNN") else self.mode
             tensor = " tensor" if kind == "RNN" else ""
@@ -261,12 +261,12 @@ class RNNBase(Module):
         if hx.dim() != rank:
             raise RuntimeError(f"For {kind} input, hx should also be {rank}-D but got {hx.dim()}-D tensor")
 
-    def _map_state(self, hx: Any, change: Any) -> Any:
+    def _map_state(self, hx: object, change: Any) -> Any:
         if hx is None:
             return None
         return tuple([change(part) for part in hx]) if isinstance(hx, tuple) else change(hx)
 
-    def _offered(self, input: Tensor, hx: Any, batch_sizes: Any) -> Any:
+    def _offered(self, input: Tensor, hx: Any, batch_sizes: object) -> Any:
         """What a class or mode makes of the call that asks for it; None if there is none to ask."""
         state, weights = tuple(hx) if self.mode == "LSTM" else (hx,), self._flat_weights
         if not torch_function.wanted((input, *state, *weights)):
@@ -294,7 +294,7 @@ class RNNBase(Module):
         return output, tuple(last) if self.mode == "LSTM" else last[0]
 
 
-def _check_kinds(input_size: Any, bias: Any, batch_first: Any) -> None:
+def _check_kinds(input_size: object, bias: object, batch_first: object) -> None:
     for name, flag in (("bias", bias), ("batch_first", batch_first)):
         if not isinstance(flag, bool):
             raise TypeError(f"{name} should be of type bool, got: {type(flag).__name__}")
@@ -304,7 +304,7 @@ def _check_kinds(input_size: Any, bias: Any, batch_first: Any) -> None:
         raise ValueError("input_size must be greater than zero")
 
 
-def _check_options(mode: str, hidden_size: Any, num_layers: Any, dropout: Any, proj_size: int) -> None:
+def _check_options(mode: str, hidden_size: object, num_layers: Any, dropout: object, proj_size: int) -> None:
     if not isinstance(dropout, numbers.Number) or not 0 <= dropout <= 1 or isinstance(dropout, bool):  # type: ignore[operator]
         raise ValueError(
             "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"

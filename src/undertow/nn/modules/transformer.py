@@ -203,7 +203,7 @@ class TransformerDecoderLayer(_Layer):
         return self._feed_forward(x, self.dropout3)
 
 
-def _hindrance_to_skipping(layer: Any) -> str:
+def _hindrance_to_skipping(layer: object) -> str:
     """Why PyTorch would compute padded places too; nothing if it would skip them."""
     if not isinstance(layer, TransformerEncoderLayer):
         return "encoder_layer was not TransformerEncoderLayer"

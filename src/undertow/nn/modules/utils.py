@@ -10,7 +10,7 @@ __all__ = ["consume_prefix_in_state_dict_if_present"]
 
 
 def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
-    def parse(value: Any) -> tuple[Any, ...]:
+    def parse(value: object) -> tuple[Any, ...]:
         return tuple(value) if isinstance(value, Iterable) else tuple(repeat(value, n))
 
     parse.__name__ = name

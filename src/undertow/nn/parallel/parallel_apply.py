@@ -12,7 +12,7 @@ from undertow._utils import ExceptionWrapper
 __all__ = ["get_a_var", "parallel_apply"]
 
 
-def get_a_var(obj: Any) -> Any:
+def get_a_var(obj: object) -> Any:
     """Some tensor in a nest; None if there is none."""
     if isinstance(obj, TensorCore):
         return obj

@@ -52,7 +52,7 @@ def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
     return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
 
 
-def is_namedtuple(obj: Any) -> bool:
+def is_namedtuple(obj: object) -> bool:
     """Whether something is a tuple with named items."""
     return isinstance(obj, tuple) and hasattr(obj, "_asdict") and hasattr(obj, "_fields")
 

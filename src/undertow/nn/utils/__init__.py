@@ -2,7 +2,7 @@
 
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from undertow._src.base.lazy import lazy_names
 
@@ -26,7 +26,7 @@ __getattr__, __dir__ = lazy_names(__name__, _HOMES | {file: f"undertow.nn.utils.
 class _FunctionsFirst(ModuleType):
     """Two functions are called as their files are: importing the file must not put it in its function's place."""
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name in ("spectral_norm", "weight_norm") and isinstance(value, ModuleType):
             value = getattr(value, name)
         super().__setattr__(name, value)

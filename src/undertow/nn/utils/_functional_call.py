@@ -16,7 +16,7 @@ _ABSENT = object()
 def functional_call(
     module: Module,
     parameter_and_buffer_dicts: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-    args: Any = None,
+    args: object = None,
     kwargs: dict[str, Any] | None = None,
     *,
     tie_weights: bool = True,
@@ -33,7 +33,7 @@ def functional_call(
         return module(*given_args, **(kwargs or {}))
 
 
-def _merged(given: Any) -> Mapping[str, Any]:
+def _merged(given: object) -> Mapping[str, Any]:
     if isinstance(given, Mapping):
         return given
     if not isinstance(given, Sequence):

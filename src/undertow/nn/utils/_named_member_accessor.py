@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _MISSING = object()
 
 
-def _check(name: str, kind: str, value: Any) -> None:
+def _check(name: str, kind: str, value: object) -> None:
     if "." in name:
         raise KeyError(f'{kind} name can\'t contain "."')
     if name == "":

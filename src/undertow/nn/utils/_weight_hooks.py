@@ -30,11 +30,11 @@ class WeightHook:
         return None
 
     @classmethod
-    def _refuse_a_second(cls, module: Any, name: str) -> None:
+    def _refuse_a_second(cls, module: object, name: str) -> None:
         if cls._on(module, name):
             raise RuntimeError(f"Cannot register two {cls._function} hooks on the same parameter {name}")
 
-    def _refuse_lazy(self, weight: Any) -> None:
+    def _refuse_lazy(self, weight: object) -> None:
         if isinstance(weight, UninitializedParameter):
             raise ValueError(
                 f"The module passed to `{type(self).__name__}` can't have uninitialized parameters. Run a forward on a "

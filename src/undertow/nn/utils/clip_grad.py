@@ -79,7 +79,7 @@ def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, for
 
 
 def clip_grad_norm_(
-    parameters: Any,
+    parameters: object,
     max_norm: float,
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,

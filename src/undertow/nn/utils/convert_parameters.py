@@ -27,7 +27,7 @@ def _check_param_device(param: Tensor, old_param_device: int | None) -> int:
     return device
 
 
-def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
+def vector_to_parameters(vec: object, parameters: Iterable[Any]) -> None:
     """Makes parameters show the slices of a vector, in order."""
     if not isinstance(vec, TensorCore):
         raise TypeError(f"expected torch.Tensor, but got: {type(vec).__name__}")

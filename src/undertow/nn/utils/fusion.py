@@ -59,7 +59,7 @@ def _copy_in_eval(layer: Any, bn: Any) -> Any:
 
 
 def _folded(
-    weight: Tensor, bias: Tensor, mean: Any, variance: Any, eps: float, scale: Any, shift: Any, shape: list[int]
+    weight: Tensor, bias: Tensor, mean: Any, variance: Any, eps: float, scale: object, shift: object, shape: list[int]
 ) -> tuple[Parameter, Parameter]:
     bias = zeros_like(mean) if bias is None else bias
     scale = ones_like(mean) if scale is None else scale

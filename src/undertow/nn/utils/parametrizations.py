@@ -134,7 +134,7 @@ def spectral_norm(
     return parametrize.register_parametrization(module, name, made)
 
 
-def output_dim(module: Any) -> int:
+def output_dim(module: object) -> int:
     """Return the dim of a layer's weight that is that of its outputs."""
     return int(isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)))
 

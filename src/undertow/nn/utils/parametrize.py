@@ -169,7 +169,7 @@ class ParametrizationList(ModuleList):
         return value
 
 
-def _check_kept(before: dict[str, Any], after: Any, name_before: str, name_after: str, ending: str) -> None:
+def _check_kept(before: dict[str, Any], after: object, name_before: str, name_after: str, ending: str) -> None:
     """A parametrization returns a tensor of the same dtype and shape."""
     if not isinstance(after, TensorCore):
         raise ValueError(f"A parametrization must return a tensor. Got {type(after).__name__}.")

@@ -327,7 +327,9 @@ def custom_from_mask(module: Module, name: str, mask: Tensor) -> Any:
     return module
 
 
-def global_unstructured(parameters: Any, pruning_method: Any, importance_scores: Any = None, **kwargs: Any) -> None:
+def global_unstructured(
+    parameters: object, pruning_method: Any, importance_scores: object = None, **kwargs: Any
+) -> None:
     """Prunes several parameters, given as (module, name), as if they were one."""
     if not isinstance(parameters, Iterable):
         raise TypeError("global_unstructured(): parameters is not an Iterable")
@@ -376,14 +378,14 @@ def is_pruned(module: Module) -> bool:
 # --- checks
 
 
-def _validate_pruning_amount_init(amount: Any) -> None:
+def _validate_pruning_amount_init(amount: object) -> None:
     if isinstance(amount, bool) or not isinstance(amount, (int, float)):
         raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
     if amount < 0 or (isinstance(amount, float) and amount > 1.0):
         raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer")
 
 
-def _validate_pruning_amount(amount: Any, tensor_size: int) -> None:
+def _validate_pruning_amount(amount: object, tensor_size: int) -> None:
     if isinstance(amount, int) and amount > tensor_size:
         raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={tensor_size}")
 

@@ -99,7 +99,7 @@ def sizes_of(batch_sizes: Any) -> tuple[int, ...]:
 
 
 def _packed_sequence_init_args(
-    data: Any, batch_sizes: Any = None, sorted_indices: Any = None, unsorted_indices: Any = None
+    data: object, batch_sizes: object = None, sorted_indices: Any = None, unsorted_indices: object = None
 ) -> tuple[Any, Any, Any, Any]:
     """The parts of a packed sequence; data and sizes may be given as a pair, and how to undo the sorting is worked out."""
     if batch_sizes is None:
@@ -114,7 +114,7 @@ def _packed_sequence_init_args(
 _packed_sequence_init = PackedSequence
 
 
-def bind(optional: Any, fn: Callable[[Any], Any]) -> Any:
+def bind(optional: object, fn: Callable[[Any], Any]) -> Any:
     """`fn(optional)`, and None for None."""
     return None if optional is None else fn(optional)
 
@@ -218,7 +218,7 @@ def pad_packed_sequence(
 
 
 def pad_sequence(
-    sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+    sequences: object, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
 ) -> Any:
     """One tensor from sequences of different lengths, filled up at the end (or, with "left", at the beginning)."""
     if not isinstance(sequences, Iterable):

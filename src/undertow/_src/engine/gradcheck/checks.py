@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,6 +35,9 @@ from undertow._src.tensor.core import wrap
 from undertow.autograd.gradcheck import GradcheckError
 from undertow.random import rand
 
+if TYPE_CHECKING:
+    from undertow._src.tensor.core import TensorCore
+
 FAILED_NONDET_MSG = """
 
 NOTE: If the function relies on operations that are not deterministic, this is to be expected: allow for it with
@@ -50,7 +53,7 @@ _DOUBLES = ("f8", "c16")
 
 
 def check(
-    func: Callable[..., Any], inputs: Any, *, eps: float, atol: float, rtol: float, nondet_tol: float,
+    func: Callable[..., Any], inputs: object, *, eps: float, atol: float, rtol: float, nondet_tol: float,
     check_undefined_grad: bool, check_batched_grad: bool, check_batched_forward_grad: bool, check_forward_ad: bool,
     check_backward_ad: bool, fast_mode: bool,
 ) -> None:  # fmt: skip
@@ -225,7 +228,7 @@ def _directions(inputs: list[Any], outputs: list[Any]) -> tuple[list[Array], lis
     """Unit vectors across the outputs and along the inputs: of a complex input one for each of its parts."""
     generator = Generator()
 
-    def unit(tensor: Any) -> Array:
+    def unit(tensor: TensorCore) -> Array:
         vector = rand(tensor._array.size, generator=generator)._array.astype(tensor._array.real.dtype)
         return vector / np.linalg.norm(vector) if vector.size else vector
 
@@ -242,7 +245,7 @@ def _directional(function: Function, place: int, along: tuple[Array, Array | Non
     return changes
 
 
-def _vector_jacobian(output: Any, inputs: list[Any], across: Array, nondet_tol: float) -> list[Array]:
+def _vector_jacobian(output: TensorCore, inputs: list[Any], across: Array, nondet_tol: float) -> list[Array]:
     seed = across.astype(output._array.dtype)
     first, second = pulled_back(output, inputs, seed), pulled_back(output, inputs, seed)
     _expect_same(first, second, nondet_tol)
@@ -259,7 +262,7 @@ def _along(row: Array, along: tuple[Array, Array | None]) -> Any:
 
 
 def first_derivative(
-    func: Callable[..., Any], inputs: Any, grad_outputs: Any, spaced: bool
+    func: Callable[..., Any], inputs: Any, grad_outputs: object, spaced: bool
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """The gradient of a function as a function of its inputs and of the gradients that come in, and those arguments."""
     func, given = of_values(func, as_tuple(inputs))
@@ -289,7 +292,7 @@ def _seed_for(output: Any, spaced: bool) -> Any:
 
 
 def get_numerical_jacobian(
-    fn: Callable[..., Any], inputs: Any, target: Any = None, eps: float = 1e-3, grad_out: float = 1.0
+    fn: Callable[..., Any], inputs: Any, target: object = None, eps: float = 1e-3, grad_out: float = 1.0
 ) -> tuple[Any, ...]:
     """Jacobians of `fn(inputs)` by finite differences, one per input of `target` (all inputs, unless given)."""
     _warn_of_private("get_numerical_jacobian")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from undertow._src.tensor.core import wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd.gradcheck import GradcheckError
 from undertow.random import randn
+
+if TYPE_CHECKING:
+    from undertow._src.tensor.core import TensorCore
 
 FAILED_BATCHED_GRAD_MSG = """
 gradcheck or gradgradcheck failed while testing batched gradient computation.
@@ -121,7 +124,7 @@ def _unequal(nr: int, place: int, found: Any, expected: Any) -> str:
     return f"For output {nr} and input {place}:\n\nGot:\n{found}\n\nExpected:\n{expected}\n"
 
 
-def random_like(tensor: Any) -> Any:
+def random_like(tensor: TensorCore) -> Any:
     """Random numbers of a tensor's shape and dtype, from a generator of their own."""
     generator = Generator()
     return randn(tensor._array.shape, dtype=DTYPE_OF[tensor._array.dtype], generator=generator)

@@ -23,12 +23,12 @@ from undertow.autograd import forward_ad
 Array = np.ndarray[Any, Any]
 
 
-def is_inexact(value: Any) -> bool:
+def is_inexact(value: object) -> bool:
     """Whether a value is a tensor of floating or complex numbers."""
     return isinstance(value, TensorCore) and DTYPE_OF[value._array.dtype].is_inexact
 
 
-def as_tuple(value: Any) -> tuple[Any, ...]:
+def as_tuple(value: object) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
@@ -74,7 +74,7 @@ class Function:
         found = [output for output in every if output.requires_grad]
         return [self.shown(output) for output in found]
 
-    def shown(self, output: Any) -> Any:
+    def shown(self, output: TensorCore) -> Any:
         if not self.part or output._array.dtype.kind != "c":
             return output
         return (imag if self.part == "imag" else real)(output)
@@ -133,7 +133,7 @@ def numerical_jacobian(function: Function, place: int, eps: float) -> list[Array
 # --- backward passes
 
 
-def analytical_jacobian(output: Any, inputs: Sequence[Any]) -> list[Array]:
+def analytical_jacobian(output: TensorCore, inputs: Sequence[Any]) -> list[Array]:
     """One Jacobian per input: a backward pass for each element of the output."""
     columns: list[list[Array]] = [[] for _ in inputs]
     flat = output._array.reshape(-1)
@@ -148,7 +148,7 @@ def analytical_jacobian(output: Any, inputs: Sequence[Any]) -> list[Array]:
     ]
 
 
-def pulled_back(output: Any, inputs: Sequence[Any], seed: Array) -> list[Array]:
+def pulled_back(output: TensorCore, inputs: Sequence[Any], seed: Array) -> list[Array]:
     """The gradient of each input for one of the output; zeros where there is none."""
     start = wrap(seed.reshape(output._array.shape))
     found = grad(output, list(inputs), start, retain_graph=True, allow_unused=True)

@@ -23,7 +23,7 @@ from undertow._src.types.dtypes import complex64, complex128, float32, float64
 from undertow.autograd.gradcheck import GradcheckError
 
 
-def _as_tuple(x: Any) -> tuple[Any, ...]:
+def _as_tuple(x: object) -> tuple[Any, ...]:
     if isinstance(x, tuple):
         return x
     return tuple(x) if isinstance(x, list) else (x,)
@@ -85,7 +85,7 @@ def _dot_with_type_promotion(u: Any, v: Any) -> Any:
     return (u * v).sum()
 
 
-def _mul_tensor_or_tuple(u: Any, k: Any) -> Any:
+def _mul_tensor_or_tuple(u: object, k: Any) -> Any:
     return (k * u[0], k * u[1]) if isinstance(u, tuple) else k * u
 
 
@@ -99,7 +99,7 @@ def _adjusted_atol(atol: float, u: Any, v: Any) -> Any:
     return atol * float(slack) * (1.0 if v is None else float(v.sum()))
 
 
-def _densify(x: Any) -> Any:
+def _densify(x: object) -> Any:
     """Sparse tensors in nested tuples and lists as dense ones."""
     if isinstance(x, (list, tuple)):
         return type(x)([_densify(each) for each in x])
@@ -130,7 +130,7 @@ def _allocate_jacobians_with_outputs(
 
 
 def get_numerical_jacobian_wrt_specific_input(
-    fn: Callable[..., Any], input_idx: int, inputs: Any, outputs: Any, eps: float, input: Any = None,
+    fn: Callable[..., Any], input_idx: int, inputs: Any, outputs: Any, eps: float, input: object = None,
     is_forward_ad: bool = False,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Jacobians of each output by one input, by finite differences."""
@@ -142,7 +142,7 @@ def get_numerical_jacobian_wrt_specific_input(
 
 
 def _get_numerical_jacobian(
-    fn: Callable[..., Any], inputs: Any, outputs: Any = None, target: Any = None, eps: float = 1e-3,
+    fn: Callable[..., Any], inputs: Any, outputs: Any = None, target: object = None, eps: float = 1e-3,
     is_forward_ad: bool = False,
 ) -> list[tuple[Any, ...]]:  # fmt: skip
     """The same for every input in `target` (all inputs, unless given) that is differentiated."""
@@ -156,7 +156,7 @@ def _get_numerical_jacobian(
 
 
 def _check_analytical_jacobian_attributes(
-    inputs: Any, output: Any, nondet_tol: float, check_grad_dtypes: bool, fast_mode: bool = False, v: Any = None
+    inputs: object, output: Any, nondet_tol: float, check_grad_dtypes: bool, fast_mode: bool = False, v: object = None
 ) -> tuple[Any, ...]:
     """Jacobians of one output by every input, by backward passes; a second run must give the same."""
     sources = _get_inp_tensors(_as_tuple(inputs))[1]

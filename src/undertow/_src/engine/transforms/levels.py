@@ -66,7 +66,7 @@ class Level:
     def close(self) -> None:
         self.open = False
 
-    def begin(self, tensor: Any) -> Any:
+    def begin(self, tensor: TensorCore) -> Any:
         """An alias of a tensor that this level differentiates with respect to."""
         if not DTYPE_OF[tensor._array.dtype].is_inexact:
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
@@ -102,7 +102,7 @@ class Level:
         """Whether a node was made only because what it computed depends on this level's inputs."""
         return not self.tracked or not any(map(self.is_outside, self.behind([node])))
 
-    def release(self, tensor: Any) -> Any:
+    def release(self, tensor: TensorCore) -> Any:
         """A tensor as it leaves the level."""
         if not isinstance(tensor, TensorCore) or not tensor._requires_grad:
             return tensor
@@ -148,7 +148,7 @@ def nodes_behind(starts: Sequence[Node], but: Collection[Node] = ()) -> Iterator
                 stack.append(edge[0])
 
 
-def input_edge(alias: Any) -> GradientEdge:
+def input_edge(alias: TensorCore) -> GradientEdge:
     """Where the gradient of a level's input arrives, whatever is written to the input later."""
     node, number = alias._edge
     return GradientEdge(node, number, Spec(alias._array.shape, alias._array.dtype))
@@ -204,7 +204,7 @@ class Pushed:
         ]
 
 
-def requires_grad(tensor: Any) -> bool:
+def requires_grad(tensor: TensorCore) -> bool:
     """Whether a tensor (or None) is in a graph, as of its latest write."""
     if tensor is None:
         return False

@@ -116,7 +116,7 @@ class CopyMethods(TensorCore):
         if not (isinstance(cls, type) and issubclass(cls, TensorCore)):
             raise TypeError(_NOT_A_TENSOR_CLASS)
         with DisableTorchFunctionSubclass():
-            view = alias(self)
+            view: Any = alias(self)
         if cls is not type(view):
             view.__class__ = cls
         return view
