@@ -77,7 +77,7 @@ def lobpcg(
     count = k or n or (1 if X is None else X.shape[-1])
     if dense.shape[-1] < 3 * count:
         raise ValueError(
-            f"LPBPCG algorithm is not applicable when the number of A rows (={dense.shape[-1]}) is smaller than 3 x the "
+            f"LPBPCG algorithm is not applicable when the number of A rows (={dense.shape[-1]}) is below three times the "
             f"number of requested eigenpairs (={count})"
         )
     if B is None:

@@ -15,8 +15,8 @@ def get_source_lines_and_file(obj: Any, error_msg: str | None = None) -> tuple[l
         lines, number = inspect.getsourcelines(obj)
     except OSError as error:
         raise OSError(
-            f"Can't get source for {obj}. TorchScript requires source access in order to carry out compilation, make sure "
-            "original .py files are available." + (f"\n{error_msg}" if error_msg else "")
+            f"Can't get source for {obj}. TorchScript compiles from source: "
+            "keep its .py file where it was imported from." + (f"\n{error_msg}" if error_msg else "")
         ) from error
     return lines, number, filename
 

@@ -60,8 +60,8 @@ class Future(Generic[T]):
         with self._changed:
             if self._done:
                 raise RuntimeError(
-                    "Attempting to mark a completed Future as complete again. Note that a Future can only be marked "
-                    "completed once."
+                    "Attempting to mark a completed Future as complete again. Its result can only be set "
+                    "once."
                 )
             self._result, self._error, self._done = result, error, True
             callbacks, self._callbacks = self._callbacks, []

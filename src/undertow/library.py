@@ -164,7 +164,7 @@ class CustomOpDef:
         if self._operator.schema.is_mutable:
             raise RuntimeError(
                 f"Cannot register autograd formula for non-functional operator {self} with schema {self._operator.schema}. "
-                "Please create a functional operator and register an autograd formula for that."
+                "It writes to its inputs: register the formula for an operator that returns new tensors."
             )
         self._operator.backward, self._operator.setup_context = backward, setup_context
 

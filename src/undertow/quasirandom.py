@@ -97,8 +97,8 @@ class SobolEngine:
         total = self.num_generated + n
         if total & (total - 1):
             raise ValueError(
-                "The balance properties of Sobol' points require n to be a power of 2. "
-                f"{self.num_generated} points have been previously generated, then: n={self.num_generated}+2**{m}={total}. "
+                "The balance properties of Sobol' points require n to be a power of two: "
+                f"{self.num_generated} points were drawn before, so that n would be {total} with 2**{m} more. "
                 "draw() gives any number of points."
             )
         return self.draw(n, out, dtype)

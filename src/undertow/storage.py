@@ -102,8 +102,8 @@ def check_overlap(written: Array, read: Array, apart: bool = False) -> None:
         return
     if first < second + read.nbytes and second < first + written.nbytes:
         raise RuntimeError(
-            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
-            "location. Please clone() the tensor before performing the operation."
+            "unsupported operation: some elements of the input tensor and the written-to tensor share a single "
+            "memory location. Write to a clone()."
         )
 
 

@@ -192,15 +192,15 @@ def saved_value_overwritten(torch, log):
     y = x * 1
     z = y.sin()
     y.add_(1)
-    attempt(log, "input", lambda: z.sum().backward(), words=12)
+    attempt(log, "input", lambda: z.sum().backward(), words=8)
     y = x.exp()
     y.add_(1)
-    attempt(log, "output", lambda: y.sum().backward(), words=12)
+    attempt(log, "output", lambda: y.sum().backward(), words=8)
     w = leaf(torch)
     product = w * x
     with torch.no_grad():
         w.add_(1)
-    attempt(log, "leaf", lambda: product.sum().backward(), words=12)
+    attempt(log, "leaf", lambda: product.sum().backward(), words=8)
     log(x.grad)
 
 

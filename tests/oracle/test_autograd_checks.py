@@ -263,11 +263,11 @@ def point(torch, dtype="float64"):
 
 
 def failure(torch, *args, **options):
-    """The class and the first sentence of what gradcheck raises, or what it returns."""
+    """The class and the opening words of what gradcheck raises, or what it returns."""
     try:
         return torch.autograd.gradcheck(*args, **options)
     except Exception as error:
-        return type(error).__name__, opening(str(error), words=60)
+        return type(error).__name__, opening(str(error), words=8)
 
 
 CHECKS = {

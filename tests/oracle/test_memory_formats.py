@@ -53,4 +53,4 @@ def order_of(lib: Any, case: str, check: Any) -> Any:
     try:
         return TENSORS[case](lib).dim_order(ambiguity_check=check)
     except (RuntimeError, TypeError) as error:
-        return type(error), str(error)
+        return type(error), str(error).split()[:8]

@@ -263,7 +263,7 @@ def test_fused_is_for_floats():
             w = torch.ones(2, dtype=torch.complex64, requires_grad=True)
             optimizer = getattr(torch.optim, name)([w], fused=True)
             w.grad = torch.ones(2, dtype=torch.complex64)
-            attempt(log, name, optimizer.step, words=40)
+            attempt(log, name, optimizer.step, words=12)
 
     agree(program)
 

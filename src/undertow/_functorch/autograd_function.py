@@ -23,8 +23,8 @@ def validate_vmap_returns_tuple_of_two_elements(result: Any) -> None:
     if not isinstance(result, tuple) or len(result) != 2:
         what = f"a {len(result)}-element tuple" if isinstance(result, tuple) else f"something of type {type(result)}"
         raise RuntimeError(
-            "Expected the vmap staticmethod to have two returns, an output and out_dims with pytree structure compatible "
-            f"with the output. Got {what} instead."
+            "Expected the vmap staticmethod to have two returns: outputs, and out_dims that fit "
+            f"their structure. It returned {what}."
         )
 
 

@@ -49,8 +49,8 @@ def _num_outputs(batched_outputs: Any) -> int:
 def doesnt_support_saved_tensors_hooks(f: Callable[..., Any]) -> Callable[..., Any]:
     """A function in which hooks on saved tensors are refused."""
     message = (
-        "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an issue with your use "
-        "case."
+        "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Leave the block of hooks "
+        "before the call."
     )
 
     @wraps(f)

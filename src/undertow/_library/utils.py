@@ -41,8 +41,8 @@ def parse_namespace(qualname: str) -> tuple[str, str]:
     parts = qualname.split("::")
     if len(parts) != 2:
         raise ValueError(
-            f"Expected `qualname` to be of the form \"namespace::name\", but got {qualname}. The qualname passed to the "
-            "torch.library APIs must consist of a namespace and a name, e.g. aten::sin"
+            f"Expected `qualname` to be of the form \"namespace::name\", but got {qualname}. "
+            "Write the library, two colons and the operator, such as aten::sin."
         )
     return parts[0], parts[1]
 

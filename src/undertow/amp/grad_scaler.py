@@ -87,7 +87,7 @@ class GradScaler:
                 held.fill_(value)
 
     def _check_scale_growth_tracker(self, funcname: str) -> tuple[Any, Any]:
-        fix = "This may indicate your script did not use scaler.scale(loss or outputs) earlier in the iteration."
+        fix = "This may indicate that scaler.scale(loss) was not called in this iteration."
         if self._scale is None:
             raise AssertionError(f"Attempted {funcname} but _scale is None.  {fix}")
         if self._growth_tracker is None:
@@ -189,8 +189,8 @@ class GradScaler:
                 single = new_scale.device.type == "cpu" and new_scale.numel() == 1
                 if not single or new_scale.requires_grad:
                     raise AssertionError(
-                        "new_scale should be a float or a 1-element torch.cuda.FloatTensor or torch.FloatTensor with "
-                        "requires_grad=False."
+                        "new_scale should be a float or a 1-element torch.cuda.FloatTensor, or one on the CPU, "
+                        "without requires_grad."
                     )
                 scale.copy_(new_scale)
         else:

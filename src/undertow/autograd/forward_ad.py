@@ -269,12 +269,12 @@ def _check_viewed_tangent(output: Any, tangent: Any, moved: list[tuple[Any, Any]
             continue
         if tangent is before or tangent._view is None:
             raise RuntimeError(
-                "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view. "
+                "A custom Function's forward is returning a view (or an input as-is), which jvp is not doing. "
                 "Return a view of the tangent that jvp is given, such as tangent.view_as(tangent)."
             )
         if tangent._storage is not before._storage:
             raise RuntimeError(
-                "A custom Function is returning a view but the jvp is not returning a view of the same base. Take it from "
+                "A custom Function is returning a view but the jvp returns one of a different base. Take it from "
                 "the tangent that jvp is given."
             )
 
@@ -310,7 +310,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
     found = special.duals
     if level not in (None, 0):
         raise RuntimeError(
-            "Trying to exit a forward AD level that was not the last one that was created. This is not supported."
+            "Trying to exit a forward AD level that was not the last one entered. Exit the inner levels first."
         )
     if found is None:
         raise RuntimeError("Dual level must be a positive number.")
@@ -343,7 +343,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     found = special.duals
     if found is None:
         raise RuntimeError(
-            "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
+            "Trying to create a dual Tensor for forward AD but no level exists: use forward_ad.dual_level()."
         )
     for name, value in (("primal", tensor), ("tangent", tangent)):
         if not (value.is_floating_point() or value.is_complex()):
@@ -351,7 +351,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     _check_size(tensor, tangent)
     if found.tangent_of(tensor) is not None:
         raise RuntimeError(
-            "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not "
+            "Making a dual Tensor based on a Tensor that already has a tangent at level 0 is not "
             "supported."
         )
     if found.tangent_of(tangent) is not None:
@@ -367,7 +367,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
 def _check_size(tensor: Any, tangent: Any) -> None:
     if tensor.shape != tangent.shape:
         raise RuntimeError(
-            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            "Trying to set a forward gradient that has a different size than its Tensor is not "
             f"supported. The tensor is of size {list(tensor.shape)}, the forward gradient of size {list(tangent.shape)}."
         )
 

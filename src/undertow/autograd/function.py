@@ -43,8 +43,8 @@ class FunctionMeta(type):
             return cls.backward
         if cls.backward is not Function.backward:
             raise RuntimeError(
-                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
-                "implement one of them."
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed: they are two names "
+                "of one method."
             )
         return cls.vjp
 
@@ -95,8 +95,8 @@ class Function(metaclass=FunctionMeta):
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """Gradients of the inputs, one per argument of forward (None for what has none)."""
         raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
-            "backward mode AD."
+            "You must implement either the backward or vjp method for your custom autograd.Function, or it cannot be used "
+            "in a backward pass."
         )
 
     vjp = backward
@@ -105,7 +105,7 @@ class Function(metaclass=FunctionMeta):
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
         """Forward-mode derivative."""
         raise NotImplementedError(
-            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+            "You must implement the jvp function for custom autograd.Function that forward mode AD shall go through."
         )
 
     @staticmethod
@@ -128,8 +128,8 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     modes = local.modes
     if modes.transforms and not separate:
         raise RuntimeError(
-            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "
-            f"override the setup_context staticmethod. {cls.__name__} does not: its forward takes ctx."
+            "In order to use an autograd.Function with functorch transforms (vmap, grad, ...), "
+            f"it must override the setup_context staticmethod. {cls.__name__} does not: its forward takes ctx."
         )
     for name in ("boxed_grads_call", "clear_saved_tensors_on_access"):
         if not isinstance(flag := getattr(cls, name), bool):

@@ -71,12 +71,12 @@ def jacobian(
     if strategy == "forward-mode":
         if create_graph:
             raise NotImplementedError(
-                "torch.autograd.functional.jacobian: `create_graph=True` and `strategy=\"forward-mode\"` are not supported "
+                "torch.autograd.functional.jacobian: `create_graph=True` and `strategy=\"forward-mode\"` do not go "
                 "together (yet)."
             )
         if strict:
             raise RuntimeError(
-                "torch.autograd.functional.jacobian: `strict=True` and `strategy=\"forward-mode\"` are not supported "
+                "torch.autograd.functional.jacobian: `strict=True` and `strategy=\"forward-mode\"` do not go "
                 "together (yet)."
             )
         if not vectorize:
@@ -141,13 +141,13 @@ def _rows(output: Any, place: int, given: Tensors, create_graph: bool, strict: b
         for nr, (column, part, source) in enumerate(zip(columns, found, given, strict=True)):
             if part is None and strict:
                 raise RuntimeError(
-                    f"Output {place} of the user-provided function is independent of input {nr}. This is not allowed in "
-                    "strict mode."
+                    f"Output {place} of the user-provided function is independent of input {nr}, which strict "
+                    "mode refuses."
                 )
             if strict and create_graph and part is not None and not part.requires_grad:
                 raise RuntimeError(
                     "The jacobian of the user-provided function is independent of input "
-                    f"{nr}. This is not allowed in strict mode when create_graph=True."
+                    f"{nr}, which strict mode refuses with create_graph=True."
                 )
             column.append(creation.zeros_like(source) if part is None else part)
     return tuple([
@@ -237,7 +237,7 @@ def _as_tuple(values: Any, what: str, name: str) -> tuple[bool, Tensors]:
         if not isinstance(value, TensorCore):
             given = f"value at index {place}" if several else f"given {what}"
             raise TypeError(
-                f"The {what} given to {name} must be either a Tensor or a tuple of Tensors but the {given} has type "
+                f"The {what} given to {name} must be either a Tensor or a tuple of Tensors; the {given} is of "
                 f"{type(value)}."
             )
     return several, tensors
@@ -268,11 +268,11 @@ def _vector(v: object, like: Tensors, several: bool, name: str) -> Tensors:
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
             raise RuntimeError(
-                "The vector v can only be None if the user-provided function returns a single Tensor with a single "
+                "The vector v can only be None if the user-provided function returns one Tensor of one "
                 "element."
                 if name == "vjp"
-                else "The vector v can only be None if the input to the user-provided function is a single Tensor with "
-                "a single element."
+                else "The vector v can only be None if the input to the function is one Tensor of "
+                "one element."
             )
         return (creation.ones_like(like[0]),)
     _, vectors = _as_tuple(v, "v", name)
@@ -299,13 +299,13 @@ def _grads(outputs: Tensors, inputs: Tensors, seeds: Tensors | None, create_grap
 
 
 _INDEPENDENT = {
-    "back": "The output of the user-provided function is independent of input {nr}. This is not allowed in strict mode.",
-    "back_trick": "The gradient with respect to the input is independent of entry {nr} in the grad_outputs when using "
-    "the double backward trick to compute forward mode gradients. This is not allowed in strict mode.",
-    "double_back": "The jacobian of the user-provided function is independent of input {nr}. This is not allowed in "
-    "strict mode when create_graph=True.",
-    "double_back_trick": "The hessian of the user-provided function is independent of entry {nr} in the grad_jacobian. "
-    "This is not allowed in strict mode: by differentiating the backward pass no derivative of it is found.",
+    "back": "The output of the user-provided function is independent of input {nr}, which strict mode refuses.",
+    "back_trick": "The gradient with respect to the input is independent of output gradient {nr}, as "
+    "differentiating the backward pass finds. Strict mode refuses that.",
+    "double_back": "The jacobian of the user-provided function is independent of input {nr}, which "
+    "strict mode refuses with create_graph=True.",
+    "double_back_trick": "The hessian of the user-provided function is independent of gradient {nr}. Strict "
+    "mode refuses that: by differentiating the backward pass no derivative of it is found.",
 }
 
 
@@ -355,8 +355,8 @@ def _check_graph(values: object, strict: bool, what: str) -> None:
 
 def _linear(nr: int) -> RuntimeError:
     return RuntimeError(
-        "While computing the hessian, found that the jacobian of the user-provided function with respect to input "
-        f"{nr} is independent of the input. This is not allowed in strict mode: the function must be twice "
+        "While computing the hessian, found that the jacobian with respect to input "
+        f"{nr} does not depend on it. Strict mode refuses that: the function must be twice "
         "differentiable, and a linear one is not."
     )
 

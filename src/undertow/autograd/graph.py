@@ -189,8 +189,8 @@ def _will_run(task: Any, node: Node | None) -> bool:
         return task.executed is None
     if isinstance(node, AccumulateGrad) and task.captures:
         raise RuntimeError(
-            "A leaf node was passed to _will_engine_execute_node but we are currently running autograd.grad(). This is "
-            "currently not supported."
+            "A leaf node was passed to _will_engine_execute_node but autograd.grad() is running, which "
+            "does not tell what it will run."
         )
     return True
 
@@ -239,8 +239,8 @@ class _AllowMutationOnSavedContext:
         found = self.cloned.get(kept, self.original.get(kept))
         if found is None:
             raise AssertionError(
-                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was "
-                "originally recorded."
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' block that the graph was "
+                "recorded in. Call backward inside it."
             )
         return found
 
@@ -303,7 +303,7 @@ def set_override_stale_capture_stream(enabled: bool) -> None:
 def region_activation_memory_budget(budget: float) -> Any:
     """How much a compiled region may keep for backward; refused elsewhere, as in PyTorch."""
     raise RuntimeError(
-        "torch.autograd.graph.region_activation_memory_budget can only be used inside a torch.compile region; it has no "
+        "torch.autograd.graph.region_activation_memory_budget can only be used inside torch.compile and has no "
         "effect in eager mode."
     )
 

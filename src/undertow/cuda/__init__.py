@@ -177,7 +177,7 @@ class CudaError(RuntimeError):
 
 
 def _no_nvml(device: Any = None) -> int:
-    raise ModuleNotFoundError("nvidia-ml-py does not seem to be installed or it can't be imported.")
+    raise ModuleNotFoundError("nvidia-ml-py does not seem to be installed; this function needs it.")
 
 
 utilization = temperature = memory_usage = power_draw = clock_rate = device_memory_used = _no_nvml

@@ -292,12 +292,12 @@ def apply_function(made: Any, args: tuple[Any, ...]) -> Any:
     own, generated = made.vmap is not Function.vmap, getattr(made, "generate_vmap_rule", False)
     if made.setup_context is Function.setup_context:
         raise RuntimeError(
-            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "
-            "override the setup_context staticmethod."
+            "In order to use an autograd.Function with functorch transforms (vmap, grad, ...), "
+            "it must override the setup_context staticmethod."
         )
     if generated and own:
         raise RuntimeError(
-            f"You tried to vmap over {made.__name__}, but it has both generate_vmap_rule=True and an overridden vmap "
+            f"You tried to vmap over {made.__name__}, but it has both generate_vmap_rule=True and its own vmap "
             "staticmethod. One of the two has to go."
         )
     if generated:

@@ -112,7 +112,7 @@ def _grad_and_value(func: Function, argnums: Any, has_aux: bool, args: tuple[Any
             if has_aux:
                 if not (isinstance(output, tuple) and len(output) == 2):
                     raise RuntimeError(
-                        "grad_and_value(f)(*args): output of function f should be a tuple: (output, aux) if has_aux is True"
+                        "grad_and_value(f)(*args): output of function f should be a pair with has_aux=True"
                     )
                 output, aux = output
             _check_scalar(output)
@@ -130,8 +130,8 @@ def _check_scalar(output: Any) -> None:
         raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(output)}")
     if output.dim() != 0:
         raise RuntimeError(
-            f"grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with {output.dim()} dims. "
-            "Maybe you wanted to use the vjp or jacrev APIs instead?"
+            f"grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, not one of {output.dim()} dims. "
+            "For outputs of many elements there are vjp and jacrev."
         )
     if output.is_complex():
         raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {output.dtype}")
@@ -205,8 +205,8 @@ def vjp_of(func: Function, argnums: Any, has_aux: bool, primals: tuple[Any, ...]
         seeds, seed_spec = pytree.tree_flatten(cotangents)
         if seed_spec != out_spec:
             raise RuntimeError(
-                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
-                f"cotangents: {pytree.treespec_pprint(seed_spec)}, primal output: {pytree.treespec_pprint(out_spec)}"
+                "Expected pytree structure of cotangents to be the same as that of the function's outputs. "
+                f"They are {pytree.treespec_pprint(seed_spec)} and {pytree.treespec_pprint(out_spec)}"
             )
         products = lambda given: pull(transform.level, wholes, edges, given, retain=retain_graph or bool(open_levels()))
         return spec.unflatten(_in_newer_maps(transform, products, seeds))
@@ -264,7 +264,7 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
     """
     called = "jvp(f, primals, tangents)"
     if not isinstance(primals, tuple):
-        raise RuntimeError(f"{called}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
+        raise RuntimeError(f"{called}: Expected primals to be a tuple, the arguments of f.")
     directions, direction_spec = pytree.tree_flatten(tangents)
     leaves, spec = pytree.tree_flatten(primals)
     if spec != direction_spec:
@@ -281,7 +281,7 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
     for value, direction in zip(leaves, directions, strict=True):
         if value.shape != direction.shape:
             raise RuntimeError(
-                "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+                "Trying to set a forward gradient that has a different size than its Tensor is not "
                 f"supported. The tensor is of size {list(value.shape)}, the forward gradient of size "
                 f"{list(direction.shape)}."
             )
@@ -305,7 +305,7 @@ def linearized(
             whole = transform.whole(found)
             if strict and not all(map(requires_grad, whole)):
                 raise RuntimeError(
-                    f"{called[:-1]}, strict=True): The output of f is independent of the inputs. This is not allowed with "
+                    f"{called[:-1]}, strict=True): The output of f is independent of the inputs, which is an error with "
                     "strict=True."
                 )
             pushed = Pushed(transform.level, whole, edges)

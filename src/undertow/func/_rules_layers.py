@@ -253,7 +253,7 @@ def running_norm(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> A
     training = names.get("training", names.get("use_input_stats", function.__name__ == "instance_norm"))
     if training and mean is not None and not level.holds(mean):
         raise RuntimeError(
-            "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated in "
+            "Batch norm got a batched tensor as input while the running_mean or running_var, updated in "
             "place, were not batched. Set track_running_stats to False, use GroupNorm, or patch the module with "
             "torch.func.replace_all_batch_norm_modules_."
         )

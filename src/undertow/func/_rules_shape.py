@@ -233,7 +233,7 @@ def getitem(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
     mapped = [level.holds(entry) for entry in entries]
     if any(isinstance(entry, TensorCore) and entry.dtype.category == 0 and on for entry, on in zip(entries, mapped)):
         raise RuntimeError(
-            "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing "
+            "vmap: We do not support batching operators that return as many elements as values say, such as indexing "
             "with a boolean mask."
         )
     if any(mapped) or not level.holds(first):

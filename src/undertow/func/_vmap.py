@@ -39,8 +39,8 @@ def vmap(
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if not all(place is None or isinstance(place, int) for place in pytree.tree_leaves(out_dims)):
             raise ValueError(
-                f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of "
-                "ints representing where in the outputs the vmapped dimension should appear."
+                f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a nest "
+                "of ints: the place of the new dimension in each output."
             )
         dims, leaves, spec = _flat_inputs(in_dims, args, func)
         size = _size_of(dims, leaves)
@@ -61,27 +61,27 @@ def _flat_inputs(in_dims: Any, args: tuple[Any, ...], func: Any) -> tuple[list[A
     called = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)"
     if not isinstance(in_dims, (int, tuple)):
         raise ValueError(
-            f"{called}: expected `in_dims` to be int or a (potentially nested) tuple matching the structure of inputs, "
-            f"got: {type(in_dims)}."
+            f"{called}: expected `in_dims` to be int or a tuple, nested as the inputs are, "
+            f"not {type(in_dims)}."
         )
     if not args:
         raise ValueError(
-            f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a "
-            "function with no inputs. The latter is unsupported."
+            f"vmap({name})(<inputs>): got no inputs. There is nothing to map over: call the "
+            "function without vmap, or give it a tensor."
         )
     leaves, spec = pytree.tree_flatten(args)
     dims = pytree._broadcast_to_and_flatten(in_dims, spec)
     if dims is None:
         raise ValueError(
-            f"{called}: in_dims is not compatible with the structure of `inputs`. in_dims has structure "
-            f"{pytree.tree_structure(in_dims)} but inputs has structure {spec}."
+            f"{called}: in_dims is not compatible with the structure of `inputs`: "
+            f"{pytree.tree_structure(in_dims)} against {spec}."
         )
     for place, (value, dim) in enumerate(zip(leaves, dims, strict=True)):
         if dim is None:
             continue
         if not isinstance(dim, int):
             raise ValueError(
-                f"{called}: Got in_dim={dim} for an input but in_dim must be either an integer dimension or None."
+                f"{called}: Got in_dim={dim} for an input, and that is neither an integer nor None."
             )
         if not isinstance(value, TensorCore):
             raise ValueError(
@@ -91,8 +91,8 @@ def _flat_inputs(in_dims: Any, args: tuple[Any, ...], func: Any) -> tuple[list[A
         rank = value.dim()
         if not -rank <= dim < rank:
             raise ValueError(
-                f"{called}: Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {rank} so "
-                f"expected in_dim to satisfy -{rank} <= in_dim < {rank}."
+                f"{called}: Got in_dim={dim} for some input, which has {rank} dims: "
+                f"it must be at least -{rank} and less than {rank}."
             )
         dims[place] = dim % rank
     return dims, leaves, spec
@@ -104,7 +104,7 @@ def _size_of(dims: list[Any], leaves: list[Any]) -> int:
         raise ValueError("vmap: Expected at least one Tensor to vmap over")
     if any(size != sizes[0] for size in sizes):
         raise ValueError(
-            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped "
+            f"vmap: Expected all tensors to have the same size in the mapped dimension; the sizes are {sizes} in that "
             "dimension"
         )
     return sizes[0]
@@ -136,7 +136,7 @@ def _flat_out_dims(out_dims: Any, spec: pytree.TreeSpec, outputs: Any, func: Any
     if places is None:
         raise ValueError(
             f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of "
-            f"`outputs`. out_dims has structure {pytree.tree_structure(out_dims)} but outputs has structure {spec}."
+            f"`outputs`: {pytree.tree_structure(out_dims)} against {spec}."
         )
     return places
 
@@ -150,8 +150,8 @@ def _finished(level: MappedLevel, value: Any, place: Any, func: Any) -> Any:
         return value
     if not isinstance(value, TensorCore):
         raise ValueError(
-            f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(value)}. Did you mean to set out_dims= "
-            "to None for output?"
+            f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(value)}. Other outputs need out_dims "
+            "of None."
         )
     whole = level.whole(value)
     return whole if place == 0 else whole.movedim(0, place)

@@ -282,8 +282,8 @@ class Graph:
                     raise RuntimeError(f"Argument '{argument}' of Node '{node}' does not belong to this Graph!")
                 if argument not in done:
                     raise RuntimeError(
-                        f"Argument '{argument}' of Node '{node}' was used before it has been defined! "
-                        f"Please check that Nodes in the graph are topologically ordered\n{self}"
+                        f"Argument '{argument}' of Node '{node}' was used before it has been defined: "
+                        f"put nodes after those they use\n{self}"
                     )
                 return argument
 

@@ -193,7 +193,7 @@ def mean(input: Any, dim: DimOrDims = None, *, keepdim: bool | None = False, dty
     kind = input.dtype if dtype is None else dtype
     if not (kind.is_floating_point or kind.is_complex):
         raise ValueError(
-            "mean(): Could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: "
+            "mean(): Could not infer output dtype. Of this dtype there is no mean; give dtype=torch.float32, say: "
             f"{kind}"
         )
     if mask is None:

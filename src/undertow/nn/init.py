@@ -144,7 +144,7 @@ def _no_grad_trunc_normal_(tensor: Tensor, mean: float, std: float, a: float, b:
         )
     if mean < a - 2 * std or mean > b + 2 * std:
         warn(
-            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.",
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_: nearly all values will lie at the bounds.",
         )
 
     def below(x: float) -> float:
@@ -210,7 +210,7 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     """How many inputs each output of a weight has, and how many outputs each input."""
     shape = tensor.shape
     if len(shape) < 2:
-        raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
+        raise ValueError("Fan in and fan out can not be computed for tensor of less than two dims")
     field = math.prod(shape[2:])
     return shape[1] * field, shape[0] * field
 

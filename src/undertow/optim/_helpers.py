@@ -90,7 +90,7 @@ def _device_dtype_check_for_fused(p: Any, cuda_unsupported: bool = False) -> Non
     devices = [device for device in _FUSED if not (cuda_unsupported and device == "cuda")]
     if not (p.device.type in devices and p.is_floating_point()):
         raise RuntimeError(
-            f"`fused=True` requires all the params to be floating point Tensors of supported devices: {devices} but "
+            f"`fused=True` requires all the params to be floating point Tensors of supported devices: {devices}, not "
             f"{p.dtype} and {p.device.type}"
         )
 

@@ -14,7 +14,7 @@ from undertow.optim._lr_options import copied, put_value, values_of
 from undertow.optim.optimizer import Optimizer
 
 EPOCH_DEPRECATION_WARNING = (
-    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Call "
+    "The epoch parameter in `scheduler.step()` was not necessary and is deprecated. Call "
     "`scheduler.step()` without it. With it, a scheduler that has a formula for any epoch computes the "
     "rate by that, and the others go on from the last rate."
 )

@@ -23,8 +23,8 @@ class SequentialLR(LRScheduler):
         _check_parts(self, schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
-                "Sequential Schedulers expects number of schedulers provided to be one more than the number of milestone "
-                f"points, but got number of schedulers {len(schedulers)} and the number of milestones to be equal to "
+                "Sequential Schedulers expects number of schedulers provided to be one more than that of "
+                f"milestones, but there are {len(schedulers)} and "
                 f"{len(milestones)}"
             )
         self._schedulers = schedulers
@@ -104,13 +104,13 @@ def _check_parts(whole: LRScheduler, schedulers: Sequence[LRScheduler], optimize
             raise TypeError(f"{name} at index {place} should have `optimizer` as its attribute.")
         if isinstance(scheduler, ReduceLROnPlateau):
             raise ValueError(
-                f"{name} does not support `ReduceLROnPlateau` scheduler as it requires additional kwargs to be specified "
-                f"when calling `step`, but got one at index {place} in the given schedulers sequence."
+                f"{name} does not support `ReduceLROnPlateau` scheduler as it requires additional "
+                f"arguments of `step`: leave the one at index {place} out."
             )
         if optimizer != scheduler.optimizer:
             raise ValueError(
-                f"{name} expects all schedulers to belong to the same optimizer, but got scheduler "
-                f"{type(scheduler).__name__} at index {place} has {scheduler.optimizer}, which is different from "
+                f"{name} expects all schedulers to belong to the same optimizer, but "
+                f"{type(scheduler).__name__} at index {place} has {scheduler.optimizer} and not the "
                 f"{type(optimizer).__name__}."
             )
 
@@ -206,8 +206,8 @@ class ReduceLROnPlateau(LRScheduler):
             if self.default_min_lr is None:
                 raise RuntimeError(
                     f"The number of param groups in the `optimizer` ({len(groups)}) differs from when "
-                    f"`ReduceLROnPlateau` was initialized ({len(self.min_lrs)}), usually due to a new param group being "
-                    "added to the optimizer. Give `min_lrs` a number for each group."
+                    f"`ReduceLROnPlateau` was initialized ({len(self.min_lrs)}): groups were "
+                    "added since. Give `min_lrs` a number for each group."
                 )
             self.min_lrs = [self.default_min_lr] * len(groups)
         for group, least in zip(groups, self.min_lrs):

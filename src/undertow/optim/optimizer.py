@@ -71,7 +71,7 @@ class Optimizer:
         self._patch_step_function()
         if isinstance(params, TensorCore):
             raise TypeError(
-                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, not "
                 + _typename(params)
             )
         self.state: defaultdict[Any, Any] = defaultdict(dict)
@@ -199,8 +199,8 @@ class Optimizer:
         given = param_group["params"]
         if isinstance(given, set):
             raise TypeError(
-                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets "
-                "will change between runs. Give a list."
+                "optimizer parameters need to be organized in ordered collections: a set gives them in a different order "
+                "in each run. Give a list."
             )
         listed = [given] if isinstance(given, TensorCore) else list(given)
         param_group["params"] = listed
@@ -226,7 +226,7 @@ class Optimizer:
             kind = "with names" if "param_names" in param_group else "without names"
             raise ValueError(
                 "all optimizer param groups should be with/without names. "
-                f"cannot add param group {kind} to the optimizer"
+                f"One {kind} does not go with those here"
             )
         seen = {id(param) for group in self.param_groups for param in group["params"]}
         if any(id(param) in seen for param in params):
@@ -294,7 +294,7 @@ class Optimizer:
             raise ValueError("loaded state dict has a different number of parameter groups")
         if any(len(group["params"]) != len(given["params"]) for group, given in zip(groups, saved)):
             raise ValueError(
-                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+                "loaded state dict contains a parameter group that doesn't match the size of this one's"
             )
         param_of = {
             number: param

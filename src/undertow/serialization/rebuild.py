@@ -185,8 +185,8 @@ def _over(memory: UntypedStorage, kind: dtypes.dtype, offset: Any, size: Any, st
     nbytes = memory.nbytes()
     if (last + 1) * itemsize > nbytes:
         raise RuntimeError(
-            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and itemsize {itemsize} "
-            f"requiring a storage size of {(last + 1) * itemsize} are out of bounds for storage of size {nbytes}"
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and items of {itemsize} "
+            f"bytes require {(last + 1) * itemsize} and are out of bounds for storage of size {nbytes}"
         )
     strides = [step * itemsize for step in stride]
     begin = 0 if last < 0 else offset * itemsize

@@ -149,8 +149,8 @@ def assert_allclose(
 ) -> None:
     """The old form of `assert_close`: anything that makes a tensor is compared, and dtypes may differ."""
     warn(
-        "`torch.testing.assert_allclose()` is deprecated since 1.12 and will be removed in a future release. Please use "
-        "`torch.testing.assert_close()` instead.",
+        "`torch.testing.assert_allclose()` is deprecated since 1.12: "
+        "use `torch.testing.assert_close()`.",
         FutureWarning,
     )
     one, other = [value if isinstance(value, Tensor) else as_tensor(value) for value in (actual, expected)]

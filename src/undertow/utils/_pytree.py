@@ -93,7 +93,7 @@ class TreeSpec:
         leaves = list(leaves)
         if len(leaves) != self.num_leaves:
             raise ValueError(
-                f"treespec.unflatten(leaves): `leaves` has length {len(leaves)} but the spec refers to a pytree that "
+                f"treespec.unflatten(leaves): `leaves` has length {len(leaves)} but the spec refers to a tree that "
                 f"holds {self.num_leaves} items ({self})."
             )
         return self._build(iter(leaves))

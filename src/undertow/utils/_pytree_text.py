@@ -88,16 +88,16 @@ def _name_and_context(spec: TreeSpec) -> tuple[str, Any]:
         known, write, _ = SERIALIZED[kind]
         if known is None:
             raise NotImplementedError(
-                f"No registered serialization name for {kind} found. Please update your _register_pytree_node call with a "
-                "`serialized_type_name` kwarg."
+                f"No registered serialization name for {kind} found. Give _register_pytree_node a "
+                "`serialized_type_name`."
             )
         return known, json.dumps(spec.context) if write is None else write(spec.context)
     if kind is namedtuple and spec.context in _named_tuples:
         return "collections.namedtuple", _named_tuples[spec.context]
     if _PLAIN.get(name) is not kind:
         raise NotImplementedError(
-            f"Can't serialize TreeSpec of namedtuple class {spec.context} because we didn't register a "
-            "serializated_type_name. Please register using `_register_namedtuple`."
+            f"Can't serialize TreeSpec of namedtuple class {spec.context} because it has no "
+            "serializated_type_name. `_register_namedtuple` gives it one."
         )
     if name != "collections.defaultdict":
         return name, json.dumps(spec.context)
@@ -127,8 +127,8 @@ def _named_tuple_called(name: str) -> Any:
         if known == name:
             return cls
     raise NotImplementedError(
-        f"Can't deserialize TreeSpec of namedtuple class {name} because we couldn't find a serializated name. Please "
-        "register using `_register_namedtuple`."
+        f"Can't deserialize TreeSpec of namedtuple class {name} because no class has that name: "
+        "register it by `_register_namedtuple`."
     )
 
 

@@ -124,8 +124,8 @@ def create_selective_checkpoint_contexts(
                 more = ""
                 if isinstance(op, _ops.OpOverloadPacket):
                     more = (
-                        f"Please update the OpOverloadPacket to a specific OpOverload. For example, if you have `torch.ops."
-                        f"{op}`, change it to `torch.ops.{op}.default`."
+                        f"Please update the OpOverloadPacket to a specific OpOverload, such as "
+                        f"`torch.ops.{op}.default`."
                     )
                 raise ValueError(
                     f"Expected op in `op_list` to be an OpOverload but got: {op} of type {type(op)}. {more}"

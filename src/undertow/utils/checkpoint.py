@@ -159,8 +159,8 @@ class CheckpointFunction(Function):
     def backward(ctx: Any, *grads: Any) -> Any:
         if local.modes.backward_pass.executed is not None:
             raise RuntimeError(
-                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
-                "parameter to .backward(). Pass use_reentrant=False, or call .backward() for all leaves."
+                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or with `inputs` "
+                "of backward(). Pass use_reentrant=False, or call .backward() for all leaves."
             )
         inputs = list(ctx.others)
         for place, tensor in zip(ctx.tensor_places, ctx.saved_tensors, strict=True):
@@ -289,7 +289,7 @@ class _Rerun:
         if number >= len(tickets):
             raise CheckpointError(
                 self.frame.explain(
-                    "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original "
+                    "torch.utils.checkpoint: trying to save more tensors during recomputation than in the "
                     f"forward pass, which saved {len(tickets)}."
                 )
             )
@@ -314,8 +314,8 @@ class _Rerun:
                     "recomputation, which gives each saved tensor away once"
                 )
         raise CheckpointError(
-            f"torch.utils.checkpoint: Unpack is being triggered for a tensor that {what}. If you are calling "
-            "ctx.saved_tensors in backward, make sure to do so only once: keep what it returns."
+            f"torch.utils.checkpoint: Unpack is being triggered for a tensor that {what}. Read "
+            "ctx.saved_tensors once in backward, and keep what it returns."
         )
 
     def _compare(self) -> None:
@@ -323,9 +323,8 @@ class _Rerun:
         if len(self.metadata) != len(first_run):
             raise CheckpointError(
                 self.frame.explain(
-                    "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
-                    f"recomputation.\nNumber of tensors saved during forward: {len(first_run)}\nNumber of tensors saved "
-                    f"during recomputation: {len(self.metadata)}."
+                    "torch.utils.checkpoint: A different number of tensors was saved during the original forward, "
+                    f"{len(first_run)}, than in the recomputation, {len(self.metadata)}."
                 )
             )
         if self.frame.determinism_check == "none":
@@ -338,8 +337,8 @@ class _Rerun:
         if differing:
             raise CheckpointError(
                 self.frame.explain(
-                    "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than "
-                    "during the forward pass.\n" + "\n".join(differing)
+                    "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata:"
+                    "\n" + "\n".join(differing)
                 )
             )
 

@@ -46,8 +46,8 @@ def freed_graph(node_name: str, freed_at: Site | None) -> RuntimeError:
     """A node is asked for values that a backward pass has already given back."""
     where = f" The backward pass that freed it was started at {freed_at}: {freed_at.source}" if freed_at else ""
     return RuntimeError(
-        "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
-        f"been freed). {node_name} has given back the values it saved.{where}\n"
+        "Trying to backward through the graph a second time (or directly access saved tensors, which were "
+        f"freed). {node_name} has given back the values it saved.{where}\n"
         "Specify retain_graph=True in that backward (or autograd.grad); or add the losses and call backward "
         "once; or, if an old result was carried into this graph from an earlier step, detach() it."
     )
@@ -56,7 +56,7 @@ def freed_graph(node_name: str, freed_at: Site | None) -> RuntimeError:
 def detached(node_name: str) -> RuntimeError:
     """A saved tensor was cut from the graph with `detach_()`."""
     return RuntimeError(
-        "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(). "
+        "Trying to use a saved tensor that has been detached in-place by detach_(). "
         f"{node_name} saved it when it was still part of the graph. Use the out-of-place detach() instead, or detach_() "
         "it after the backward pass."
     )
@@ -79,12 +79,12 @@ def written_view(origin: str, name: str, through_another: bool) -> RuntimeError:
         )
     if origin == "function":
         return RuntimeError(
-            f"{name} is a view and {what} modified inplace. This view was created inside a custom Function (or because an "
-            "input was returned as-is), whose own backward a write through the view would bypass. Fix this by cloning "
+            f"{name} is a view and {what} modified inplace. This view was created inside a custom Function, or is an "
+            "input it returned as it was; a write to it would bypass the Function's own backward. Fix this by cloning "
             "the output of the custom Function."
         )
     return RuntimeError(
-        f"{name} is a view and {what} modified inplace. This view is the output of a function that returns multiple views. "
+        f"{name} is a view and {what} modified inplace. It is one of several views that one function returned. "
         "Such functions do not allow that, because a write to one view can't be told from a write to the others. You "
         "should replace the inplace operation by an out-of-place one."
     )
@@ -97,7 +97,7 @@ def overwritten(
     origin = f", which is {source}," if source else ""
     saved_line = f" at {saved_at[-1]}: {saved_at[-1].source}" if saved_at else ""
     lines = [
-        f"one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"one of the variables needed for gradient computation has since been modified by an inplace operation: "
         f"{tensor_text}{origin} is at version {version}; expected version {expected} instead. "
         f"{saved_by} saved it{saved_line}."
     ]

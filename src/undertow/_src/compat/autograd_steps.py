@@ -71,14 +71,14 @@ def _made(place: int, output: Any, given: Any, batched: bool) -> Any:
         about += f"has a shape of {wanted}."
         if batched:
             raise RuntimeError(
-                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension; "
+                "If `is_grads_batched=True`, we interpret the first dimension of each gradient as that of the batch; "
                 f"the others must be the output's: {about} Where only some gradients are batched, take vmap of grad."
             )
         raise RuntimeError(f"Mismatch in shape: {about}")
     dtype = _spec_of(output)[1]
     if dtype.is_complex != given.is_complex():
         raise RuntimeError(
-            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+            "For complex Tensors, both grad_output and output are required to be of one dtype: "
             f"grad_output[{place}] has a dtype of {given.dtype} and output[{place}] has a dtype of {dtype}."
         )
     return given

@@ -72,19 +72,19 @@ def _check_requires_grad(inputs: Any, input_type: str, strict: bool) -> None:
     for nr, each in enumerate(inputs):
         if each is None:
             raise RuntimeError(
-                f"The output of the user-provided function is independent of input {nr}. This is not allowed in strict "
-                "mode."
+                f"The output of the user-provided function is independent of input {nr}, which strict mode "
+                "refuses."
             )
         if not each.requires_grad:
             if input_type == "hessian":
                 raise RuntimeError(
-                    f"The hessian of the user-provided function with respect to input {nr} is independent of the input. "
-                    "This is not allowed in strict mode: the function must be thrice differentiable."
+                    f"The hessian of the user-provided function with respect to input {nr} does not depend on it. "
+                    "Strict mode refuses that: the function must be thrice differentiable."
                 )
             if input_type == "grad_inputs":
                 raise RuntimeError(
-                    f"The gradient with respect to input {nr} is independent of the inputs of the user-provided function. "
-                    "This is not allowed in strict mode."
+                    f"The gradient with respect to input {nr} is independent of the function's inputs. "
+                    "Strict mode refuses that."
                 )
             functional._check_graph((*[each.new_ones((), requires_grad=True)] * nr, each), strict, input_type)
 
@@ -113,6 +113,6 @@ def _jacfwd(func: Callable[..., Any], inputs: Any, strict: bool = False, vectori
     if strict:
         raise RuntimeError(
             'torch.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not supported together '
-            '(yet). Please either set `strict=False` or `strategy="reverse-mode"`.'
+            'so far: give up one of the two.'
         )
     return functional.jacobian(func, inputs, vectorize=vectorize, strategy="forward-mode")

@@ -35,7 +35,7 @@ GradientEdge.__module__ = "undertow.autograd.graph"
 def get_gradient_edge(tensor: TensorCore) -> GradientEdge:
     """Where a tensor's gradient goes: its node and output number (for a leaf, its accumulator)."""
     if not tensor.requires_grad:
-        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor without requires_grad")
     edge = edge_of(tensor)
     if edge is None:
         raise AssertionError("Expected gradient function to be set")
@@ -84,8 +84,8 @@ def backward(
             aims.append(_input_edge(place, target))
     if create_graph:
         warn_once(
-            "Using backward() with create_graph=True will create a reference cycle between the parameter and its "
-            "gradient which can cause a memory leak. Take the gradients from autograd.grad() instead, which writes to no "
+            "Using backward() with create_graph=True will create a reference cycle of each parameter and its "
+            "gradient, which is not freed at once. Take the gradients from autograd.grad() instead, which writes to no "
             ".grad; or set .grad of the parameters to None as soon as you are done with it.",
         )
     engine.run(roots, _travelling(seeds, given, create_graph), keep, create_graph, aims)
@@ -189,7 +189,7 @@ def _batched_grad(
     for place, (output, g) in enumerate(zip(outs, given, strict=True)):
         if g is not None and isinstance(output, TensorCore) and g._array.shape[1:] != output._array.shape:
             raise RuntimeError(
-                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. "
+                "If `is_grads_batched=True`, we interpret the first dimension of each gradient as that of the batch. "
                 "The others must be those of the corresponding output, but "
                 f"grad_output[{place}] has a shape of {size_of(g._array.shape)} and output[{place}] has a shape of "
                 f"{size_of(output._array.shape)}."
@@ -203,8 +203,8 @@ def _batched_grad(
     batch = given[0].shape[0]
     if any(g.shape[0] != batch for g in given):
         raise ValueError(
-            "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
-            f"{[g.shape[0] for g in given]} for the mapped dimension of grad_outputs"
+            "vmap: Expected all tensors to have the same size in the mapped dimension; the sizes "
+            f"{[g.shape[0] for g in given]} are those of grad_outputs"
         )
     rows = []
     for index in range(batch):
@@ -298,7 +298,7 @@ def _seed(place: int, output: TensorCore, g: object) -> Any:
         )
     if DTYPE_OF[output._array.dtype].is_complex != DTYPE_OF[g._array.dtype].is_complex:
         raise RuntimeError(
-            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+            "For complex Tensors, both grad_output and output are required to be of one dtype: "
             f"grad_output[{place}] has a dtype of {DTYPE_OF[g._array.dtype]!r} and output[{place}] has a dtype of "
             f"{DTYPE_OF[output._array.dtype]!r}."
         )
@@ -340,7 +340,7 @@ def _unused(place: int, target: TensorCore, count: int) -> str:
         what += f"a place in the graph, {target.node._node_name()}"
     return (
         f"The differentiated Tensor at index {place} appears to not have been used in the graph: {what}. "
-        "Set allow_unused=True if this is the desired behavior: its gradient is then None."
+        "Leave it out, or set allow_unused=True if this is the desired behavior: its gradient is then None."
     )
 
 

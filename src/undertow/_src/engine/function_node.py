@@ -57,8 +57,8 @@ class FunctionCtx:
     def mark_shared_storage(self, *pairs: Any) -> None:
         """Says what needs no saying any more."""
         warn(
-            "mark_shared_storage is deprecated. Tensors with shared storages are automatically tracked. Note that calls "
-            "to `set_()` are not tracked",
+            "mark_shared_storage is deprecated. Tensors that share memory are tracked by themselves, except "
+            "through `set_()`",
             FutureWarning,
         )
 

@@ -75,7 +75,7 @@ def wrap_outputs(
             )
         if records and id(tensor) not in constant and tensor._view is not None and len(outputs) > 1:
             raise RuntimeError(
-                "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return "
+                "If your Function modifies inplace an input that is a view, it cannot return "
                 f"more than one Tensor. {node._node_name()} returned {len(outputs)} values. Apply it to a clone() of the "
                 "view, or split it: one Function that writes and returns the view alone, one that does the rest."
             )

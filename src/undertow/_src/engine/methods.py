@@ -204,7 +204,7 @@ class AutogradMethods(HookMethods):
             return meta.grad
         if self._edge is not None and not (meta is not None and meta.retains) and not self.is_leaf:
             warn(
-                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't "
+                "The .grad attribute of a Tensor that is not a leaf is being accessed. It won't "
                 "be populated: backward() writes to leaves only. Call .retain_grad() on it before the backward pass if "
                 "its gradient shall be kept, or look at the leaf that it was computed from.",
             )

@@ -61,7 +61,7 @@ def refuse_recording(name: str, tensors: Sequence[Any]) -> None:
             if isinstance(given, TensorCore) and given._requires_grad:
                 raise RuntimeError(
                     f"{step_inside(name)}(): functions with out=... arguments don't support automatic "
-                    "differentiation, but one of the arguments requires grad."
+                    "differentiation, and here one of them requires grad."
                 )
 
 
@@ -117,8 +117,8 @@ def write_out(out: Any, result: Any, name: str, casts: bool = False) -> None:
     if out._array.shape != result._array.shape:
         if out._array.size:
             warn(
-                f"An output with one or more elements was resized since it had shape {list(out._array.shape)}, which "
-                f"does not match the required output shape {list(result._array.shape)}. Give an empty tensor, or one "
+                f"An output with one or more elements was resized since it had shape {list(out._array.shape)} "
+                f"and not that of the result, {list(result._array.shape)}. Give an empty tensor, or one "
                 "of that shape.",
             )
         out._array = empty_beside(out._array, result._array.shape, result._array)
@@ -130,7 +130,7 @@ def refuse_inference(target: TensorCore) -> None:
     """What was made in inference mode is written to in inference mode only."""
     if type(target._storage) is InferenceStorage and not local.modes.inference:
         raise RuntimeError(
-            "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal "
+            "Inplace update to inference tensor outside InferenceMode is not allowed: make a clone to get a normal "
             "tensor, or write in inference mode."
         )
 
@@ -139,8 +139,8 @@ def refuse_overlap(array: Any) -> None:
     """Memory that shows in several places can't be written to."""
     if (0 in array.strides or Watch.trace is not None) and overlaps(array):
         raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-            "Please clone() the tensor before performing the operation."
+            "unsupported operation: more than one element of the written-to tensor refers to one single memory location. "
+            "Write to a clone() of it."
         )
 
 

@@ -190,7 +190,7 @@ class Packed:
         tensor = hooks.fire(self.unpack_hook, self.value)  # in the backward pass's own mode
         if not isinstance(tensor, TensorCore):
             raise TypeError(
-                f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(tensor).__name__}"
+                f"Output of saved tensor unpack_hook expected to be a Tensor; it returned {type(tensor).__name__}"
             )
         found, saved = tensor._array.shape, self.shape
         if found != saved:  # as long as it can be stretched, the formula may well take it

@@ -58,7 +58,7 @@ def device_view(source: DeviceArray, step: Step) -> DeviceArray:
     def put(xp: Any, whole: Any, part: Any) -> Any:
         if part.size > whole.size:
             raise (RuntimeError if Watch.trace is None else NeedsValue)(
-                "unsupported operation: more than one element of the written-to tensor refers to a single memory location, "
+                "unsupported operation: more than one element of the written-to tensor refers to one place in memory, "
                 "because it was expanded. What a compiled step, or an accelerator, writes to must have memory for each "
                 "element: write to a clone()."
             )

@@ -93,7 +93,7 @@ def _repeated(input: Tensor, repeats: tuple[int, ...]) -> Tensor:
     shape = input._array.shape
     if len(repeats) < len(shape):
         raise RuntimeError(
-            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor"
+            "Number of dimensions of repeat dims can not be smaller than number of those of the tensor"
         )
     sizes = (1,) * (len(repeats) - len(shape)) + shape
     target = [n * m for n, m in zip(repeats, sizes, strict=True)]
@@ -165,7 +165,7 @@ def repeat_interleave(
             counts = expand_to(reshape_to(counts, (1,)), (n,))
         elif counts._array.size != n:
             raise RuntimeError(
-                f"repeats must have the same size as input along dim, but got repeats.size(0) = {counts._array.size} and "
+                f"repeats must have the same size as input along dim, but got {counts._array.size} of them, and "
                 f"input.size({dim}) = {n}"
             )
         return apply(index_rules.index_select, input, _counts(counts, output_size), dim=dim)
@@ -342,8 +342,8 @@ def constant_pad_nd(input: Tensor, pad: _size, value: Number | complex = 0) -> T
         raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
     if len(pad) > 2 * len(shape):
         raise RuntimeError(
-            f"Length of pad should be no more than twice the number of dimensions of the input. Pad length is {len(pad)} "
-            f"while the input has {len(shape)} dimensions."
+            f"Length of pad should be no more than twice the number of the input's dims. It is {len(pad)} "
+            f"for {len(shape)} dims."
         )
     pairs = [(pad[place], pad[place + 1]) for place in range(0, len(pad), 2)]
     widths = tuple([(0, 0)] * (len(shape) - len(pairs)) + pairs[::-1])

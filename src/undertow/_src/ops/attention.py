@@ -27,14 +27,14 @@ def _check_operands(query: Tensor, key: Tensor, value: Any, mask: Tensor | None)
     kinds = [DTYPE_OF[given._array.dtype].c_name for given in (query, key, value)]
     if len(set(kinds)) > 1:
         raise RuntimeError(
-            f"Expected query, key, and value to have the same dtype, but got query.dtype: {kinds[0]} key.dtype: {kinds[1]} "
-            f"and value.dtype: {kinds[2]} instead."
+            f"Expected query, key, and value to have the same dtype, but got {kinds[0]}, {kinds[1]} "
+            f"and {kinds[2]}."
         )
     dims = [given._array.ndim for given in (query, key, value)]
     if min(dims) < 2:
         raise RuntimeError(
-            f"Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {dims[0]} key.dim: "
-            f"{dims[1]} and value.dim: {dims[2]} instead."
+            f"Expected query, key, and value to all be  at least 2 dimensional, but they have {dims[0]}, "
+            f"{dims[1]} and {dims[2]} dims."
         )
     if mask is None:
         return
@@ -42,8 +42,8 @@ def _check_operands(query: Tensor, key: Tensor, value: Any, mask: Tensor | None)
     kind = mask._array.dtype
     if kind != np.bool_ and kind != query._array.dtype and kind != np.float32:
         raise RuntimeError(
-            "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
-            f"{DTYPE_OF[kind].c_name} and  query.dtype: {kinds[0]} instead."
+            "Expected attn_mask dtype to be bool or float or to match the query's; it is "
+            f"{DTYPE_OF[kind].c_name}, and the query's {kinds[0]}."
         )
     if mask._array.ndim < 2:
         raise IndexError("Dimension out of range (expected to be in range of [-1, 0], but got -2)")

@@ -183,8 +183,8 @@ def broadcast_shapes(*shapes: Any) -> Size:
                 continue
             if result[axis] != 1:
                 raise RuntimeError(
-                    f"Attempting to broadcast a dimension of length {n} at {axis}! Mismatching argument at index {place} "
-                    f"had {size}; but expected shape should be broadcastable to {result}"
+                    f"Attempting to broadcast a dimension of length {n} at {axis}! Argument {place} "
+                    f"is of {size}, which does not broadcast to {result}"
                 )
             result[axis] = n
     return size_of(tuple(result))

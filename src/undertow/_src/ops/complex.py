@@ -139,7 +139,7 @@ def view_as_complex(input: Tensor) -> Tensor:
     array, kind = input._array, DTYPE_OF[input._array.dtype]
     if array.dtype.kind != "f":
         raise RuntimeError(
-            "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: "
+            "view_as_complex is only supported for half, float and double tensors, not for "
             f"{kind.scalar_name}"
         )
     if array.ndim == 0:

@@ -263,8 +263,8 @@ def _named_padding(input: Tensor, weight: Tensor, padding: str, stride: Sizes, d
     total = [d * (k - 1) for k, d in zip(weight._array.shape[2:], dilation, strict=True)]
     if any(n % 2 for n in total):
         warn_once(
-            "Using padding='same' with even kernel lengths and odd dilation may require a zero-padded copy of the input be "
-            "created",
+            "Using padding='same' with even kernel lengths and odd dilation may need a padded copy of the input "
+            "first",
         )
         widths = [side for n in reversed(total) for side in (0, n % 2)]
         input = constant_pad_nd(input, widths, 0)
@@ -394,7 +394,7 @@ def unfold(
     wrap_dim(2, len(shape))
     if len(shape) not in (3, 4) or 0 in shape[-3:]:
         raise RuntimeError(
-            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, "
+            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and no other size of 0, "
             f"but got: {list(shape)}"
         )
     counts = _block_counts(shape[-2:], kernel, dilations, paddings, strides)
@@ -422,13 +422,13 @@ def fold(
     shape = input._array.shape
     if len(shape) not in (2, 3) or 0 in shape[-2:]:
         raise RuntimeError(
-            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for "
-            f"input, but got: {list(shape)}"
+            "Expected 2D or 3D (batch mode) tensor for input with no size of 0 but the "
+            f"batch's, not {list(shape)}"
         )
     if shape[-2] % (kernel[0] * kernel[1]):
         raise RuntimeError(
-            "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
-            f"input.size(1)={shape[-2]} and kernel_size={_tuple(kernel)}."
+            "Expected size of input's dimension 1 to be divisible by kernel_size's product; they are "
+            f"{shape[-2]} and {_tuple(kernel)}."
         )
     counts = _block_counts(size, kernel, dilations, paddings, strides)
     given = (

@@ -118,7 +118,7 @@ def histogramdd(
         )
     counts = [] if by_edges else [as_int(bins, "histogramdd", "bins")] * dims if is_int(bins) else list(bins)
     if not by_edges and len(counts) != dims:
-        raise RuntimeError("histogramdd: The size of bins must be equal to the innermost dimension of the input.")
+        raise RuntimeError("histogramdd: The size of bins must be equal to the number of coordinates of a point.")
     if range is not None and len(range) != 2 * dims:
         raise RuntimeError(
             f"torch.histogramdd: for a {dims}-dimensional histogram range should have {2 * dims} elements, but got "
@@ -126,8 +126,8 @@ def histogramdd(
         )
     if weight is not None and weight._array.shape != array.shape[:-1]:
         raise RuntimeError(
-            "torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor excluding "
-            f"its innermost dimension, but got input with shape {list(array.shape)} and weight with shape "
+            "torch.histogramdd: if weight tensor is provided it should have one weight for each point, "
+            f"but the input is of shape {list(array.shape)} and the weight of "
             f"{list(weight._array.shape)}"
         )
     if not DTYPE_OF[array.dtype].is_floating_point:

@@ -84,7 +84,7 @@ def qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
     """Q with orthonormal columns and upper triangular R, whose product is the input."""
     check_tensor(input, "qr")
     warn_once(
-        "torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future PyTorch release.\nThe new "
+        "torch.qr is deprecated in favor of torch.linalg.qr.\nThe new "
         "function has mode='reduced' for some=True, and 'complete' for False.",
     )
     mode = "reduced" if some else "complete"
@@ -120,7 +120,7 @@ def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = No
 def _check_driver(driver: object) -> None:
     if driver is not None:
         raise RuntimeError(
-            "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
+            "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs."
         )
 
 
@@ -166,7 +166,7 @@ def _eigh(A: Tensor, UPLO: str) -> Any:
         return apply(rules.linalg_eigh, A, lower=UPLO.upper() == "L")
     except LinAlgError:
         raise _LinAlgError(
-            "linalg.eigh: The algorithm failed to converge because the input matrix is ill-conditioned or has too many "
+            "linalg.eigh: The algorithm failed to converge because the input matrix is ill-conditioned, or by too many "
             "repeated eigenvalues."
         ) from None
 
@@ -246,8 +246,8 @@ def linalg_pinv(
     kind = DTYPE_OF[input._array.dtype]
     if input._array.ndim < 2 or kind.category < FLOATING or kind.opmath is not kind:
         raise RuntimeError(
-            f"linalg.pinv({kind.scalar_name}{{{list(input._array.shape)}}}): expected a tensor with 2 or more dimensions "
-            "of float, double, cfloat or cdouble types"
+            f"linalg.pinv({kind.scalar_name}{{{list(input._array.shape)}}}): expected a tensor with 2 or more dims, "
+            "real or complex, in single or double precision"
         )
     cutoff = cutoff_of(input, atol, rtol if rtol is not None else rcond)
     return run("linalg_pinv", out, rules.linalg_pinv, input, cutoff=cutoff, hermitian=hermitian)
@@ -297,8 +297,8 @@ def linalg_lstsq(
     one, two = DTYPE_OF[input._array.dtype], DTYPE_OF[b._array.dtype]
     if one is not two:
         raise RuntimeError(
-            "torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's dtype "
-            f"{one.scalar_name} and other's dtype {two.scalar_name}"
+            "torch.linalg.lstsq: Expected input and other to have the same dtype; they are of "
+            f"{one.scalar_name} and {two.scalar_name}"
         )
     if driver is not None and driver not in _DRIVERS:
         raise RuntimeError("torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")

@@ -48,14 +48,14 @@ def _per_dim(spacing: object, dim: object, dims: Sequence[int], ndim: int) -> li
         )
     if len(spacing) != len(dims):
         raise RuntimeError(
-            "torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim arguments to have the "
-            f"same length, but got a spacing argument of length {len(spacing)} and a dim argument of length {len(dims)}."
+            "torch.gradient expected spacing to be unspecified, a scalar or one for each dim; "
+            f"there are {len(spacing)} for {len(dims)} dims."
         )
     for each in spacing:
         if isinstance(each, TensorCore) and each._array.ndim != 1:
             raise RuntimeError(
-                "torch.gradient expected each element of spacing to have one dimension, but got an element with "
-                f"{each._array.ndim} dimensions!"
+                "torch.gradient expected each element of spacing to have one dimension; one has "
+                f"{each._array.ndim}!"
             )
     return spacing
 

@@ -197,8 +197,8 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
         _warn_of_dims("dropout2d", ndim, 2)
     if ndim == 3:
         warn(
-            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - "
-            "input is interpreted as shape (N, C, L), where C is the channel dim. Use dropout1d to say so.",
+            "dropout2d: Received a 3D input to dropout2d and takes it for one of dropout1d: "
+            "shape (N, C, L), whole channels set to zero. Use dropout1d to say so.",
         )
     return _drop(input, p, training, inplace, features=True)
 
@@ -274,8 +274,8 @@ def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float =
     array = logits._array
     if not logits.dtype.is_floating_point:
         raise RuntimeError(
-            "Exponential distribution is a continuous probability distribution. dtype must be a floating point but you "
-            f"specified {logits.dtype.scalar_name}"
+            "Exponential distribution is a continuous probability distribution. Its dtype is a floating point one, not "
+            f"{logits.dtype.scalar_name}"
         )
     drawn = stream_of(None, logits).exponential(array.size, dtype=array.dtype)
     noise = wrap(drawn.reshape(array.shape))

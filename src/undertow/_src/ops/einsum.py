@@ -35,7 +35,7 @@ def einsum(*args: Any, path: _size | None = None) -> Tensor:
     """
     if len(args) < 2:
         raise ValueError(
-            "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
+            "einsum(): must specify the equation string and at least one operand, or operands each with its "
             "subscripts list"
         )
     equation, operands = (args[0], args[1:]) if isinstance(args[0], str) else _from_lists(args)

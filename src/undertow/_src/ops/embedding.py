@@ -183,7 +183,7 @@ def embedding_bag(
     if per_sample_weights is not None and input._array.shape != per_sample_weights._array.shape:
         raise ValueError(
             f"embedding_bag: If per_sample_weights ({size_of(per_sample_weights._array.shape)}) is not None, then it must "
-            f"have the same shape as the input ({size_of(input._array.shape)})"
+            f"be of the input's shape ({size_of(input._array.shape)})"
         )
     if input._array.ndim not in (1, 2):
         raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input._array.ndim}")
@@ -219,8 +219,8 @@ def _flat_bags(input: Tensor, offsets: Tensor | None, per_sample_weights: Any) -
     if input._array.ndim == 2:
         if offsets is not None:
             raise ValueError(
-                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
-                f"sequences. However, found offsets of type {type(offsets)}"
+                "if input is 2D, then offsets has to be None, as each row is a bag. "
+                f"It is of type {type(offsets)}"
             )
         rows, width = input._array.shape
         if width == 0:
@@ -247,7 +247,7 @@ def sorted_into_bags(
     known = values_known(starts, places)
     if known and len(starts) and starts[0] != 0:
         raise RuntimeError(
-            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got "
+            "offsets[0] has to be 0, i.e., the first sequence in the batch begins there. It is "
             f"{starts[0]}"
         )
     if known and len(starts) and starts[-1] > length:

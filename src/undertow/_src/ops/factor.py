@@ -182,8 +182,8 @@ def check_same_dtype(A: Tensor, B: Tensor, name: str) -> None:
     one, two = DTYPE_OF[A._array.dtype], DTYPE_OF[B._array.dtype]
     if one is not two:
         raise RuntimeError(
-            f"{name}: Expected A and B to have the same dtype, but found A of type {one.scalar_name} and B of type "
-            f"{two.scalar_name} instead"
+            f"{name}: Expected A and B to have the same dtype, but found {one.scalar_name} and "
+            f"{two.scalar_name}"
         )
 
 
@@ -310,7 +310,7 @@ def linalg_tensorinv(input: Tensor, ind: int = 2, *, out: Tensor | None = None) 
     rows, columns = math.prod(shape[:ind]), math.prod(shape[ind:])
     if rows != columns:
         raise RuntimeError(
-            "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got "
+            "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]): "
             f"{columns} != {rows}"
         )
     compute = lambda: reshape_to(
@@ -331,8 +331,8 @@ def linalg_tensorsolve(input: Tensor, other: Tensor, dims: _size | None = None, 
     size = math.prod(shape)
     if size != math.prod(other._array.shape):
         raise RuntimeError(
-            "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), "
-            f"but got {size} != {math.prod(other._array.shape)}"
+            "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == other.numel(), "
+            f"not {size} != {math.prod(other._array.shape)}"
         )
     compute = lambda: reshape_to(
         _solve(reshape_to(input, (size, size)), reshape_to(other, (size,)), True, "torch.linalg.solve", True), shape

@@ -43,8 +43,8 @@ def _check_reflections(input: Tensor, tau: Tensor, name: str) -> None:
         raise RuntimeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
     if len(a) - len(t) != 1:
         raise RuntimeError(
-            f"{name}: Expected tau to have one dimension less than input, but got tau.ndim equal to {len(t)} and "
-            f"input.ndim is equal to {len(a)}"
+            f"{name}: Expected tau to have one dimension less than input; it has {len(t)} dims and "
+            f"the input {len(a)}"
         )
     if t[:-1] != a[:-2]:
         raise RuntimeError(f"{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got {list(t)}")

@@ -136,8 +136,8 @@ def _check_copy(input: Tensor, dim: Any, index: Any, source: Any) -> int:
         raise RuntimeError("index_copy_(): Expected a long tensor for index, but got " + scalar_name(index))
     if other.ndim and array.ndim and other.ndim != array.ndim:
         raise IndexError(
-            "index_copy_(): When source and destination are not scalars, their dimensionality must match. Source "
-            f"dimensionality ({other.ndim}), destination dimensionality ({array.ndim})"
+            "index_copy_(): When source and destination are not scalars, they must be of as many dims. Source "
+            f"has {other.ndim}, destination {array.ndim}"
         )
     if array.dtype != other.dtype:
         raise RuntimeError(
@@ -299,8 +299,8 @@ def _check_put(input: Tensor, index: Any, source: Any) -> None:
         )
     if source._array.size != index._array.size:
         raise RuntimeError(
-            "put_(): Expected source and index to have the same number of elements, but got source.numel() = "
-            f"{source._array.size}, index.numel() = {index._array.size}"
+            "put_(): Expected source and index to have the same number of elements; the source has "
+            f"{source._array.size}, the index {index._array.size}"
         )
 
 
@@ -344,8 +344,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
         have, picks = input._array.shape, indices._array.shape
         if len(have) != len(picks):
             raise RuntimeError(
-                "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
-                f"{len(have)} dimensions for input, and {len(picks)} dimensions for indices"
+                "torch.take_along_dim(): input and indices should have the same number of dimensions, but they have "
+                f"{len(have)} and {len(picks)}"
             )
         axis = wrap_dim(as_int(dim, "take_along_dim", "dim", 3), len(have))
         wide = broadcast_two((*have[:axis], 1, *have[axis + 1 :]), (*picks[:axis], 1, *picks[axis + 1 :]))
@@ -398,8 +398,8 @@ def check_fits_part(part: Any, src: Any) -> None:
     """Refuses a source that does not have the shape of the part it replaces."""
     if part._array.shape != src._array.shape:
         raise RuntimeError(
-            "expected src to have a size equal to the slice of self. src size = "
-            f"{list(src._array.shape)}, slice size = {list(part._array.shape)}"
+            "expected src to have a size equal to the slice of self: it is "
+            f"{list(src._array.shape)}, the slice {list(part._array.shape)}"
         )
 
 

@@ -203,11 +203,11 @@ def check_indices(x: Tensor, indices: list[Any]) -> None:
             axis += 1
             continue
         if array.dtype == np.uint8:
-            warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.")
+            warn("indexing with dtype torch.uint8 is now deprecated, please convert the mask to torch.bool.")
         for place, n in enumerate(array.shape):
             if axis + place >= len(shape) or shape[axis + place] != n:
                 raise IndexError(
-                    f"The shape of the mask {list(array.shape)} at index {place} does not match the shape of the indexed "
+                    f"The shape of the mask {list(array.shape)} at index {place} does not match that of the indexed "
                     f"tensor {list(shape)} at index {axis + place}"
                 )
         axis += array.ndim

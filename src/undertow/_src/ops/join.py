@@ -216,7 +216,7 @@ def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Any, ...]:
         if tensor._array.dtype != given[0]._array.dtype:
             raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     if indexing is None:
-        warn_once("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
+        warn_once("torch.meshgrid: in an upcoming release, it will be required to say which indexing is meant.")
         indexing = "ij"
     for tensor in given:
         if tensor._array.ndim > 1:

@@ -191,13 +191,13 @@ def _solve_all(LD: Tensor, pivots: Tensor, B: Tensor, hermitian: bool) -> Array:
         )
     if ld.shape[:-1] != rows.shape:
         raise RuntimeError(
-            "torch.linalg.ldl_solve: Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with shape "
-            f"{list(rows.shape)} instead"
+            "torch.linalg.ldl_solve: Expected LD.shape[:-1] and pivots.shape to be the same; that is not so for "
+            f"{list(rows.shape)}, the pivots'"
         )
     if ld.dtype != b.dtype:
         names = [DTYPE_OF[each.dtype].scalar_name for each in (b, ld)]
         raise RuntimeError(
-            f"Expected b and A to have the same dtype, but found b of type {names[0]} and A of type {names[1]} instead."
+            f"Expected b and A to have the same dtype, but found {names[0]} and {names[1]}."
         )
     batch = broadcast_two(ld.shape[:-2], b.shape[:-2])
     found = _columns_first((*batch, *b.shape[-2:]), b.dtype)

@@ -175,8 +175,8 @@ def binary_cross_entropy(
     how = reduction_of(reduction, size_average, reduce)
     if target.size() != input.size():
         raise ValueError(
-            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}) is deprecated. "
-            "Please ensure they have the same size."
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}): "
+            "give a target of the same size."
         )
     if weight is not None:
         weight = weight.expand(input.size())
@@ -227,7 +227,7 @@ def kl_div(
     else:
         if reduction == "mean":
             warn(
-                "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides "
+                "reduction: 'mean' divides the total loss by both the batch size and the rest. 'batchmean' divides "
                 "by the batch size alone, as the divergence is defined.",
             )
         how = SUM if reduction == "batchmean" else reduction_of(reduction)
@@ -386,8 +386,8 @@ def _check_triplet(anchor: Tensor, positive: Tensor, negative: Tensor) -> None:
     dims = anchor.dim(), positive.dim(), negative.dim()
     if len(set(dims)) > 1:
         raise RuntimeError(
-            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
-            f"anchor {dims[0]}D, positive {dims[1]}D, and negative {dims[2]}D inputs"
+            "The anchor, positive, and negative tensors are expected to have the same number of dims; these have "
+            f"{dims[0]}, {dims[1]} and {dims[2]}"
         )
 
 

@@ -34,7 +34,7 @@ def _check_targets(input: Any, target: Tensor, weight: Tensor | None, ignore_ind
         check_constant(weight, "nll_loss_forward", "weight")
         if weight._array.shape != (classes,):
             raise RuntimeError(
-                f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
+                f"weight tensor should be defined either for all {classes} classes or no classes; this one is of "
                 f"shape: {list(weight._array.shape)}"
             )
         kinds = [DTYPE_OF[given._array.dtype] for given in (input, weight)]
@@ -150,8 +150,8 @@ def _probability_loss(input: Tensor, target: Any, weight: Tensor | None, how: in
         target = target * (1 - smoothing) + smoothing / max(1, classes)
     if weight is not None and weight._array.shape != (classes,):
         raise RuntimeError(
-            f"cross_entropy: weight tensor should be defined either for all {classes} classes or no classes but got "
-            f"weight tensor of shape: {list(weight._array.shape)}"
+            f"cross_entropy: weight tensor should be defined either for all {classes} classes or no classes; this "
+            f"one is of shape {list(weight._array.shape)}"
         )
     loss = _class_scores(input) * target
     if weight is not None:
@@ -211,8 +211,8 @@ def multi_margin_loss(
     rows = shape[0] if len(shape) == 2 else 1
     if labels.ndim > 1 or labels.size != rows:
         raise RuntimeError(
-            "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch size). "
-            f"Expected target size [{rows}], but got {list(labels.shape)}. Input has shape {list(shape)}."
+            "multi_margin_loss: target tensor should be 1-D with size equal to that of the batch: "
+            f"[{rows}], not {list(labels.shape)}, for an input of {list(shape)}."
         )
     if labels.dtype != np.int64:
         raise RuntimeError(f"expected scalar type Long but found {DTYPE_OF[labels.dtype].scalar_name}")

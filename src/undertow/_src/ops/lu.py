@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Tensor | None = None) -> Any:
     """L and U of A = P L U in one matrix, and the row exchanges that make P; for each which pivot is zero if asked."""
     warn_once(
-        "torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex and will be removed in a "
-        "future PyTorch release.\nThey take A and whether to exchange rows; the second also tells which matrices are "
+        "torch.lu is deprecated in favor of lu_factor and lu_factor_ex in torch.linalg."
+        "\nThey take A and whether to exchange rows; the second also tells which matrices are "
         "singular, as get_infos=True did.",
     )
     if A._array.ndim < 2:
@@ -71,8 +71,8 @@ def lu_unpack(
     if unpack_pivots:
         if values_known(pivots) and pivots.size and (pivots.min() < 1 or pivots.max() > array.shape[-2]):
             raise RuntimeError(
-                "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.Did you properly pass the result "
-                "of lu_factor?"
+                "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive, like those "
+                "of lu_factor"
             )
         P = wrap(permutation_of_pivots(pivots, array.shape[-2], array.dtype))
     parts = lambda: (P, *(apply(rules.lu_unpack, LU_data) if unpack_data else (wrap(empty), wrap(empty.copy()))))
@@ -97,8 +97,8 @@ def _solve(LU: Tensor, pivots: Tensor, B: Tensor, left: bool, adjoint: bool) -> 
     one, two = DTYPE_OF[LU._array.dtype], DTYPE_OF[B._array.dtype]
     if one is not two:
         raise RuntimeError(
-            f"{name}: Expected LU and B to have the same dtype, but found LU of type {one.scalar_name} and B of type "
-            f"{two.scalar_name} instead"
+            f"{name}: Expected LU and B to have the same dtype, but found {one.scalar_name} and "
+            f"{two.scalar_name}"
         )
     if p.shape[-1] != a[-1]:
         raise RuntimeError(f"{name}: Number of pivots per batch should be same as the dimension of the matrix")

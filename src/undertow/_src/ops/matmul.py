@@ -144,7 +144,7 @@ def _check_vectors(input: Tensor, other: Any) -> None:
     if a.shape != b.shape:
         raise RuntimeError(
             f"inconsistent tensor size, expected tensor [{a.size}] and src [{b.size}] to have the same number of "
-            f"elements, but got {a.size} and {b.size} elements respectively"
+            f"elements"
         )
     if a.dtype.kind == "b":
         raise no_kernel("dot", input)
@@ -183,7 +183,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
 def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """`outer`, under its old name."""
     if out is not None:
-        warn("torch.ger is deprecated and will be removed in a future PyTorch release. Use torch.outer instead.")
+        warn("torch.ger is deprecated and will be removed in a future PyTorch release: torch.outer is its new name.")
     return outer(input, vec2, out=out)
 
 

@@ -43,7 +43,7 @@ def _check_shapes(query: Any, key: Any, value: Any, padding: Any, mask: Any, hea
         )
     if mask is not None and mask.dim() not in (2, 3):
         raise AssertionError(
-            f"For {kind} `query`, expected `attn_mask` to be `None`, 2-D or 3-D but found {mask.dim()}-D tensor instead"
+            f"For {kind} `query`, expected `attn_mask` to be `None`, 2-D or 3-D, not {mask.dim()}-D"
         )
     if mask is not None and not batched and mask.dim() == 3:
         expected = (heads, query.size(0), key.size(0))

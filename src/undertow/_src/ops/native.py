@@ -104,8 +104,8 @@ def native_group_norm(
     shape = input._array.shape
     if group <= 0 or shape[1] % group:
         raise RuntimeError(
-            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
-            f"{list(shape)} and num_groups={group}"
+            "Expected number of channels in input to be divisible by num_groups, but the shape is "
+            f"{list(shape)}, num_groups={group}"
         )
     if not DTYPE_OF[input._array.dtype].is_floating_point:
         raise no_kernel("GroupNormKernelImpl", input)

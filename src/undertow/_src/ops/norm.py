@@ -41,8 +41,8 @@ def _check_layer(name: str, input: Tensor, shape: Any, weight: Any, bias: Any, g
     _check_optional(bias, name, "bias", 4)
     if not wanted:
         raise RuntimeError(
-            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
-            "normalized_shape = []"
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one size, not "
+            "empty"
         )
     for argument, value in (("weight", weight), ("bias", bias)):
         if value is not None and value._array.shape != wanted:
@@ -140,8 +140,8 @@ def group_norm(
         )
     if shape[1] % num_groups:
         raise RuntimeError(
-            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
-            f"{list(shape)} and num_groups={num_groups}"
+            "Expected number of channels in input to be divisible by num_groups, but the shape is "
+            f"{list(shape)}, num_groups={num_groups}"
         )
     for argument, value in (("weight", weight), ("bias", bias)):
         if value is not None and value._array.shape != (shape[1],):

@@ -82,14 +82,14 @@ def vector_norm(
         shown = f"{ord:g}"
         if dim is None or len(dims) == len(shape):
             raise RuntimeError(
-                f"linalg.vector_norm cannot compute the {shown} norm on an empty tensor because the operation does not "
-                "have an identity"
+                f"linalg.vector_norm cannot compute the {shown} norm on an empty tensor because of nothing it has "
+                "no value"
             )
         for each in dims:
             if shape[each] == 0:
                 raise RuntimeError(
-                    f"linalg.vector_norm cannot compute the {shown} norm on the dimension {each} because this dimension "
-                    "is empty and the operation does not have an identity"
+                    f"linalg.vector_norm cannot compute the {shown} norm on the dimension {each}, which "
+                    "is empty: the norm of nothing is not defined"
                 )
     return run("linalg_vector_norm", out, rules.linalg_vector_norm, x, ord=float(ord), dim=dims, keepdim=bool(keepdim))
 
@@ -144,10 +144,10 @@ def _norm(A: Tensor, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
     if ord is None and dims is None:
         return vector_norm(A, 2, None, keepdim, dtype)
     if dims is not None and len(dims) not in (1, 2):
-        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {dims}")
+        raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2, not {dims}")
     if dims is None and ndim not in (1, 2):
         raise RuntimeError(
-            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {ndim}D."
+            f"linalg.norm: If dim is not specified but ord is, the input must have one or two dims, not {ndim}."
         )
     if isinstance(ord, str):
         return _matrix_norm(A, ord, dims if dims is not None else (-2, -1), keepdim, dtype)
@@ -206,8 +206,8 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     refuse_bools((input, other))
     if input._array.dtype.kind == "b":
         raise RuntimeError(
-            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
-            "operator instead."
+            "Subtraction, the `-` operator, with two bool tensors is not supported. `a ^ b` is true where "
+            "they differ."
         )
     return apply(rules.dist, input, other, p=float(p))
 
@@ -248,7 +248,7 @@ def _check_batches(one: tuple[int, ...], two: tuple[int, ...]) -> None:
     for back, (n, m) in enumerate(zip(reversed(one), reversed(two), strict=False), 1):
         if n != m and 1 not in (n, m):
             raise RuntimeError(
-                f"The size of tensor a ({n}) must match the size of tensor b ({m}) at non-singleton dimension "
+                f"The size of tensor a ({n}) must match the size of tensor b ({m}): they differ at non-singleton dimension "
                 f"{max(len(one), len(two)) - back}"
             )
 

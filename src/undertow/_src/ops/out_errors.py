@@ -32,8 +32,8 @@ _COUNTS = (
 )
 _MATRIX_NORM = "linalg.matrix_norm expected out tensor dtype {result} but got: {given}"
 _PLACES = (
-    "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether "
-    "out_int32 flag is True"
+    "torch.searchsorted(): output tensor's dtype is wrong, it can only be int32 or int64, as "
+    "out_int32 says"
 )
 _ANYTHING = "cast as it may"
 _SAFELY = ": Expected result to be safely castable from {result} dtype, but got result with dtype {given}"
@@ -77,7 +77,7 @@ _OWN_WORDS = {
     "quantile": _QUANTILE,
     "narrow_copy": "Expected self.dtype() == output.dtype() to be true, but got false.",
     "ormqr": (
-        "torch.ormqr: Expected input and result to have the same dtype, but input has dtype{result} and result has dtype "
+        "torch.ormqr: Expected input and result to have the same dtype, not {result} and "
         "{given}"
     ),
     "linalg_matrix_norm": _MATRIX_NORM,

@@ -38,8 +38,8 @@ def pad(input: Tensor, pad: _size, mode: str = "constant", value: float | None =
         raise RuntimeError("Padding length must be divisible by 2")
     if len(widths) > 2 * ndim:
         raise RuntimeError(
-            "Padding length should be less than or equal to two times the input dimension but got padding length "
-            f"{len(widths)} and input of dimension {ndim}"
+            "Padding length should be less than or equal to two times the input dimension; it is "
+            f"{len(widths)} for an input of {ndim} dims"
         )
     if mode == "constant":
         return _constant(input, widths, 0 if value is None else value)
@@ -69,8 +69,8 @@ def _by_index(input: Tensor, pairs: Widths, mode: str, widths: tuple[int, ...]) 
     shape, rank = input._array.shape, len(pairs)
     if 0 in shape[len(shape) - rank - 1 :] or (len(shape) == rank + 1 and 0 in shape):
         raise RuntimeError(
-            f"Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero "
-            f"dimensions for input, but got: {list(shape)}"
+            f"Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with possibly 0 batch size and no other "
+            f"size of 0 for input, but got: {list(shape)}"
         )
     name = f"{'reflection' if mode == 'reflect' else 'replication'}_pad{rank}d"
     if DTYPE_OF[input._array.dtype].category == 0:
@@ -89,8 +89,8 @@ def _by_index(input: Tensor, pairs: Widths, mode: str, widths: tuple[int, ...]) 
         if mode == "reflect" and (before >= n or after >= n):
             number = 4 + 2 * (len(shape) - 1 - axis)
             raise RuntimeError(
-                f"Argument #{number}: Padding size should be less than the corresponding input dimension, but got: "
-                f"padding ({before}, {after}) at dimension {axis} of input {list(shape)}"
+                f"Argument #{number}: Padding size should be less than the corresponding input dimension; it is "
+                f"({before}, {after}) at dimension {axis} of {list(shape)}"
             )
         if n + before + after < 0:
             sizes = [*shape[:axis], n + before + after, *shape[axis + 1 :]]

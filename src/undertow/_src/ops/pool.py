@@ -67,12 +67,12 @@ def check_windows(
             raise RuntimeError(f"pad must be non-negative, but got pad: {p}")
         if p > ((k - 1) * d + 1) // 2:
             raise RuntimeError(
-                f"pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and dilation={d}"
+                f"pad should be at most half of effective kernel size, not {p} for {k} with dilation {d}"
             )
     if rank == 2 and any(p > k // 2 for k, p in zip(kernel, padding, strict=True)):
         raise RuntimeError(
-            f"pad should be smaller than or equal to half of kernel size, but got padW = {padding[1]}, padH = "
-            f"{padding[0]}, kW = {kernel[1]}, kH = {kernel[0]}"
+            f"pad should be smaller than or equal to half of kernel size, not {padding[1]} wide and "
+            f"{padding[0]} high, the kernel {kernel[1]} and {kernel[0]}"
         )
     if len(shape) not in (rank + 1, rank + 2):
         raise RuntimeError(f"non-empty {rank + 1}D or {rank + 2}D (batch mode) tensor expected for input")
@@ -127,7 +127,7 @@ def _check_max_pool1d(input: Tensor, kernel: int, stride: int, padding: int, dil
     shape = input._array.shape
     if len(shape) not in (2, 3) or 0 in shape[-2:]:
         raise RuntimeError(
-            "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but "
+            "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 samples, but "
             f"got:{list(shape)}"
         )
     for option, value in (("kernel_size", kernel), ("stride", stride)):
@@ -278,14 +278,14 @@ def _unpooled(rank: int, input: Tensor, indices: Tensor, size: Sizes) -> Any:
         )
     if indices._array.shape != input._array.shape:
         raise RuntimeError(
-            f"Expected shape of indices to be same as that of the input tensor ({list(input._array.shape)}) but got "
-            f"indices tensor with shape: {list(indices._array.shape)}"
+            f"Expected shape of indices to be same as that of the input ({list(input._array.shape)}), not "
+            f"{list(indices._array.shape)}"
         )
     for dim in range(1, len(shape)):
         if shape[dim] == 0:
             raise RuntimeError(
-                f"max_unpooling{rank}d_forward_out_cpu(): Expected input to have non-zero size for non-batch dimensions, "
-                f"but got {list(shape)} with dimension {dim} being empty."
+                f"max_unpooling{rank}d_forward_out_cpu(): Expected input to have non-zero size for non-batch dimensions: "
+                f"{list(shape)} is empty at dimension {dim}."
             )
     places = indices._array
     wrong = (places < 0) | (places >= math.prod(size))

@@ -124,8 +124,8 @@ def _check_not_empty(name: str, input: Tensor, first: int) -> None:
     for dim in range(first, len(shape)):
         if shape[dim] == 0:
             raise RuntimeError(
-                f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
-                f"{list(shape)} with dimension {dim} being empty"
+                f"{name}(): Expected input to have non-zero size for non-batch dimensions, but "
+                f"{list(shape)} is empty at dimension {dim}"
             )
 
 

@@ -103,8 +103,8 @@ def _pool(
     for dim in range(1, array.ndim):
         if array.shape[dim] == 0:
             raise RuntimeError(
-                f"{shown}(): Expected input to have non-zero size for non-batch dimensions, but got {list(array.shape)} "
-                f"with dimension {dim} being empty"
+                f"{shown}(): Expected input to have non-zero size for non-batch dimensions, but {list(array.shape)} "
+                f"is empty at dimension {dim}"
             )
     for side, size, count, width in zip(_SIDES[rank], sizes, counts, kernel, strict=True):
         if count + width - 1 > size - (rank == 3):

@@ -107,7 +107,7 @@ def mean(
     if given.category < FLOATING:
         which = "Input" if dtype is None else "Optional"
         raise RuntimeError(
-            f"mean(): could not infer output dtype. {which} dtype must be either a floating point or complex dtype. "
+            f"mean(): could not infer output dtype. {which} dtype must be floating point or complex. "
             f"Got: {given.scalar_name}"
         )
     kind = None if dtype is None else given.numpy
@@ -174,8 +174,8 @@ def _check_nonempty(input: Tensor, name: str, dims: tuple[int, ...] | None) -> N
     if dims is None:
         if 0 in shape:
             raise RuntimeError(
-                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
-                "with the 'dim' argument."
+                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Say which "
+                "one to reduce by dim=."
             )
         return
     for dim in dims:

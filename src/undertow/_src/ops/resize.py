@@ -39,8 +39,8 @@ def _sizes(input: Tensor, size: object, scale_factor: object, mode: str) -> tupl
             what = "output" if which == "size" else "scale_factor"
             shown = f"output size of {given}" if which == "size" else f"scale_factor of shape {given}"
             raise ValueError(
-                f"Input and {what} must have the same number of spatial dimensions, but got input with spatial "
-                f"dimensions of {shape} and {shown}. Behind the batch and the channels the input has a dim for each "
+                f"Input and {what} must have the same number of spatial dimensions; the input's "
+                f"are {shape}, and {shown}. Behind the batch and the channels the input has a dim for each "
                 f"number of the {what}."
             )
         values = list(given)
@@ -60,7 +60,7 @@ def _check_modes(input: Tensor, mode: str, antialias: bool) -> None:
     ndim = input._array.ndim
     if antialias and not (mode in ("bilinear", "bicubic", "lanczos") and ndim == 4):
         raise ValueError(
-            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input"
+            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes on inputs of four dims"
         )
     if mode == "lanczos" and not antialias:
         raise ValueError("Lanczos mode requires antialias=True")
@@ -72,7 +72,7 @@ def _check_modes(input: Tensor, mode: str, antialias: bool) -> None:
     if mode in ("linear", "bilinear", "trilinear") and rank in (1, 2, 3):
         raise NotImplementedError(f"Got {ndim}D input, but {mode} mode needs {_RANK_OF[mode] + 2}D input")
     raise NotImplementedError(
-        f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {ndim}D) for the modes: {_MODES} (got {mode})"
+        f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {ndim}D), with mode {_MODES} (got {mode})"
     )
 
 
@@ -206,8 +206,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     channels = input._array.shape[-3]
     if channels % upscale_factor**2:
         raise RuntimeError(
-            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
-            f"input.size(-3)={channels} is not divisible by {upscale_factor**2}"
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by upscale_factor squared: "
+            f"{channels} is none of {upscale_factor**2}"
         )
     return apply(rules.pixel_shuffle, input, upscale_factor=upscale_factor)
 

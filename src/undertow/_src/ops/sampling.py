@@ -40,7 +40,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
     size = size if isinstance(size, tuple) else tuple(size)
     if len(size) not in (4, 5):
         raise NotImplementedError(
-            "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size "
+            "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, not "
             f"{size_of(size) if isinstance(size, tuple) and type(size) is not tuple else size}."
         )
     rank = len(size) - 2
@@ -52,7 +52,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
         )
     if align_corners and min(size[2:]) == 1:
         warn(
-            "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. A "
+            "Since version 1.3.0, affine_grid behavior has changed for unit-size grids where align_corners=True: a "
             "lone pixel is taken to lie at 0, in the middle, and no longer at -1.",
         )
     if min(size) <= 0:
@@ -126,8 +126,8 @@ def check_grid(input: Tensor, grid: Tensor, mode: str) -> None:
     for dim in range(2, len(shape)):
         if shape[dim] <= 0:
             raise RuntimeError(
-                f"grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes {list(shape)} "
-                f"with dimension {dim} being empty"
+                f"grid_sampler(): expected input to have non-empty spatial dimensions; its shape {list(shape)} "
+                f"is empty at dimension {dim}"
             )
     if len(shape) == 5 and mode == "bicubic":
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")

@@ -84,8 +84,8 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
         for axis, (n, m) in enumerate(zip(picks.shape, array.shape, strict=False)):
             if axis != dim and n > m:
                 raise RuntimeError(
-                    f"Size does not match at dimension {axis} expected index {list(picks.shape)} to be no larger than "
-                    f"self {list(array.shape)} apart from dimension {dim}"
+                    f"Size does not match at dimension {axis} expected index {list(picks.shape)} to be no larger "
+                    f"than {list(array.shape)}, except in dimension {dim}"
                 )
         check_in_range(picks, array.shape[dim] if array.ndim else 1, dim)
 
@@ -155,8 +155,8 @@ def _scatter_call(
     if isinstance(src, TensorCore):
         if reduce is not None:
             warn_once(
-                "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future "
-                "PyTorch release. Use torch.scatter_reduce instead for more reduction options."
+                "The reduce argument of torch.scatter with Tensor src is deprecated: torch.scatter_reduce has "
+                "these reductions and more."
             )
             return run(_scatter_folded, input, src, index, dim=dim, reduce=_FOLDS[reduce])
         return run(rules.scatter, input, src, index, dim=dim)

@@ -53,8 +53,8 @@ def infer_size(size: tuple[int, ...], count: int) -> tuple[int, ...]:
         return size[:inferred] + (count // known,) + size[inferred + 1 :]
     elif known == 0 and count == 0:
         raise RuntimeError(
-            f"cannot reshape tensor of 0 elements into shape {list(size)} because the unspecified dimension size -1 can "
-            "be any value and is ambiguous"
+            f"cannot reshape tensor of 0 elements into shape {list(size)} because any number would do in place of "
+            "-1"
         )
     raise RuntimeError(f"shape '{list(size)}' is invalid for input of size {count}")
 
@@ -87,8 +87,8 @@ def view_to(input: Tensor, size: tuple[int, ...]) -> Any:
     result = _strided_view(input, size, rules.view)
     if result is None:
         raise RuntimeError(
-            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
-            "contiguous subspaces). Use .reshape(...) instead."
+            "view size is not compatible with input tensor's size and stride (at some dimension it spans two parts of "
+            "memory). Use .reshape(...) instead, which copies."
         )
     return result
 
@@ -227,8 +227,8 @@ def permuted(input: Any, dims: tuple[int, ...]) -> Any:
     ndim = input._array.ndim
     if len(dims) != ndim:
         raise RuntimeError(
-            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
-            f"ordering of dimensions i.e. input.dim() = {ndim} is not equal to len(dims) = {len(dims)}"
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the list: "
+            f"it has {ndim}, and {len(dims)} are given"
         )
     order = tuple([wrap_dim(dim, ndim) for dim in dims])
     if len(set(order)) != ndim:
@@ -393,8 +393,8 @@ class ShapeMethods(TensorCore):
             _warn_zero_dim("T", _IDENTITY)
         elif ndim != 2:
             warn_once(
-                "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will "
-                "throw an error in a future release. `x.mT` transposes each matrix of a batch; a permute with the "
+                "The use of `x.T` on tensors of dimension other than 2 is deprecated and will "
+                "be an error one day. `x.mT` transposes each matrix of a batch; a permute with the "
                 "dims counted down reverses them all.",
             )
         return permuted(self, tuple(range(ndim - 1, -1, -1)))

@@ -107,7 +107,7 @@ def _split_evenly(input: Tensor, split_size: int, dim: int) -> tuple[Any, ...]:
     n = input._array.shape[dim]
     if split_size == 0:
         if n:
-            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
+            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, which here is {n}")
         split_size = 1
     points = rules.split_points(input._array, split_size, dim)
     return _parts(rules.split, input, points, {"split_size": split_size, "dim": dim})
@@ -304,8 +304,8 @@ def strides_wanted(input: Tensor, size: Any, stride: int | _size, storage_offset
     held = extent_of(root_of(array))
     if last * array.itemsize > held:
         raise RuntimeError(
-            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and itemsize "
-            f"{array.itemsize} requiring a storage size of {last * array.itemsize} are out of bounds for storage of size "
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and items of "
+            f"{array.itemsize} require {last * array.itemsize} bytes and are out of bounds for storage of size "
             f"{held}"
         )
     return {"size": size, "stride": stride, "storage_offset": offset, "layout": layout_of(array)}

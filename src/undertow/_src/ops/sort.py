@@ -170,7 +170,7 @@ def unique(
         return _chosen(apply(rules.unique, input), return_inverse, return_counts)
     place = wrap_real_dim(as_int(dim, "unique", "dim"), input._array.ndim)
     if 0 in input._array.shape[:place] + input._array.shape[place + 1 :]:
-        raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
+        raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so there is nothing to compare")
     return _chosen(apply(rules.unique_dim, input, dim=place), return_inverse, return_counts)
 
 
@@ -269,14 +269,14 @@ def searchsorted(
         raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
     if side == "left" and right:
         raise RuntimeError(
-            "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True"
+            "torch.searchsorted(): side and right can't be set to opposites: side is left, and right=True"
         )
     value = input if isinstance(input, TensorCore) else wrap(np.asarray(input))
     edges, shape = sorted_sequence._array.shape, value._array.shape
     if not shape and len(edges) != 1:
         raise RuntimeError(
-            "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got "
-            f"boundaries tensor dim({len(edges)}) and input value's dim(0) numel(1)"
+            "torch.searchsorted(): input value can be a scalar only with boundaries of one dim; the dims are "
+            f"{len(edges)} and 0"
         )
     if not edges:
         raise RuntimeError(
@@ -284,14 +284,14 @@ def searchsorted(
         )
     if sorter is not None and sorter._array.shape != edges:
         raise RuntimeError(
-            "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor "
-            f"{list(edges)}and got sorter tensor {list(sorter._array.shape)}"
+            "torch.searchsorted(): boundary and sorter must have the same size; they are "
+            f"{list(edges)} and {list(sorter._array.shape)}"
         )
     if len(edges) != 1 and edges[:-1] != shape[:-1]:
         raise RuntimeError(
-            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
-            f"tensor and input value tensor must match, but we got boundaries tensor {list(edges)} and input value "
-            f"tensor {list(shape)}"
+            "torch.searchsorted(): boundaries tensor should be 1 dimension or match the input in all but the last; "
+            f"it is of {list(edges)}, the input "
+            f"of {list(shape)}"
         )
     return run("searchsorted", out, rules.searchsorted, sorted_sequence, value, sorter, right=right or side == "right",
                dtype=np.dtype(np.int32 if out_int32 else np.int64))  # fmt: skip

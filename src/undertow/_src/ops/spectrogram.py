@@ -68,7 +68,7 @@ def _check_signal(
         raise RuntimeError(f"{name} : expected 0 < win_length <= n_fft, but got win_length={win_length}")
     if window is not None and window._array.shape != (win_length,):
         raise RuntimeError(
-            f"{name} : expected a 1D window tensor of size equal to win_length={win_length}, but got window with size "
+            f"{name} : expected a 1D window tensor of size equal to win_length={win_length}, not "
             f"{list(window._array.shape)}"
         )
 
@@ -101,8 +101,8 @@ def stft(
     if return_complex is None:
         if not is_complex:
             raise RuntimeError(
-                "stft requires the return_complex parameter be given for real inputs, and will further require that "
-                "return_complex=True in a future PyTorch release."
+                "stft requires the return_complex parameter be given for real inputs: pass "
+                "return_complex=True."
             )
         return_complex = True
     _check_signal(input, n_fft, hop_length, win_length, window, normalized, onesided, return_complex, align_to_window)
@@ -147,7 +147,7 @@ def istft(
     win = n_fft if win_length is None else win_length
     if input._array.dtype.kind != "c":
         raise RuntimeError(
-            "istft requires a complex-valued input tensor matching the output from stft with return_complex=True."
+            "istft requires a complex-valued input tensor matching the output from stft: pass that return_complex=True."
         )
     if window is None:
         warn(

@@ -53,8 +53,8 @@ def _spread(
     correction = as_number(correction)
     if rules.folded_count(input._array.shape, dims) - correction <= 0:
         warn(
-            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input "
-            "numel divided by output numel).",
+            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the number of elements that "
+            "each result is made of.",
         )
     statics = {"dim": dims, "correction": correction, "keepdim": bool(keepdim)}
     if rule.outputs == 1:
@@ -243,7 +243,7 @@ def cov(
             spread = weights * aweights
             free = total - correction * spread.sum() / total
     if free <= 0:
-        warn("cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.")
+        warn("cov(): degrees of freedom is <= 0. There must be more observations than `correction`.")
         free = 0
     centred = rows - mean.unsqueeze(1)
     weighted = centred if weights is None else centred * weights
@@ -293,8 +293,8 @@ def diff(
         for axis, (have, other) in enumerate(zip(input._array.shape, extra._array.shape, strict=True)):
             if axis != place and have != other:
                 raise RuntimeError(
-                    "diff expects the shape of tensor to prepend or append to match that of input except along the "
-                    f"differencing dimension; input.size({axis}) = {have}, but got tensor.size({axis}) = {other}"
+                    "diff expects the shape of tensor to prepend or append to match the input's except in the "
+                    f"dim of the differences; along {axis} they are {have} and {other}"
                 )
     parts = [part for part in ((prepend, input, append) if n else (input,)) if part is not None]
     result = input if len(parts) == 1 else join.cat(parts, place)

@@ -54,8 +54,8 @@ def _check_alike(b: Tensor, A: Tensor, end: str = "") -> None:
     one, two = DTYPE_OF[b._array.dtype], DTYPE_OF[A._array.dtype]
     if one is not two:
         raise RuntimeError(
-            f"Expected b and A to have the same dtype, but found b of type {one.scalar_name} and A of type "
-            f"{two.scalar_name} instead{end}"
+            f"Expected b and A to have the same dtype, but found {one.scalar_name} and "
+            f"{two.scalar_name}{end}"
         )
 
 
@@ -105,7 +105,7 @@ def _cholesky(A: Tensor, upper: bool, name: str, rule: Rule) -> Any:
         place, order = found if found is not None else ((), 1)
         raise _LinAlgError(
             f"{name}: {in_batch(place, A._array.shape)}The factorization could not be completed because the input is not "
-            f"positive-definite (the leading minor of order {order} is not positive-definite)."
+            f"positive-definite, as its leading minor of order {order} shows."
         )
     return result
 

@@ -211,8 +211,8 @@ class Operator:
             result = kernel(*positional, **keyword)
         elif self.backward is None and not self.is_custom:
             warn(
-                f"{self.name}: an autograd kernel was not registered to the Autograd key(s) but we are trying to "
-                "backprop through it. This may lead to silently incorrect behavior.",
+                f"{self.name}: an autograd kernel was not registered to the Autograd key(s) but a backward pass goes "
+                "through it: the gradients may be wrong without a word.",
             )
             result = kernel(*positional, **keyword)
         else:
@@ -248,8 +248,8 @@ class Operator:
         storages = {id(value._get_storage()) for value in values.values() if isinstance(value, TensorCore)}
         if any(isinstance(value, TensorCore) and id(value._get_storage()) in storages for value in results):
             raise RuntimeError(
-                f"{self.name.partition('::')[2]}: The output of this custom operator (1) must not also be an input to this "
-                "custom operator and (2) may not alias any inputs to this custom operator or other returns. Return a "
+                f"{self.name.partition('::')[2]}: The output of this custom operator (1) must not be one of its "
+                "inputs and (2) may share memory with none of them, nor with a different output. Return a "
                 "clone() instead."
             )
         for argument in self.schema.arguments:
@@ -273,8 +273,8 @@ class Operator:
         def backward(ctx: Any, *grads: Any) -> Any:
             if operator.backward is None:
                 raise RuntimeError(
-                    f"Trying to backward through {operator.shown} but no autograd formula was registered. Please use "
-                    "register_autograd to add one."
+                    f"Trying to backward through {operator.shown} but no autograd formula was registered. "
+                    "Give it one with register_autograd."
                 )
             gradients = operator.backward(ctx, *grads)
             return (*(gradients if isinstance(gradients, tuple) else (gradients,)), None)

@@ -209,8 +209,8 @@ def ask(public: Public, askers: list[Any], args: tuple[Any, ...], kwargs: dict[s
             implementation = value.__torch_function__
             if getattr(implementation, "__self__", None) is value:
                 warn(
-                    "Defining your `__torch_function__` as a plain method is deprecated and will be an error in future, "
-                    "please define it as a classmethod.",
+                    "Defining your `__torch_function__` as a plain method is deprecated: "
+                    "make it a classmethod.",
                 )
         result = implementation(public, types, args, given)
         if result is not NotImplemented:

@@ -29,16 +29,16 @@ def integer_range(low: int | None, high: int | None, dtype: np.dtype[Any]) -> tu
             low, high = _raised(low, digits, dtype), _lowered(high, digits, dtype)
             if low >= high:
                 raise RuntimeError(
-                    "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, "
-                    f"but got from={low} >= to={high}"
+                    "random_ expects 'from' casted to dtype to be less than 'to' itself, "
+                    f"but from={low} >= to={high}"
                 )
         last = high - 1
     elif digits:
         low, last = _raised(low, digits, dtype), 2**digits
         if low >= last:
             raise RuntimeError(
-                "random_ expects 'from' casted to dtype to be less than or equal to 'to_inc' casted to dtype, "
-                f"but got from={low} > to_inc={last}"
+                "random_ expects 'from' casted to dtype to be less than or equal to 'to_inc', "
+                f"but from={low} > to_inc={last}"
             )
     else:
         last = _largest_integer(dtype)

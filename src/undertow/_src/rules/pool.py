@@ -126,7 +126,7 @@ def filled(g: Array, name: str) -> Any:
     for dim in range(1, g.ndim):
         if g.shape[dim] == 0:
             raise RuntimeError(
-                f"{name}_backward(): Expected grad_output to have non-zero size for non-batch dimensions, but grad_output "
-                f"has sizes {list(g.shape)} with dimension {dim} being empty"
+                f"{name}_backward(): Expected grad_output to have non-zero size for non-batch dimensions, but its "
+                f"shape {list(g.shape)} is empty at dimension {dim}"
             )
     return g

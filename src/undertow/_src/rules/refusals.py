@@ -10,13 +10,13 @@ _WORDS: dict[tuple[str, str], tuple[type[Exception], str]] = {
     ("neg", "b"): (RuntimeError, NO_NEGATIVE_BOOLS),
     ("sub", "b"): (
         RuntimeError,
-        "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator "
-        "instead.",
+        "Subtraction, the `-` operator, with two bool tensors is not supported. `a ^ b` is true where they "
+        "differ.",
     ),
     ("rsub", "b"): (
         RuntimeError,
-        "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator "
-        "instead.",
+        "Subtraction, the `-` operator, with two bool tensors is not supported. `a ^ b` is true where they "
+        "differ.",
     ),
     ("relu", "b"): (RuntimeError, "Boolean inputs not supported for relu"),
     ("hardtanh", "b"): (RuntimeError, "Bool inputs not supported for hardtanh"),
@@ -24,7 +24,7 @@ _WORDS: dict[tuple[str, str], tuple[type[Exception], str]] = {
     ("relu", "c"): (NotImplementedError, "clamp is not supported for complex types"),
     ("sign", "c"): (
         NotImplementedError,
-        "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead.",
+        "Unlike NumPy, torch.sign is not intended to support complex numbers; torch.sgn is.",
     ),
     ("signbit", "c"): (NotImplementedError, "signbit is not implemented for complex tensors."),
     ("clamp", "c"): (NotImplementedError, "clamp is not supported for complex types"),
@@ -39,8 +39,8 @@ _WORDS: dict[tuple[str, str], tuple[type[Exception], str]] = {
        for name in ("maximum", "minimum", "fmax", "fmin")},
     **{("addcdiv", kind): (
         RuntimeError,
-        "Integer division with addcdiv is no longer supported, and in a future release addcdiv will perform a true "
-        "division of tensor1 and tensor2. Cast the inputs to a floating point dtype first.",
+        "Integer division with addcdiv is no longer supported, because addcdiv is a true "
+        "division. Cast the inputs to a floating point dtype first.",
        ) for kind in "bi"},
 }  # fmt: skip
 

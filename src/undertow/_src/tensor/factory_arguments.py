@@ -101,7 +101,7 @@ def check_options(name: str, where: Any, order: Any = None, pin_memory: Any = Fa
         raise RuntimeError(f"{name}: undertow's tensors are strided, got layout {order}")
     if pin_memory:
         raise RuntimeError(
-            "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator is available on "
+            "pin_memory=True requires a CUDA or other accelerator backend to pin memory for; there is none on "
             "this system."
         )
 
@@ -155,8 +155,8 @@ def into_out(out: Any, array: Any, name: str, kind: Any = None) -> Any:
         raise RuntimeError(f"dtype {kind.scalar_name} does not match dtype of out parameter ({own.scalar_name})")
     if out._requires_grad and local.modes.grad_enabled:
         raise RuntimeError(
-            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
-            "arguments requires grad."
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, which one of the "
+            "arguments asks for."
         )
     if out._array.shape != array.shape:
         out._array = empty_beside(out._array, array.shape)

@@ -39,8 +39,8 @@ def tensor(
 
 def warn_of_copy_construction(instead_of: str) -> None:
     warn(
-        "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-        f"sourceTensor.detach().clone().requires_grad_(True), rather than {instead_of}.",
+        "To copy construct from a tensor, it is recommended to use tensor.detach().clone() (with "
+        f".requires_grad_(True) after it if need be), not {instead_of}.",
     )
 
 
@@ -72,8 +72,8 @@ def asarray(
         result = obj if device is None else obj.to(device)
         if requires_grad is None and obj._requires_grad:
             warn(
-                "torch.asarray: unspecified requires_grad now defaults to obj.requires_grad instead of False. Pass "
-                "requires_grad=False explicitly to get the old behavior and silence this warning.",
+                "torch.asarray: unspecified requires_grad now defaults to that of obj. Pass "
+                "requires_grad=False if the result shall ask for no gradient.",
             )
             requires_grad = True
     elif isinstance(obj, np.ndarray):
@@ -138,7 +138,7 @@ def _shared(array: Array) -> Array:
     _check_strides(array)
     if not array.flags.writeable:
         warn_once(
-            "The given NumPy array is not writable, and PyTorch does not support non-writable tensors. What a "
+            "The given NumPy array is not writable, and tensors cannot be read-only. What a "
             "write to this tensor does is anyone's guess: give a copy of the array, or make it writable first.",
         )
     return adopt(array)
@@ -147,13 +147,13 @@ def _shared(array: Array) -> Array:
 def _check_strides(array: Array) -> None:
     if any(step < 0 for step in array.strides):
         raise ValueError(
-            "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
-            "currently supported. Pass array.copy() instead."
+            "At least one stride in the given numpy array is negative, which tensors' strides are not "
+            "allowed to be. Pass array.copy() instead."
         )
     if any(step % array.itemsize for step in array.strides):
         raise ValueError(
-            "given numpy array strides not a multiple of the element byte size. Copy the numpy array to reallocate the "
-            "memory."
+            "given numpy array strides not a multiple of its element size. Pass a copy of it, which has "
+            "memory of its own."
         )
 
 

@@ -133,8 +133,8 @@ def range(
     if end is None:
         raise TypeError('range() missing 1 required positional arguments: "end"')
     warn(
-        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
-        "Python's range builtin. torch.arange stops before the end, as that does.",
+        "torch.range is deprecated and will be removed in a future release as it does not stop before the end, unlike "
+        "Python's range and torch.arange.",
     )
     first, last, by = number(start, "range", "start"), number(end, "range", "end"), number(step, "range", "step")
     kind = parse_kind(dtype, "range")

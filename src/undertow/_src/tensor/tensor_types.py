@@ -61,8 +61,8 @@ def set_default_tensor_type(t: Any) -> None:
     if not isinstance(t, tensortype):
         raise TypeError("invalid type object: only floating-point types are supported as the default type")
     warn_once(
-        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
-        "torch.set_default_device() as alternatives.",
+        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1: call torch.set_default_dtype() and "
+        "torch.set_default_device().",
     )
     set_default_dtype(t.dtype)
 

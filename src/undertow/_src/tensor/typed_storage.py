@@ -23,8 +23,8 @@ def warn_of_removal() -> None:
     if not _warned:
         _warned.append(True)
         warn(
-            "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage "
-            "class. Who asks for tensor.storage() does better to ask for tensor.untyped_storage().",
+            "TypedStorage is deprecated. It will be removed: UntypedStorage is the storage "
+            "class, and tensor.untyped_storage() returns one.",
         )
 
 
@@ -260,7 +260,7 @@ class _LegacyStorage(TypedStorage, metaclass=_LegacyStorageMeta):
         for argument in ("dtype", "device"):
             if argument in options:
                 raise RuntimeError(
-                    f"{cls}.__new__ received an invalid combination of arguments. Expected one of:\n * no arguments\n * "
+                    f"{cls}.__new__ received an invalid combination of arguments. It takes nothing, or one of\n * "
                     "(int size)\n * (Sequence data)\n * (*, UntypedStorage wrap_storage)\nKeyword argument "
                     f"'{argument}' cannot be specified"
                 )

@@ -182,8 +182,8 @@ class _FromNumpy(dict[np.dtype[Any], dtype]):
     def __missing__(self, key: np.dtype[Any]) -> dtype:
         if not key.isnative:
             raise ValueError(
-                "given numpy array has byte order different from the native byte order. "
-                "Conversion between byte orders is currently not supported."
+                "given numpy array has byte order different from the native one. "
+                "Convert it with array.byteswap() and a dtype of native order first."
             )
         raise TypeError(
             f"can't convert np.ndarray of type numpy.{key.type.__name__}. The only supported types are: "

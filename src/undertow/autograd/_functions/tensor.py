@@ -28,8 +28,8 @@ class Resize(Function):
     def forward(ctx: Any, tensor: Any, sizes: Any) -> Any:
         if math.prod(sizes) != tensor.numel():
             raise RuntimeError(
-                f"requested resize to {'x'.join(map(str, sizes))} ({math.prod(sizes)} elements in total), but the given "
-                f"tensor has a size of {'x'.join(map(str, tensor.size()))} ({tensor.numel()} elements). autograd's resize "
+                f"requested resize to {'x'.join(map(str, sizes))} ({math.prod(sizes)} elements in total), but the "
+                f"tensor is of {'x'.join(map(str, tensor.size()))} ({tensor.numel()} elements). autograd's resize "
                 "can only change the shape: as many elements must come out as go in."
             )
         ctx.input_sizes = tensor.size()

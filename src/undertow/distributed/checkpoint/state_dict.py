@@ -186,7 +186,7 @@ def set_optimizer_state_dict(
     options = _checked(options)
     if not optim_state_dict:
         raise RuntimeError(
-            f"The option indicates that model state_dict is required to save, or load but optim state_dict is empty. "
+            f"The option indicates that model state_dict is required to save, or load; that of the optimizer is empty. "
             f"{optim_state_dict}"
         )
     names = _names_of(model)

@@ -204,8 +204,8 @@ def flex_attention(
         key, value = [given.repeat_interleave(heads // given.shape[-3], -3) for given in (key, value)]
     elif heads != key.shape[-3]:
         raise ValueError(
-            f"Expect query and key/value to have the same number of heads but got Hq={heads} and Hkv={key.shape[-3]}. Try "
-            "setting enable_gqa=True for GQA."
+            f"Expect query and key/value to have the same number of heads, not {heads} and {key.shape[-3]}; "
+            "enable_gqa=True lets several query heads share one."
         )
     scores = matmul(query, key.transpose(-2, -1)) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
     places = _places(*scores.shape)

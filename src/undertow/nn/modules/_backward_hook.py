@@ -164,7 +164,7 @@ class BackwardHook:
 
     def _warn_that_hooks_cannot_fire(self, received: str) -> None:
         warn(
-            "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received "
+            "For backward hooks to be called, module output should be a Tensor or tuple, not "
             f"{received}. The backward hooks of {type(self.module).__name__} will not fire for this call; register them "
             "with nested=True to see the gradients inside dicts, lists and dataclasses.",
         )
@@ -194,7 +194,7 @@ class BackwardHook:
             answer = hooks.fire(hook, self.module, nothing, self.grad_outputs)
             if answer is not None and not (isinstance(answer, tuple) and all(part is None for part in answer)):
                 raise RuntimeError(
-                    "Backward hook for Modules where no input requires gradient should always return None or None for "
+                    "Backward hook for Modules where no input requires gradient may return only None, or None for "
                     f"all gradients.{hooks.defined(hook)}"
                 )
         self.grad_outputs = None
@@ -221,7 +221,7 @@ class BackwardHook:
 
 def warn_of_missing_inputs(but: str) -> None:
     warn(
-        "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs require "
+        "Full backward hook is firing when gradients are computed with respect to module outputs, as no inputs require "
         f"gradients{but}.",
     )
 

@@ -215,8 +215,8 @@ class ModuleHooks:
             except Exception as error:
                 kind = "module" if identity in self._forward_hooks else "global module"
                 warn(
-                    f"{kind} forward hook with ``always_call=True`` raised an exception that was silenced as another "
-                    f"error was raised in forward: {error}",
+                    f"{kind} forward hook with ``always_call=True`` raised an exception that was dropped, as a different "
+                    f"error had come from forward: {error}",
                 )
                 continue
             if answer is not None:
@@ -239,11 +239,11 @@ class ModuleHooks:
         """Says where the old kind of hook will not see all gradients."""
         outputs = (result,) if isinstance(result, TensorCore) else result
         if not (isinstance(outputs, tuple) and all(isinstance(part, TensorCore) for part in outputs)):
-            _warn_old("hooks on a Module that does not return a single Tensor or a tuple of Tensors", "of the grad_output")
+            _warn_old("hooks on a Module that does not return a single Tensor or tuple", "of the grad_output")
             return
         inputs = (args,) if isinstance(args, TensorCore) else args
         if not (isinstance(inputs, tuple) and all(isinstance(part, TensorCore) for part in inputs)):
-            takes = "hooks on a Module that does not take as input a single Tensor or a tuple of Tensors"
+            takes = "hooks on a Module that does not take as input a single Tensor or tuple"
             _warn_old(takes, "of the grad_input")
             return
         makers = {part.grad_fn for part in outputs if part.grad_fn is not None}
@@ -259,7 +259,7 @@ class ModuleHooks:
 def _warn_old(where: str, missing: str) -> None:
     kind = "non-full backward" if where.startswith("hooks") else "a non-full backward"
     warn(
-        f"Using {kind} {where} is deprecated and will be removed in future versions. This hook will be missing some "
+        f"Using {kind} {where} is deprecated and will be removed in future versions. This hook is not given some "
         f"{missing}. Please use register_full_backward_hook to get the documented behavior.",
         FutureWarning,
     )

@@ -82,7 +82,7 @@ class StateDict:
         """The older name; here the hook's result, if any, replaces the dict."""
         if getattr(hook, "_from_public_api", False):
             raise RuntimeError(
-                "Cannot register the same function as the state dict post hook that was previously registered via "
+                "Cannot register the same function as the state dict post hook and by "
                 "register_state_dict_post_hook"
             )
         return hooks.add(self._state_dict_hooks, hook)
@@ -254,8 +254,8 @@ def _load_tree(
     for hook in tuple(module._load_state_dict_post_hooks.values()):
         if hooks.fire(hook, module, report) is not None:
             raise AssertionError(
-                "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
-                "values, if incompatible_keys need to be modified, it should be done inplace."
+                "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return "
+                "anything: they change incompatible_keys itself."
             )
 
 
@@ -267,8 +267,8 @@ def _load_one(module: Any, name: str, key: str, param: Any, given: Any, assign: 
     """Puts one tensor in place; returns what is wrong with it, if anything."""
     if not isinstance(given, TensorCore):
         return (
-            f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint '
-            f"but received {type(given)}"
+            f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object there, '
+            f"not {type(given)}"
         )
     given_any: Any = given
     lazy = is_lazy(param)
@@ -276,8 +276,8 @@ def _load_one(module: Any, name: str, key: str, param: Any, given: Any, assign: 
         given_any = given_any[0]  # 0-dim tensors were saved with one dim in old checkpoints
     if not lazy and given_any.shape != param.shape:
         return (
-            f"size mismatch for {key}: copying a param with shape {given_any.shape} from checkpoint, the shape in "
-            f"current model is {param.shape}."
+            f"size mismatch for {key}: copying a param with shape {given_any.shape} from checkpoint, but "
+            f"the model's is of {param.shape}."
         )
     if param.is_meta and not given_any.is_meta and not assign:
         warn(
@@ -307,7 +307,7 @@ def _load_one(module: Any, name: str, key: str, param: Any, given: Any, assign: 
     except Exception as error:
         return (
             f'While {"swapping" if swap else "copying"} the parameter named "{key}", whose dimensions in the model are '
-            f"{param.size()} and whose dimensions in the checkpoint are {given_any.size()}, an exception occurred : "
+            f"{param.size()}, from a tensor of {given_any.size()}, this was raised: "
             f"{error.args}."
         )
     return None

@@ -61,8 +61,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             or any(int(cutoff) != cutoff for cutoff in cutoffs)
         ):
             raise ValueError(
-                "cutoffs should be a sequence of unique, positive integers sorted in an increasing order, where each "
-                "value is between 1 and n_classes-1"
+                "cutoffs should be a sequence of unique, positive integers that grow and "
+                "stay below n_classes"
             )
         self.in_features = in_features
         self.n_classes = n_classes

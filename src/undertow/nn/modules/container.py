@@ -33,7 +33,7 @@ class Container(Module):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__()
         warn(
-            "`nn.Container` is deprecated. All of its functionality is now implemented in `nn.Module`. Subclass that "
+            "`nn.Container` is deprecated. All of its functionality is now in `nn.Module`: derive from that "
             "instead.",
             FutureWarning,
         )
@@ -379,8 +379,8 @@ class ParameterDict(Module):
     def _attribute(self, key: object) -> str:
         if not isinstance(key, str):
             raise TypeError(
-                f"Index given to ParameterDict cannot be used as a key as it is not a string (type is "
-                f"'{type(key).__name__}'). Keys name the parameters: str() makes one of it."
+                f"Index given to ParameterDict cannot be used as a key, being no string but "
+                f"'{type(key).__name__}'. Keys name the parameters: str() makes one of it."
             )
         return key
 

@@ -275,8 +275,8 @@ class _ConvTransposeNd(_ConvNd):
         most = [size + step - 1 for size, step in zip(least, stride, strict=True)]
         if any(not low <= size <= high for low, size, high in zip(least, output_size, most, strict=True)):
             raise ValueError(
-                f"requested an output size of {output_size}, but valid sizes range from {least} to {most} (for an input "
-                f"of {input.size()[2:]})"
+                f"requested an output size of {output_size}, but valid sizes range from {least} to {most} with inputs "
+                f"of {input.size()[2:]}"
             )
         return [size - low for size, low in zip(output_size, least, strict=True)]
 

@@ -227,8 +227,8 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
             )
         if wanted is not None and wanted.is_complex:
             warn(
-                "Complex modules are a new feature under active development whose design may change, and some modules "
-                "might not work as expected when using complex tensors as parameters or buffers.",
+                "Complex modules are a new feature under active development whose parts "
+                "do not all compute with complex parameters and buffers.",
             )
 
         def convert(tensor: Tensor) -> Any:

@@ -186,8 +186,8 @@ class RNNBase(Module):
         weight = self.weight_ih_l0
         if input.dtype != weight.dtype:
             raise ValueError(
-                f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). Convert input: "
-                f"input.to({weight.dtype}), or convert model: model.to({input.dtype})"
+                f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). Pass "
+                f"input.to({weight.dtype}), or make the layer .to({input.dtype})"
             )
         wanted = 3 if batch_sizes is None else 2
         if input.dim() != wanted:
@@ -307,12 +307,12 @@ def _check_kinds(input_size: object, bias: object, batch_first: object) -> None:
 def _check_options(mode: str, hidden_size: object, num_layers: Any, dropout: object, proj_size: int) -> None:
     if not isinstance(dropout, numbers.Number) or not 0 <= dropout <= 1 or isinstance(dropout, bool):  # type: ignore[operator]
         raise ValueError(
-            "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
+            "dropout should be a number in range [0, 1] representing how likely an element is set to zero"
         )
     if dropout > 0 and num_layers == 1:  # type: ignore[operator]
         warn(
-            "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers "
-            f"greater than 1, but got dropout={dropout} and num_layers={num_layers}",
+            "dropout option adds dropout after all but last recurrent layer, so with one layer it does nothing; "
+            f"dropout={dropout} and num_layers={num_layers} were given",
         )
     if not isinstance(hidden_size, int):
         raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}")

@@ -68,8 +68,8 @@ def _mapped(func: Callable[..., Any], input: Tensor, *args: Any, **kwargs: Any) 
     weights = [each for each in (*args, *kwargs.values()) if isinstance(each, ExpandedWeight)]
     if input.shape[0] != weights[0].batch_size:
         raise RuntimeError(
-            "Expected ExpandedWeights to have batch size matching input but got input batch size of "
-            f"{input.shape[0]} with ExpandedWeight of batch size {weights[0].batch_size}"
+            "Expected ExpandedWeights to have batch size matching input; that is "
+            f"{input.shape[0]}, and theirs {weights[0].batch_size}"
         )
 
     def of_one(example: Any, copies: list[Any]) -> Any:

@@ -44,7 +44,7 @@ def get_total_norm(
             total = vector_norm(stack([vector_norm(each, order) for each in listed]), order)
     if error_if_nonfinite:
         complaint = (
-            f"The total norm of order {order} for gradients from `parameters` is non-finite, so it cannot be clipped. To "
+            f"The total norm of order {order} for gradients from `parameters` is non-finite: nothing is clipped. To "
             "scale by it all the same, set `error_if_nonfinite=False`"
         )
         if not values_known(total._array):  # while a compiler is watching

@@ -37,7 +37,7 @@ def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
     if linear.out_features != bn.num_features and bn.num_features != 1:
         raise AssertionError(
             "To fuse, linear.out_features == bn.num_features or bn.num_features == 1, got "
-            f"linear.out_features={fused.out_features} and bn.num_features={bn.num_features}"
+            f"{fused.out_features} and {bn.num_features}"
         )
     fused.weight, fused.bias = fuse_linear_bn_weights(
         fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias

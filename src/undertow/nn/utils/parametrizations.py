@@ -247,7 +247,7 @@ class _Orthogonal(Module):
                 return start
             if self.orthogonal_map != "householder":
                 raise NotImplementedError(
-                    "It is not possible to assign to the matrix exponential or the Cayley parametrizations when "
+                    "It is not possible to assign to the matrix exponential or Cayley's map with "
                     "use_trivialization=False."
                 )
             A, scales = _qr_factors(Q)

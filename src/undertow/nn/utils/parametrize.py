@@ -110,8 +110,8 @@ class ParametrizationList(ModuleList):
         for place, part in enumerate(new):
             if not isinstance(part, TensorCore):
                 raise ValueError(
-                    "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). "
-                    f"Got element {place} of the sequence with type {type(part).__name__}."
+                    "'right_inverse' must return a Tensor or a Sequence of tensors; "
+                    f"element {place} of what it returned is {type(part).__name__}."
                 )
             held: Any = part
             if isinstance(original, Parameter):
@@ -311,7 +311,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
         original = Parameter(value.detach()) if value.requires_grad else value
     else:
         raise ValueError(
-            "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms of a "
+            "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is computed from a "
             "sequence of tensors."
         )
     delattr(type(module), tensor_name)

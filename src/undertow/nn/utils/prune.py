@@ -382,7 +382,7 @@ def _validate_pruning_amount_init(amount: object) -> None:
     if isinstance(amount, bool) or not isinstance(amount, (int, float)):
         raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
     if amount < 0 or (isinstance(amount, float) and amount > 1.0):
-        raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer")
+        raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a count")
 
 
 def _validate_pruning_amount(amount: object, tensor_size: int) -> None:
@@ -393,8 +393,8 @@ def _validate_pruning_amount(amount: object, tensor_size: int) -> None:
 def _validate_structured_pruning(t: Any) -> None:
     if t.dim() <= 1:
         raise ValueError(
-            "Structured pruning can only be applied to multidimensional tensors. "
-            f"Found tensor of shape {t.shape} with {t.dim()} dims"
+            "Structured pruning can only be applied to multidimensional tensors, "
+            f"not to one of shape {t.shape}"
         )
 
 

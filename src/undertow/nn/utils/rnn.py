@@ -173,7 +173,7 @@ def pack_padded_sequence(
         )
     if counts.size and counts.min() <= 0:
         raise RuntimeError(
-            "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
+            "Length of all samples has to be greater than 0; in 'lengths' one is not"
         )
     if np.any(counts[:-1] < counts[1:]):
         raise RuntimeError(
@@ -201,8 +201,8 @@ def pad_packed_sequence(
     if total_length is not None:
         if total_length < longest:
             raise ValueError(
-                "Expected total_length to be at least the length of the longest sequence in input, but got "
-                f"total_length={total_length} and max sequence length being {longest}"
+                "Expected total_length to be at least the length of the longest sequence; "
+                f"that is {longest}, and total_length={total_length}"
             )
         longest = total_length
     data = sequence.data

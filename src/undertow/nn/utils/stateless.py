@@ -27,8 +27,8 @@ def functional_call(
 ) -> Any:
     """The older name of `torch.func.functional_call`."""
     warn(
-        "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and will be removed in a future "
-        "version of PyTorch. Please use `torch.func.functional_call`, which takes the same arguments.",
+        "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and has become "
+        "`torch.func.functional_call`, which takes the same arguments.",
         FutureWarning,
     )
     return _functional_call.functional_call(

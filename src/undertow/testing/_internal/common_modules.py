@@ -145,8 +145,8 @@ class modules(_TestParametrizer):
     def _parametrize_test(self, test: Test, generic_cls: Any, device_cls: Any) -> Iterator[Case]:
         if device_cls is None:
             raise RuntimeError(
-                "The @modules decorator is only intended to be used in a device-specific context; use it with "
-                "instantiate_device_type_tests() instead of instantiate_parametrized_tests()"
+                "The @modules decorator is only intended to be used with tests that have a device: "
+                "call instantiate_device_type_tests() on their class"
             )
         for info in self.module_info_list:
             kinds = set(info.supported_dtypes(device_cls.device_type))

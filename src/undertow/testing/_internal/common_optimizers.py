@@ -119,8 +119,8 @@ class optims(_TestParametrizer):
     def _parametrize_test(self, test: Test, generic_cls: Any, device_cls: Any) -> Iterator[Case]:
         if device_cls is None:
             raise RuntimeError(
-                "The @optims decorator is only intended to be used in a device-specific context; use it with "
-                "instantiate_device_type_tests() instead of instantiate_parametrized_tests()"
+                "The @optims decorator is only intended to be used with tests that have a device: "
+                "call instantiate_device_type_tests() on their class"
             )
         for info, dtype in itertools.product(self.optim_info_list, self.dtypes):
             arguments: dict[str, Any] = {"optim_info": info}

@@ -200,8 +200,8 @@ def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None
         raise ValueError("timeout option should be non-negative")
     if num_workers == 0 and prefetch_factor is not None:
         raise ValueError(
-            "prefetch_factor option could only be specified in multiprocessing.let num_workers > 0 to enable "
-            "multiprocessing, otherwise set prefetch_factor to None."
+            "prefetch_factor option could only be specified in multiprocessing.let num_workers > 0 to have workers, "
+            "or leave it out."
         )
     if prefetch_factor is not None and prefetch_factor < 0:
         raise ValueError("prefetch_factor option should be non-negative")
@@ -241,8 +241,8 @@ def _context(given: Any) -> Any:
         return multiprocessing.get_context(given)
     if not isinstance(given, multiprocessing.context.BaseContext):
         raise TypeError(
-            "multiprocessing_context option should be a valid context object or a string specifying the start method, but "
-            f"got multiprocessing_context={given}"
+            "multiprocessing_context option should be a valid context object or a string specifying one, "
+            f"not {given}"
         )
     return given
 
@@ -277,8 +277,8 @@ class _BaseDataLoaderIter:
         self._num_yielded = 0
         if loader.pin_memory:
             warn(
-                "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be "
-                "used.",
+                "'pin_memory' argument is set as true but no accelerator is found; memory is not "
+                "pinned.",
             )
 
     def __iter__(self) -> _BaseDataLoaderIter:
@@ -304,8 +304,8 @@ class _BaseDataLoaderIter:
             if self._num_workers:
                 hint = "Every worker iterates over the whole dataset unless it looks at get_worker_info(). "
             warn(
-                f"Length of IterableDataset {self._dataset} was reported to be {told}(when accessing len(dataloader)), "
-                f"but {self._num_yielded} samples have been fetched. {hint}",
+                f"Length of IterableDataset {self._dataset} was reported to be {told}(by len(dataloader)), "
+                f"but {self._num_yielded} samples came. {hint}",
             )
         return data
 

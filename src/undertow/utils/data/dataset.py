@@ -63,8 +63,8 @@ class StackDataset(Dataset[T_co]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args and kwargs:
             raise ValueError(
-                "Supported either ``tuple``- (via ``args``) or``dict``- (via ``kwargs``) like input/output, but both types "
-                "are given."
+                "Supported either ``tuple``- (via ``args``) or``dict``- (via ``kwargs``) like input/output, but both "
+                "are given at once."
             )
         if not args and not kwargs:
             raise ValueError("At least one dataset should be passed")

@@ -14,7 +14,7 @@ _PAGE = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="viewport" content="initial-scale=1, width=device-width">
 <meta name="color-scheme" content="light dark">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <title>{title}</title>

@@ -458,7 +458,7 @@ class Inside(HostCall):
         def results(args: Any, answer: Any, after: list[Any]) -> list[Any]:
             if not isinstance(answer, TensorCore):
                 raise TypeError(
-                    f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(answer)}"
+                    f"Output of saved tensor unpack_hook expected to be a Tensor; it returned {type(answer)}"
                 )
             if answer.shape != spec.shape:
                 raise CompileError(

@@ -100,13 +100,13 @@ def _check_inputs(given: tuple[Any, ...]) -> None:
             )
         if any(stride == 0 and size > 1 for stride, size in zip(value._array.strides, value._array.shape, strict=True)):
             raise RuntimeError(
-                f"The {nr}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping, "
+                f"The {nr}th input has a dimension with stride 0. gradcheck needs inputs whose elements do not overlap, "
                 "because it moves their elements one by one: pass a .contiguous() copy."
             )
         value.retain_grad()
     if not found:
         raise ValueError(
-            "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
+            "gradcheck expects at least one input tensor to require gradient, but none does: set requires_grad=True."
         )
 
 
@@ -215,9 +215,9 @@ def _expect_same(first: list[Array], second: list[Array], nondet_tol: float) -> 
     for one, two in zip(first, second, strict=True):
         if one.size and not np.all(np.abs(one - two) <= nondet_tol):
             raise GradcheckError(
-                "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives "
-                "different values, although analytical gradient matches numerical gradient.The tolerance for "
-                f"nondeterminism was {nondet_tol}." + FAILED_NONDET_MSG
+                "Backward is not reentrant, i.e., running backward with same input and grad_output again gives "
+                "other values, by more than "
+                f"nondet_tol={nondet_tol}, although the first are right." + FAILED_NONDET_MSG
             )
 
 

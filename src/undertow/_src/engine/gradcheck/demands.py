@@ -83,14 +83,14 @@ def check_undefined(function: Function) -> None:
         if any(row is not None and np.any(row._array != 0) for row in rows):
             _warn_of_undefined()
             raise GradcheckError(
-                "Expected all input grads to be undefined or zero when all output grads are undefined or zero. " + _NOTES
+                "Expected all input grads to be undefined or zero when all those of outputs are. " + _NOTES
             )
 
 
 def _warn_of_undefined() -> None:
     warn(
-        "Backwards compatibility: New undefined gradient support checking feature is enabled by default, but it may break "
-        "existing callers of this function. Pass check_undefined_grad=False to do without it.",
+        "Backwards compatibility: New undefined gradient support checking feature may break "
+        "existing callers. Pass check_undefined_grad=False to do without it.",
     )
 
 

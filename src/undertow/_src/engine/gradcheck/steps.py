@@ -163,8 +163,8 @@ def _check_analytical_jacobian_attributes(
     first, second = (analytical_jacobian(output, sources) for _ in range(2))
     if not all(np.all(np.abs(one - two) <= nondet_tol) for one, two in zip(first, second, strict=True)):
         raise GradcheckError(
-            "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives "
-            f"different values. The tolerance for nondeterminism was {nondet_tol}." + FAILED_NONDET_MSG
+            "Backward is not reentrant, i.e., running backward with same input and grad_output again gives "
+            f"other values, by more than nondet_tol={nondet_tol}." + FAILED_NONDET_MSG
         )
     return tuple([wrap(np.asarray(jacobian)) for jacobian in first])
 

@@ -25,8 +25,8 @@ from undertow.storage import Array, contiguous_strides, extent_of, flat_memory, 
 from undertow.storage import empty_strided as empty_strided_array
 
 _NOT_A_TENSOR_CLASS = (
-    "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your class "
-    "inherits from Tensor."
+    "Creating a Tensor subclass from a class that does not inherit from Tensor cannot be done. Derive it "
+    "from torch.Tensor."
 )
 
 
@@ -98,7 +98,7 @@ class CopyMethods(TensorCore):
         if local.modes.transforms and self._edge is not None:
             raise RuntimeError("mutating directly with `.data` inside functorch transform is not allowed.")
         if self._requires_grad and not DTYPE_OF[value._array.dtype].is_inexact:
-            raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+            raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex")
         if self._edge is not None and value._array.shape != self._array.shape:
             hooks.add(tensor_hooks_of(*self._edge), _FitsGradient(self._array.shape), prepend=True)
         self._array = value._array
@@ -186,7 +186,7 @@ class CopyMethods(TensorCore):
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if not self.is_leaf:
             raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol."
                 "  Copy detach() of it, or rebuild what computed it on the copied leaves."
             )
         if id(self) in memo:
@@ -204,8 +204,8 @@ class CopyMethods(TensorCore):
         with DisableTorchFunctionSubclass():
             if type(self) is not tensor_class() and type(self.new_empty([])) is not type(self):
                 raise RuntimeError(
-                    "The default implementation of __deepcopy__() for non-wrapper subclasses only works for subclass "
-                    "types that implement new_empty() and for which that function returns another instance of the same "
+                    "The default implementation of __deepcopy__() for non-wrapper subclasses calls new_empty(), "
+                    "which must return a tensor of the same "
                     f"subclass. Have {type(self).__name__}'s new_empty() do so, or give the class a __deepcopy__()."
                 )
             result = memo[id(self)] = shell(deep_copied_array(self._array, memo), type(self), self.requires_grad)

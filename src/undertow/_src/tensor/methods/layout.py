@@ -255,7 +255,7 @@ class LayoutMethods(TensorCore):
             several = tied or 1 in self._array.shape
             if several and sum(self.is_contiguous(memory_format=each) for each in formats) != 1:
                 raise RuntimeError(
-                    "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats."
+                    "The tensor does not have unique dim order, or more than one of the memory formats fits it."
                 )
             if ambiguity_check and (tied or 0 in steps):
                 raise RuntimeError("The tensor does not have unique dim order.")

@@ -262,7 +262,7 @@ def replace_elements(self: Any, name: str, function: Callable[..., Any], *others
 def _warn_of_lost_gradient(tensor: Any) -> None:
     if tensor._requires_grad:
         warn_once(
-            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using "
+            "Converting a tensor with requires_grad=True to a scalar leaves its gradient behind.\nSay so with "
             "tensor.detach() first.",
         )
 

@@ -91,8 +91,8 @@ def _check_continuous(tensor: Any, name: str) -> None:
     kind = DTYPE_OF[tensor._array.dtype]
     if not kind.is_floating_point:
         raise RuntimeError(
-            f"{name} distribution is a continuous probability distribution. dtype must be a floating point but you "
-            f"specified {kind.scalar_name if name == 'Exponential' else kind.name}"
+            f"{name} distribution is a continuous probability distribution. Its dtype is a floating point one, not "
+            f"{kind.scalar_name if name == 'Exponential' else kind.name}"
         )
 
 

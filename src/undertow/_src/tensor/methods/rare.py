@@ -32,8 +32,8 @@ def _resized_to(self: Any, size: tuple[int, ...], name: str) -> Any:
     have = self._array.shape
     if math.prod(size) != math.prod(have):
         raise RuntimeError(
-            f"requested resize to {'x'.join(map(str, size))} ({math.prod(size)} elements in total), but the given tensor "
-            f"has a size of {'x'.join(map(str, have))} ({math.prod(have)} elements). autograd's resize can only change the "
+            f"requested resize to {'x'.join(map(str, size))} ({math.prod(size)} elements in total), but the tensor "
+            f"is of {'x'.join(map(str, have))} ({math.prod(have)} elements). autograd's resize can only change the "
             "shape: as many elements must come out as go in."
         )
     return apply(_resized, self, size=size)

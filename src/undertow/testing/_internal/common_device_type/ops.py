@@ -92,8 +92,8 @@ class ops(_TestParametrizer):
     def _parametrize_test(self, test: Test, generic_cls: Any, device_cls: Any) -> Iterator[Case]:
         if device_cls is None:
             raise RuntimeError(
-                "The @ops decorator is only intended to be used in a device-specific context; use it with "
-                "instantiate_device_type_tests() instead of instantiate_parametrized_tests()"
+                "The @ops decorator is only intended to be used with tests that have a device: "
+                "call instantiate_device_type_tests() on their class"
             )
         empty = True
         for op in device_cls._apply_op_allowlist(device_cls._apply_op_overrides(self.op_list, test)):

@@ -52,8 +52,8 @@ def compose_parametrize_fns(old_parametrize_fn: Any, new_parametrize_fn: Any) ->
                 twice = set(arguments) & set(outer_arguments)
                 if twice:
                     raise RuntimeError(
-                        "Parametrization over the same parameter by multiple parametrization decorators is not supported. "
-                        f'For test "{test.__name__}", the following parameters are handled multiple times: {twice}'
+                        "Parametrization over the same parameter by multiple parametrization decorators: "
+                        f'test "{test.__name__}" is given {twice} by more than one'
                     )
                 yield (
                     inner, "_".join(filter(None, (outer_name, name))), {**outer_arguments, **arguments},
@@ -112,8 +112,8 @@ class parametrize(_TestParametrizer):
         values = list(self.arg_values)
         if not values:
             raise ValueError(
-                f"{test}: An empty arg_values was passed to @parametrize. Note that this may result from reuse of a "
-                "generator."
+                f"{test}: An empty arg_values was passed to @parametrize. A generator gives its values once: make a "
+                "list of them."
             )
         for number, given in enumerate(values):
             case = given if isinstance(given, subtest) else subtest(given)
