@@ -257,7 +257,7 @@ def test_integer_ranges(n: int, dtype: str, bounds: tuple[int | None, int | None
         if isinstance(expected, RuntimeError):
             with pytest.raises(type(expected)) as caught:
                 stream.integers(n, low, high, dtype)
-            assert str(expected).startswith(str(caught.value))
+            assert str(caught.value).split()[:8] == str(expected).split()[:8]
         else:
             actual = stream.integers(n, low, high, dtype)
             assert actual.dtype == expected.dtype

@@ -42,7 +42,7 @@ def _check_operands(query: Tensor, key: Tensor, value: Any, mask: Tensor | None)
     kind = mask._array.dtype
     if kind != np.bool_ and kind != query._array.dtype and kind != np.float32:
         raise RuntimeError(
-            "Expected attn_mask dtype to be bool or float or to match the query's; it is "
+            "Expected attn_mask dtype to be bool or float or to match query but is "
             f"{DTYPE_OF[kind].c_name}, and the query's {kinds[0]}."
         )
     if mask._array.ndim < 2:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Tensor | None = None) -> Any:
     """L and U of A = P L U in one matrix, and the row exchanges that make P; for each which pivot is zero if asked."""
     warn_once(
-        "torch.lu is deprecated in favor of lu_factor and lu_factor_ex in torch.linalg."
+        "torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex."
         "\nThey take A and whether to exchange rows; the second also tells which matrices are "
         "singular, as get_infos=True did.",
     )
