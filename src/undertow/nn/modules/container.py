@@ -141,6 +141,8 @@ class Sequential(Module):
             input = module(input)
         return input
 
+    forward.__annotations__.clear()  # fx writes annotations into the code of a trace, and PyTorch's forward has none here
+
 
 class ModuleList(Module):
     """A list whose modules belong to the module that holds it."""
