@@ -136,10 +136,16 @@ class Sequential(Module):
             self.append(module)
         return self
 
-    def forward(self, input: Any) -> Tensor:
-        for module in self:
-            input = module(input)
-        return input
+    if TYPE_CHECKING:
+
+        def forward(self, input: Any) -> Tensor: ...
+
+    else:  # PyTorch's says nothing of types, which `fx` shows
+
+        def forward(self, input):
+            for module in self:
+                input = module(input)
+            return input
 
     forward.__annotations__.clear()  # fx writes annotations into the code of a trace, and PyTorch's forward has none here
 
