@@ -25,6 +25,7 @@ from undertow._src.types.devices import cpu
 
 if TYPE_CHECKING:
     from undertow._src.compile.callbacks.host_calls import HostCall, Placed
+    from undertow._src.compile.guards.rollback import TensorMarks
 
 
 class Cast:
@@ -39,6 +40,8 @@ class Cast:
         self._memories: WeakKeyDictionary[Cell, Memory] = WeakKeyDictionary()
         self._device = cpu
         self._taken: list[Taken] = []  # since the last call on the host
+        self.marks: TensorMarks | None = None  # during the trace: what tensors from outside were before it
+        self._counted: set[int] = set()  # storages that show the version of a turn, at present
         # In this call: calls on the host that have given something; leaves to which hooks gave another gradient, by the id
         # of the one before.
         self.answered: list[HostCall] = []
@@ -136,9 +139,9 @@ class Cast:
     def _new(self, tensor: Any, known_by_name: bool) -> Role:
         place = self._arguments.get(id(tensor))
         if place is not None:
-            return Itself(tensor, lambda: self._present[place])
+            return Itself(tensor, lambda: self._present[place], self._counted, *self._before(tensor))
         if not Watch.trace.is_made(tensor) and (known_by_name or Watch.trace.is_from_outside(tensor)):
-            return Itself(tensor, lambda: tensor)
+            return Itself(tensor, lambda: tensor, self._counted, *self._before(tensor))
         whole, parts = parts_of(tensor._array)
         base = None if tensor._view is None else self.role_of(tensor._view.base)
         owner = None if Watch.trace.is_made(tensor) else Watch.trace.owner_of(whole.cell)
@@ -147,6 +150,10 @@ class Cast:
             assert isinstance(its, Itself)
             return Alias(tensor, its, parts, base)
         return Role(tensor, self._memories.setdefault(whole.cell, Memory()), parts, base)
+
+    def _before(self, tensor: Any) -> tuple[Any, int]:
+        """The edge and the version of a tensor from outside, before the trace."""
+        return (tensor._edge, tensor._get_storage().version) if self.marks is None else self.marks.before(tensor)
 
     def memory_at(self, cell: Cell) -> Any:
         """The array that a memory of the trace is in this call, if something holds it."""
@@ -201,9 +208,9 @@ class Cast:
 
     def finish(self) -> None:
         """After the trace, which the roles need no more."""
-        self._device = Watch.trace.device
+        self._device, self.marks = Watch.trace.device, None
         for role in self.roles:
-            role.kept = role.grad = None
+            role.kept = role.grad = role.first_edge = None
 
     def leave(self, left: Container[int]) -> None:
         """Forgets all containers and objects of the trace but those that the step leaves."""

@@ -28,7 +28,7 @@ class Look:
 
     __slots__ = (
         "role", "place", "whole", "writes", "requires_grad", "retains", "node_name", "output_nr", "grad", "kind",
-        "inference", "version",
+        "inference", "version", "moved",
     )  # fmt: skip
 
     def __init__(self, role: Role, place: int | None, whole: int | None, writes: int) -> None:
@@ -42,6 +42,7 @@ class Look:
         self.kind: type = type(tensor)
         self.inference = type(tensor._storage) is InferenceStorage
         self.version = 0 if tensor._storage is None else tensor._storage.version
+        self.moved = tensor._edge is not role.first_edge  # of one from outside: whether the step has put it into a graph
 
     def dress(self, values: list[Any], device: Device | None) -> Any:
         """The tensor that plays the role, as it was at the turn. Without a device: on the CPU, while a program runs."""
@@ -82,6 +83,7 @@ class Role:
         self.memory, self._parts = memory, parts  # what it is a view of, by which steps
         self._is_apart = False  # whether those steps copy on the host
         self.kept = tensor  # until the trace is over: a hook may keep the tensor that plays it
+        self.first_edge: Any = None  # of a tensor from outside, before the step; until the trace is over
         self.writes = 0  # to its memory, up to its last turn in the trace
         self.grad: Any = None  # which it had then
         self.retains = False
@@ -165,14 +167,20 @@ class Role:
 
 
 class Itself(Role):
-    """A tensor from outside: for the time of a hook it holds what it held at the hook's turn."""
+    """A tensor from outside: for the time of a hook it is what it was at the hook's turn.
+
+    That is its value, whether it requires a gradient, where it comes from, and how often it was written to.
+    """
 
     itself = True
 
-    def __init__(self, tensor: Any, find: Callable[[], Any]) -> None:
+    def __init__(self, tensor: Any, find: Callable[[], Any], counted: set[int], edge: Any, version: int) -> None:
         super().__init__(tensor, Memory(), ())
         self.find = find  # the tensor, in a call of the program
         self._before: tuple[Any, ...] | None = None
+        self._counted = counted  # storages that show a turn's version: several tensors may have one
+        self.first_edge, self._first_version = edge, version
+        self._undo: Callable[[], None] | None = None
 
     def begin(self) -> None:
         super().begin()
@@ -194,6 +202,8 @@ class Itself(Role):
         tensor = self.on(None)
         if self._before is not None:
             return tensor
+        if self._instead is None:
+            self._undo = self._mark(tensor, look)
         value = None if look.place is None else values[look.place]
         array = tensor._array
         marks = tensor._meta, None if tensor._meta is None else tensor._meta.grad
@@ -214,7 +224,31 @@ class Itself(Role):
                 array.write(value)
         return tensor
 
+    def _mark(self, tensor: Any, look: Look) -> Callable[[], None]:
+        """Show what a tensor was at a turn besides its value; return what puts it back."""
+        flag, edge, storage = tensor._requires_grad, tensor._edge, tensor._get_storage()
+        bumps = 0 if id(storage) in self._counted else look.version - self._first_version
+        shown = edge
+        if look.moved:
+            shown = (gone(look.node_name)(look.output_nr + 1), look.output_nr) if look.node_name else None
+        tensor._requires_grad, tensor._edge = look.requires_grad, shown
+        storage.version += bumps
+        self._counted.add(id(storage))
+
+        def undo() -> None:
+            if tensor._requires_grad is look.requires_grad:  # else the hook has set it
+                tensor._requires_grad = flag
+            if tensor._edge is shown:
+                tensor._edge = edge
+            storage.version -= bumps
+            self._counted.discard(id(storage))
+
+        return undo
+
     def undress(self) -> None:
+        if self._undo is not None:
+            self._undo()
+            self._undo = None
         if self._before is None:
             return
         tensor, array, (meta, grad), host, before = self._before

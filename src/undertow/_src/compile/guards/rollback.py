@@ -46,6 +46,11 @@ class TensorMarks:
     def __init__(self, tensors: list[Any], arguments: list[Any]) -> None:
         self._versions = [(storage, storage.version) for storage in [tensor._get_storage() for tensor in tensors]]
         self._edges = [(tensor, tensor._edge, tensor._requires_grad) for tensor in (*tensors, *arguments)]
+        self._before = {id(tensor): (edge, tensor._get_storage().version) for tensor, edge, _ in self._edges}
+
+    def before(self, tensor: Any) -> tuple[Any, int]:
+        """Return the edge and the version that a tensor from outside had when the trace began."""
+        return self._before.get(id(tensor)) or (tensor._edge, tensor._get_storage().version)
 
     def restore(self) -> None:
         """Put all of it back, after a trace that failed."""

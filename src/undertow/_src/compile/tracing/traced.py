@@ -86,6 +86,7 @@ class Traced:
         firing.states = {id(optimizer.state) for optimizer in state.optimizers}
         firing.groups = {id(group) for optimizer in state.optimizers for group in optimizer.param_groups}
         numbers, self.marks = self.options.values(), TensorMarks(state.tensors, self.arguments)
+        firing.cast.marks = self.marks
         renewed = self.given.renewed
         roll_back = Rollback(self.entry, self.options, self.counters, renewed, self.schedules, firing.stores)
         trace.decisions = self.decisions = Decisions(plan.answers, plan.hints)

@@ -1,0 +1,120 @@
+"""What a hook on the host sees of a tensor from outside besides its value: flag, version and node are those of its turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import undertow as torch
+from tests.xla.twins import Case, Cases, agree
+from undertow import nn, optim
+
+case = Cases()
+
+
+@pytest.mark.parametrize("name", case)
+def test_acts_as_eager_code_does(name: str) -> None:
+    agree(case[name], programs=None)
+
+
+def one(turn: int) -> tuple[Any, ...]:
+    return (torch.full((2, 3), 0.5 + 0.25 * turn),)
+
+
+@case
+def version_of_a_gradient_that_accumulates() -> Case:
+    model, log = nn.Linear(3, 2), []
+    model.weight.register_post_accumulate_grad_hook(lambda p: log.append(p.grad._version))
+
+    def step(x: Any) -> None:
+        model(x).pow(2).mean().backward()
+
+    return Case(step, model, args=one, log=log)
+
+
+@case
+def version_seen_by_a_hook_that_is_added_later() -> Case:
+    model, log = nn.Linear(3, 2), []
+
+    def step(x: Any) -> None:
+        (model(x) + model(x * 2)).sum().backward()
+
+    def between(turn: int) -> None:
+        if turn == 1:
+            model.weight.register_post_accumulate_grad_hook(lambda p: log.append(p.grad._version))
+
+    return Case(step, model, args=one, log=log, between=between)
+
+
+@case
+def version_of_a_parameter_after_an_update() -> Case:
+    model, log = nn.Linear(3, 2), []
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    optimizer.register_step_post_hook(lambda *given: log.append(model.weight._version))
+    optimizer.register_step_pre_hook(lambda *given: log.append((model.weight._version, model.weight[0]._version)))
+
+    def step(x: Any) -> None:
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+
+    return Case(step, model, optimizer, args=one, log=log)
+
+
+@case
+def version_of_an_argument_that_is_written() -> Case:
+    model, log = nn.Linear(3, 2), []
+    model.register_forward_pre_hook(lambda module, inputs: log.append((inputs[0]._version, inputs[0].detach()._version)))
+
+    def step(x: Any) -> Any:
+        x.mul_(2)
+        y = model(x)
+        x.add_(1)
+        return y.sum() + model(x).sum()
+
+    return Case(step, model, args=one, log=log)
+
+
+@case
+def flag_of_a_parameter_that_is_frozen_for_the_backward() -> Case:
+    model, log = nn.Linear(3, 2), []
+    model.weight.register_post_accumulate_grad_hook(lambda p: log.append(p.requires_grad))
+
+    def step(x: Any) -> None:
+        loss = model(x).pow(2).mean()
+        model.requires_grad_(False)
+        loss.backward()
+        model.requires_grad_(True)
+
+    return Case(step, model, args=one, log=log)
+
+
+@case
+def flag_that_the_step_leaves_changed() -> Case:
+    model, log = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2)), []
+    model[0].register_forward_hook(lambda *given: log.append(("first", model[1].weight.requires_grad)))
+    model[1].register_forward_hook(lambda *given: log.append(("second", model[1].weight.requires_grad)))
+
+    def step(x: Any) -> None:
+        h = model[0](x)
+        model[1].weight.requires_grad_(not model[1].weight.requires_grad)
+        model[1](h).sum().backward()
+
+    return Case(step, model, args=one, log=log)
+
+
+@case
+def node_of_a_buffer_that_joins_a_graph_and_leaves_it() -> Case:
+    model, log = nn.Linear(3, 2), []
+    buffer = torch.zeros(2)
+    model.register_forward_hook(lambda *given: log.append((buffer.is_leaf, buffer.requires_grad, buffer.grad_fn is None)))
+
+    def step(x: Any) -> None:
+        model(x)
+        buffer.add_(model.bias)
+        model(x)
+        buffer.sum().backward()
+        buffer.detach_()
+
+    return Case(step, model, [buffer], args=one, log=log)
