@@ -14,6 +14,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PATH = re.compile(r"(?<![\w/.~])(_src|src|tests|tools|benchmarks|examples|docs)/([\w/]+(?:\.\w+)?)(?![\w/<])")
+LINK = re.compile(r"\]\((?!http)([^)#]*)#?([^)]*)\)")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -35,6 +37,25 @@ def test_blocks_run_and_print_what_they_show(document: Path) -> None:
 
 def test_readme_fits_one_screen() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 60
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, ROOT / "CONTRIBUTING.md"], ids=lambda path: path.name)
+def test_paths_and_links_lead_somewhere(document: Path) -> None:
+    """A path begins at the root of the repository or, with `_src/`, in the package; docs/adding_a_cause.md makes one up."""
+    text = document.read_text()
+    paths = {f"{top}/{rest}" for top, rest in PATH.findall(text)} - {"src/undertow/why/causes/step_without_backward.py"}
+    missing = {path for path in paths if not any((base / path).exists() for base in (ROOT, ROOT / "src/undertow"))}
+    for link, anchor in LINK.findall(text):
+        target = document.parent / link if link else document
+        if not target.exists() or (anchor and anchor not in _anchors(target)):
+            missing.add(f"{link}#{anchor}")
+    assert not missing
+
+
+def _anchors(document: Path) -> set[str]:
+    """Return the headings of a document as GitHub's links name them."""
+    headings = re.findall(r"^#+ (.*)$", document.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_the_map_of_the_compiler_names_every_file() -> None:

@@ -1,1 +1,1 @@
-"""undertow's own house: all that has no name in PyTorch, by rooms. docs/map.md says what is where."""
+"""undertow's implementation: all that has no name in PyTorch, one package per area. docs/map.md says what is where."""
