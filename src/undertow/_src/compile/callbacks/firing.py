@@ -166,6 +166,7 @@ class Firing(Hosting):
         hook, args, kwargs, effects, _ = turn
         before = [(array, array.value) for array in _arrays((args, kwargs), effects)]
         self.stores += [(holder, entries_of(holder)) for holder in holders]
+        self.stored += [(holder, effect) for effect in effects.effects if (holder := _holder(effect)) is not None]
         stopped: list[BaseException] = Watch.trace.stopped
         earlier = len(stopped)
         hangs = any("register" in effect.what for effect in effects.effects)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from dataclasses import replace
+from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -12,9 +13,9 @@ from undertow._src.base.hooks import RemovableHandle
 from undertow._src.base.modes import local
 from undertow._src.base.tree import leaves
 from undertow._src.compile.callbacks.registrations import code_of
-from undertow._src.compile.effects import Called, Effect, Effects, Exactly, Kind, Parts, analyse, trust
-from undertow._src.compile.effects.objects import instance_dict
-from undertow._src.compile.guards.places import PLAIN, contents_of
+from undertow._src.compile.effects import Called, Effect, Effects, Exactly, Kind, Parts, Read, analyse, trust
+from undertow._src.compile.effects.objects import entries_of, instance_dict
+from undertow._src.compile.guards.places import ABSENT, PLAIN, Place, Stores, contents_of, held_at, place_at
 from undertow._src.compile.guards.reachability import Reached
 from undertow._src.compile.splitting.host_statements import AsItIs
 from undertow._src.compile.tracing.arguments import hooks_on_node
@@ -177,3 +178,25 @@ def changed_argument(hook: Any, args: tuple[Any, ...]) -> int | None:
 def takes_no_answer(args: tuple[Any, ...]) -> bool:
     """Whether a hook of this kind must return None: one on a leaf after its gradient, which gets the leaf itself."""
     return len(args) == 1 and isinstance(args[0], TensorCore) and args[0]._meta is not None and args[0]._edge is None
+
+
+def unchanged_by_stores(
+    stored: Iterable[tuple[MutableMapping[Any, Any], Effect]], before: Stores, is_covered: Callable[[Any, Any], bool]
+) -> Iterator[Read]:
+    """Yield what hooks in the program stored into and left as it was: with something else there, they change it."""
+    first: dict[Place, dict[Any, Any]] = {}
+    for holder, held in before:
+        first.setdefault(place_at(holder, None), held)
+    for holder, effect in stored:
+        held, now = first.get(place_at(holder, None), {}), entries_of(holder)
+        keys = [effect.attribute] if effect.attribute is not None else [*effect.entries] or [*held]
+        for key in keys:
+            value = held.get(key, ABSENT)
+            if now.get(key, ABSENT) is value and not is_covered(holder, key):
+                yield Read(f"{key}", partial(held_at, holder, key), value)
+        if not (effect.attribute or effect.entries) and [*now] == [*held] and not is_covered(holder, None):
+            yield Read("the keys of a dict", partial(_keys_of, holder), tuple(held))
+
+
+def _keys_of(holder: MutableMapping[Any, Any]) -> tuple[Any, ...]:
+    return tuple(entries_of(holder))

@@ -17,7 +17,7 @@ from undertow._src.arrays.device.memory import Watch
 from undertow._src.base.modes import local, set_grad_enabled
 from undertow._src.base.tree import leaves, map_leaves
 from undertow._src.compile.callbacks.container_mirrors import Prop, Turn
-from undertow._src.compile.callbacks.registrations import where_defined
+from undertow._src.compile.callbacks.registrations import Removals, where_defined
 from undertow._src.compile.callbacks.roles import Alias, Itself, Look, Role
 from undertow._src.compile.effects import trust
 from undertow._src.compile.errors import CompileError
@@ -96,6 +96,7 @@ class HostCall:
     error: BaseException | None = None  # what it raised
     answered_with: Sequence[Any] = ()  # the values of tensors in its answer, which become gradients that go on changing
     written: Sequence[Any] = ()  # what the tensors that it was given held afterwards, if it may write
+    removals = Removals(())  # of hooks
     written_outside: Sequence[tuple[Any, Any, Any]] = ()  # the same of others: how to find one, its values, its gradient's
 
     def __init__(
@@ -169,6 +170,7 @@ class HostCall:
     def begin(self) -> None:
         """Before a call of the program: it was not made yet."""
         self.done, self.answer, self.error = False, None, None
+        self.removals.begin()
         self.answered_with = self.written = self.written_outside = ()
 
     def own(self) -> list[Look]:
@@ -214,7 +216,8 @@ class HostCall:
             unpacked = _no_packing(self.placed) if self.packs else nullcontext()
             with set_grad_enabled(self.recording), autocast_as_it_was(self.autocast), self.schedules(), undrawn, unpacked:
                 try:
-                    answer = self.hook(*args, **kwargs) if self.is_made(values) else None
+                    with self.removals:
+                        answer = self.hook(*args, **kwargs) if self.is_made(values) else None
                 except Exception:
                     if self.may_write:  # what it wrote before it raised, a replay writes too
                         self._note_writes(players, (args, kwargs))

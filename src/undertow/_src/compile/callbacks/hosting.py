@@ -7,7 +7,7 @@ the step changes after its turn, and the step may not read what it changes.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, MutableMapping, Sequence
 from types import CellType
 from typing import Any, TypeVar
 from weakref import WeakSet
@@ -15,12 +15,13 @@ from weakref import WeakSet
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Cell, Watch
 from undertow._src.arrays.jax.tracing import is_traced
+from undertow._src.base.hooks import RemovableHandle
 from undertow._src.base.sites import Site
 from undertow._src.base.tree import leaves
 from undertow._src.compile.callbacks.host_calls import HostCall, Inside, Later, Placed, tensors_of
 from undertow._src.compile.callbacks.host_mirrors import Cast
 from undertow._src.compile.callbacks.kept_memory import has_aliases
-from undertow._src.compile.callbacks.registrations import Registrations, where_defined
+from undertow._src.compile.callbacks.registrations import Registrations, Removals, where_defined
 from undertow._src.compile.effects import Effect, Effects, Read
 from undertow._src.compile.effects import Place as EffectPlace
 from undertow._src.compile.effects.objects import instance_dict
@@ -77,6 +78,7 @@ class Hosting:
         self.early: list[tuple[Any, Any]] = []  # entries that the step adds before calls on the host add others
         self._added_to: set[Place] = set()  # the mappings to which those add
         self.stores: Stores = []  # where traced hooks store something, and what was there
+        self.stored: list[tuple[MutableMapping[Any, Any], Effect]] = []  # those stores, and the mappings
         self.gradients: set[int] = set()  # ids of those that leaves had before the trace, unless the step reaches them
         self.entry: Snapshot | None = None  # what the step's Python state was before the trace
         self.seen_by_keepers: WeakSet[Cell] = WeakSet()  # memories that hooks in the program saw which keep something
@@ -212,6 +214,9 @@ class Hosting:
         self._calls.append((effects, call))
         self.host_calls.append(call)
         call.turn, call.draws_before = number, len(Watch.trace.draws)
+        handles = [effect.target for effect in effects.effects if isinstance(effect.target, RemovableHandle)]
+        if handles:
+            call.removals = Removals(handles)
         return call
 
     def refuse_calls_before(self, site: Site | None) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from types import CodeType
 from typing import Any
 
 from undertow._src.base import hooks
 from undertow._src.base.sites import Site
 from undertow._src.compile.effects import trust
+from undertow._src.compile.guards.places import put_back
 from undertow._src.compile.guards.reachability import GLOBAL_HOOKS, Reached
 
 
@@ -99,3 +100,35 @@ def where_defined(function: Any) -> str:
     """file:line of the beginning of that code; "" if unknown."""
     code = code_of(function)
     return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+
+
+class Removals:
+    """Hooks that a call on the host takes out by their handles. A replay finds them in place until that call's turn."""
+
+    def __init__(self, handles: Sequence[hooks.RemovableHandle]) -> None:
+        self._handles = handles
+        self._held: list[tuple[Any, dict[int, Any]]] = []  # maps of hooks, as they were before the call
+        self._gone: list[tuple[Any, list[int]]] = []  # what the call took out of them
+
+    def __enter__(self) -> None:
+        maps = [ref() for handle in self._handles for ref in (handle.hooks_dict_ref, *handle.extra_dict_ref)]
+        self._held = [(each, dict(each)) for each in maps if each is not None]
+
+    def __exit__(self, *raised: object) -> None:
+        self._held = [(each, held) for each, held in self._held if not held.keys() <= each.keys()]
+        self._gone = [(each, [number for number in held if number not in each]) for each, held in self._held]
+
+    def begin(self) -> None:
+        """Before a call of the program."""
+        self._held, self._gone = [], []
+
+    def undo(self) -> None:
+        """Put the hooks back, in their order."""
+        for each, held in self._held:
+            put_back(each, held | dict(each))
+
+    def redo(self) -> None:
+        """Take them out once more."""
+        for each, numbers in self._gone:
+            for number in numbers:
+                each.pop(number, None)

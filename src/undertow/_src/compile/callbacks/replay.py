@@ -34,13 +34,23 @@ class Replay:
 
     def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the step."""
+        for call in reversed([*self._calls.values()]):
+            call.removals.undo()
         fire, hooks.fire = hooks.fire, self._fire  # type: ignore[assignment]
         Mark.replay = self
         try:
             with self._code:
-                return function(*args, **kwargs)
+                result = function(*args, **kwargs)
         finally:
             hooks.fire, Mark.replay = fire, None
+        for call in self._calls.values():
+            if call.error is not None:
+                raise CompileError(
+                    f"undertow.compile: {call.placed} has raised {call.error!r}, and its turn did not come when the step "
+                    "ran as it is written, because what ran on the host before it changed which hooks fire. Make that "
+                    "change outside of the step."
+                ) from call.error
+        return result
 
     def _fire(self, hook: Any, *args: Any, **kwargs: Any) -> Any:
         if is_own(hook) or threading.get_ident() != self._thread:
@@ -72,6 +82,8 @@ class Replay:
         """The call on the host whose turn it is, if it was made."""
         self._turn += 1
         call = self._calls.get(self._turn)
+        if call is not None:
+            call.removals.redo()
         if call is not None and call.error is not None:
             error, call.error, self._has_raised = call.error, None, True
             raise error

@@ -17,6 +17,7 @@ from undertow._src.arrays.target import traced_for
 from undertow._src.base.modes import local
 from undertow._src.base.tree import leaves, map_leaves
 from undertow._src.compile.callbacks.firing import Firing
+from undertow._src.compile.callbacks.hook_facts import unchanged_by_stores
 from undertow._src.compile.callbacks.host_calls import Later, Placed
 from undertow._src.compile.callbacks.registrations import Registrations
 from undertow._src.compile.effects import trust
@@ -252,6 +253,7 @@ class Traced:
         self.placed: list[Placed] = firing.placed
         shown = self.given.renewed.shown()
         self.reads = [read for read in firing.reads if id(read.value) not in shown and not self.entry.watches(read.owner)]
+        self.reads += self.unchanged
         self.checks, self.held = trace.arriving.checks, trace.arriving.held
         trace.arriving.finish()
         self.returned = firing.returned
@@ -365,6 +367,7 @@ class Traced:
     def _find_exit(self, state: Reached, firing: Firing, trace: Trace) -> None:
         """Finds out what the step left where, and refuses what a program can't leave there."""
         self.exit = self._settle(firing.stores)
+        self.unchanged = [*unchanged_by_stores(firing.stored, firing.stores, self._is_looked_at)]
         places = {place_at(holder, key) for holder, key, _ in self.exit if not isinstance(key, slice)}
         self.early = [place for place in firing.early if place_at(*place) in places]
         self.handed.refuse_to_leave([*self.left_behind(), *[entry[1] for entry in self.exit]], self.known)
@@ -430,6 +433,11 @@ class Traced:
         if len(self.plan.replaced) + len(self.plan.counters) > noted:
             raise Again
         return left
+
+    def _is_looked_at(self, holder: Any, key: Any) -> bool:
+        """Whether a place is guarded already, or an input."""
+        inputs = self.given.renewed, self.counters
+        return self.entry.covers(holder, key) or any(each.holds_place(holder, key) for each in inputs)
 
     def _left_only_if(self, chosen: dict[tuple[int, Any], DeviceArray]) -> dict[int, DeviceArray]:
         """By its place in `exit`: for what is left only after some calls, what says whether it is."""

@@ -1,0 +1,101 @@
+"""Hooks that store what is there already: with something else there, put by the user between calls, they change it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import undertow as torch
+from tests.xla.twins import Case, agree
+from undertow import nn
+
+Hook = Callable[[Any], None]
+
+
+class Notes:
+    """What hooks note down."""
+
+    shared: Any = 0
+
+    def __init__(self) -> None:
+        self.n: Any = 0
+        self.entries: dict[Any, Any] = {"n": 0, "other": 1}
+
+
+class Slotted:
+    """The same in slots."""
+
+    __slots__ = ("n",)
+
+    def __init__(self) -> None:
+        self.n: Any = 0
+
+
+ZERO, NAME = 0, "n"
+STORES: dict[str, Callable[[Notes, Slotted], Hook]] = {
+    "an attribute": lambda notes, slotted: lambda g: setattr(notes, "n", ZERO),
+    "a slot": lambda notes, slotted: lambda g: setattr(slotted, "n", ZERO),
+    "an attribute of a class": lambda notes, slotted: lambda g: setattr(Notes, "shared", ZERO),
+    "the dict of an object": lambda notes, slotted: lambda g: vars(notes).update(n=ZERO),
+    "an entry": lambda notes, slotted: lambda g: notes.entries.update(n=ZERO),
+    "an entry by item": lambda notes, slotted: lambda g: notes.entries.__setitem__("n", ZERO),
+    "an entry by a name": lambda notes, slotted: lambda g: notes.entries.__setitem__(NAME, ZERO),
+    "an entry that is taken out": lambda notes, slotted: lambda g: notes.entries.pop("new", None) and None,
+}
+
+
+@pytest.mark.parametrize("what", STORES)
+@pytest.mark.parametrize("several", [False, True], ids=["on a leaf", "on several leaves"])
+def test_a_store_of_what_is_there_is_made_when_something_else_is(what: str, several: bool) -> None:
+    def build() -> Case:
+        notes, slotted, model = Notes(), Slotted(), nn.Linear(3, 2)
+        Notes.shared = 0
+        hook = STORES[what](notes, slotted)
+        if several:
+            torch.autograd.graph.register_multi_grad_hook([*model.parameters()], hook)
+        else:
+            model.weight.register_hook(hook)
+
+        def step(x: Any) -> Any:
+            model.zero_grad()
+            loss = model(x).pow(2).mean()
+            loss.backward()
+            return loss
+
+        def between(turn: int) -> None:
+            if turn in (1, 2):
+                notes.n = slotted.n = Notes.shared = notes.entries["n"] = notes.entries["new"] = 5 + turn
+
+        def look() -> Any:
+            return notes.n, slotted.n, Notes.shared, dict(notes.entries)
+
+        return Case(step, model, args=lambda turn: (torch.full((2, 3), 0.5 + turn),), between=between, look=look)
+
+    agree(build, steps=5, programs=4)
+
+
+def test_a_store_that_a_condition_leaves_out_stays_out() -> None:
+    def build() -> Case:
+        notes, model = Notes(), nn.Linear(3, 2)
+
+        def hook(g: Any) -> None:
+            if notes.entries["other"] > 1:
+                notes.n = 0
+
+        model.weight.register_hook(hook)
+
+        def step(x: Any) -> Any:
+            model.zero_grad()
+            loss = model(x).pow(2).mean()
+            loss.backward()
+            return loss
+
+        def between(turn: int) -> None:
+            notes.n = turn
+            notes.entries["other"] = 2 if turn == 2 else 1
+
+        return Case(step, model, args=lambda turn: (torch.ones(2, 3),), between=between, look=lambda: notes.n)
+
+    agree(build, steps=5)
