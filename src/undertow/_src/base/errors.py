@@ -97,9 +97,9 @@ def overwritten(
     origin = f", which is {source}," if source else ""
     saved_line = f" at {saved_at[-1]}: {saved_at[-1].source}" if saved_at else ""
     lines = [
-        f"one of the variables needed for gradient computation has since been modified by an inplace operation: "
-        f"{tensor_text}{origin} is at version {version}; expected version {expected} instead. "
-        f"{saved_by} saved it{saved_line}."
+        f"one of the variables needed for gradient computation (saved by {saved_by}{saved_line}) "
+        f"has been modified by an inplace operation: {tensor_text}{origin} is at version {version}; expected version "
+        f"{expected} instead."
     ]
     for site in (writes or [])[expected:version]:
         if site is not None:

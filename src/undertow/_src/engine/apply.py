@@ -390,7 +390,7 @@ def together(inputs: Sequence[Any], away: Any) -> None:
 def apart(one: Any, other: Any) -> RuntimeError:
     """What is said to tensors on different devices."""
     return RuntimeError(
-        f"Expected all tensors to be on the same device, but they are on {one} and {other}! "
+        f"Expected all tensors to be on the same device, but found at least two: {one} and {other}! "
         "Move them with .to()."
     )
 

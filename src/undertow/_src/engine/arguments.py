@@ -247,7 +247,7 @@ def broadcast_two(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     for axis in reversed(range(ndim)):
         if a[axis] != b[axis] and a[axis] != 1 and b[axis] != 1:
             raise RuntimeError(
-                f"The size of tensor a ({a[axis]}) must match the size of tensor b ({b[axis]}): they differ at "
+                f"The size of tensor a ({a[axis]}) must match the size of tensor b ({b[axis]}) at the "
                 f"non-singleton dimension {axis}"
             )
     return tuple([m if n == 1 else n for n, m in zip(a, b, strict=True)])

@@ -130,8 +130,8 @@ def refuse_inference(target: TensorCore) -> None:
     """What was made in inference mode is written to in inference mode only."""
     if type(target._storage) is InferenceStorage and not local.modes.inference:
         raise RuntimeError(
-            "Inplace update to inference tensor outside InferenceMode is not allowed: make a clone to get a normal "
-            "tensor, or write in inference mode."
+            "Inplace update to inference tensor outside InferenceMode is not allowed here. You can make a clone to "
+            "get a normal tensor, or write in inference mode."
         )
 
 

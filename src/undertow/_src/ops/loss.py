@@ -62,8 +62,8 @@ def _same_shapes(input: Tensor, target: Any) -> tuple[Any, Any]:
     if target.size() == input.size():
         return input, target
     warn(
-        f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). They are "
-        "stretched to one shape, which compares each number with several others: bring them to the same size.",
+        f"Using a target size ({target.size()}) that is different to the input size ({input.size()}): they are "
+        "broadcast, which compares each number with several others. Please ensure they have the same size.",
     )
     return broadcast_tensors(input, target)
 
@@ -175,8 +175,8 @@ def binary_cross_entropy(
     how = reduction_of(reduction, size_average, reduce)
     if target.size() != input.size():
         raise ValueError(
-            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}): "
-            "give a target of the same size."
+            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}): they are "
+            "not broadcast here. Please ensure they have the same size."
         )
     if weight is not None:
         weight = weight.expand(input.size())

@@ -248,7 +248,7 @@ def _check_batches(one: tuple[int, ...], two: tuple[int, ...]) -> None:
     for back, (n, m) in enumerate(zip(reversed(one), reversed(two), strict=False), 1):
         if n != m and 1 not in (n, m):
             raise RuntimeError(
-                f"The size of tensor a ({n}) must match the size of tensor b ({m}): they differ at non-singleton dimension "
+                f"The size of tensor a ({n}) must match the size of tensor b ({m}) at the non-singleton dimension "
                 f"{max(len(one), len(two)) - back}"
             )
 

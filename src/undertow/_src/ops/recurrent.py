@@ -130,7 +130,7 @@ def _run(name: str, layer: Layer, args: Tensors) -> tuple[Any, list[Any]]:
             if part._array.shape[1] != data._array.shape[1]:
                 raise RuntimeError(
                     f"The size of tensor a ({data._array.shape[1]}) must match the size of tensor b "
-                    f"({part._array.shape[1]}) : they differ at non-singleton dimension 0"
+                    f"({part._array.shape[1]}) at the non-singleton dimension 0"
                 )
     output, last = stacked(layer, data, state, weights, sizes, bool(bidirectional), chance if train else 0.0)
     return (transposed_output(output, name) if batch_first else output), last

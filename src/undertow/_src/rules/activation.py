@@ -76,7 +76,7 @@ def one_to_one(slope: float, name: str) -> float:
     if slope < 0:
         raise RuntimeError(
             f"In-place {name} backward calculation is triggered with a negative slope which is not supported. Of the "
-            "result alone it can't be told where the input was negative: call the function that does not write in place."
+            "result alone it can't be told where the input was negative: please call out-of-place version instead."
         )
     return slope
 

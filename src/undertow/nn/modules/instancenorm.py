@@ -92,8 +92,8 @@ class _InstanceNorm(_NormBase):
                 f"expected input's size at dim={dim} to match num_features ({self.num_features}), but got: {found}."
             )
         warn(
-            f"input's size at dim={dim} does not match num_features. With affine=False nothing depends on "
-            "num_features: leave it out.",
+            f"input's size at dim={dim} does not match num_features. Leave that out to silence this warning: "
+            "it is a number which is not used because affine=False.",
         )
 
 

@@ -177,8 +177,8 @@ def pack_padded_sequence(
         )
     if np.any(counts[:-1] < counts[1:]):
         raise RuntimeError(
-            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. With "
-            "`enforce_sorted=False` the sequences are sorted here, and put back in order when they are unpacked."
+            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True, and it is not. "
+            "You can pass `enforce_sorted=False`: the sequences are then sorted, and put back in order when unpacked."
         )
     if counts[0] > input.shape[0]:
         raise IndexError(
