@@ -316,7 +316,7 @@ def hook(handle: Any) -> Answer:
     fired = None if known is None else known.fired
     if fired:
         return Answer(subject, None, f"it fired {fired} time{'' if fired == 1 else 's'}", facts)
-    never = "it never fired in the watched part" if fired == 0 else "nobody counted whether it fired"
+    never = "it never fired in the watched part" if fired == 0 else "its calls were not counted"
     if found is None:
         message = "What it was on is gone, and the hook with it."
         cure = "keep the hooked object, and register on the one that the program uses"

@@ -101,7 +101,7 @@ class GraphLeak(Cause):
             self.code,
             place,
             container,
-            f"{container} keeps {alive} tensors with their graphs, and nobody differentiates them.",
+            f"{container} keeps {alive} tensors with their graphs, and no later backward pass uses them.",
             [fact("the tensors are computed, with their graphs", made[0].place), fact("they are stored", place)],
             f"{container} = [... .item() for ...]  # or .detach()" if is_comprehension(place) else
             f"keep the values only: put x.detach() into {container}, or x.item() of a single number",
