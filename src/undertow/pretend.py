@@ -196,7 +196,8 @@ def _has_own_module(name: str) -> bool:
         return False
     own = own_name(name)
     folders = getattr(sys.modules.get(own.rpartition(".")[0]), "__path__", ())  # none: a part of what undertow lacks
-    return own in sys.modules or (bool(folders) and PathFinder.find_spec(own, folders) is not None)
+    spec = PathFinder.find_spec(own, folders) if folders else None
+    return own in sys.modules or (spec is not None and spec.loader is not None)  # a folder alone is what a move left behind
 
 
 class _Distribution(importlib.metadata.Distribution):
