@@ -52,6 +52,23 @@ def test_prehook_of_the_accumulator(way):
     agree(program)
 
 
+@pytest.mark.parametrize("way", ways)
+@pytest.mark.parametrize("summed", [False, True])
+def test_hook_of_the_accumulator(way, summed):
+    def program(torch, log):
+        torch.manual_seed(0)
+        model, kept = torch.nn.Linear(2, 3), []
+        x = model.weight
+        accumulator = x.view_as(x).grad_fn.next_functions[0][0]
+        accumulator.register_hook(lambda _, gs: kept.append(ways[way](gs[0])))
+        y = model(torch.ones(2, 2))
+        (y + model(torch.ones(2, 2)) if summed else y).pow(2).sum().backward()
+        x.grad.zero_()
+        log([each is not None and not torch.as_tensor(each).any().item() for each in kept])
+
+    agree(program)
+
+
 @pytest.mark.parametrize("way", ["itself", "detached", "clone"])
 def test_hook_on_a_tensor_whose_gradient_passes_on_unchanged(way):
     def program(torch, log):

@@ -47,6 +47,12 @@ def prehook_of_the_accumulator(p: Any, kept: list[Any], alias: Alias) -> None:
 
 
 @observers
+def hook_of_the_accumulator(p: Any, kept: list[Any], alias: Alias) -> None:
+    p.accumulator = p.view_as(p).grad_fn.next_functions[0][0]
+    p.accumulator.register_hook(lambda _, gs: kept.append(alias(gs[0])))
+
+
+@observers
 def hooks_before_and_after(p: Any, kept: list[Any], alias: Alias) -> None:
     p.register_hook(lambda g: kept.append(alias(g)))
     p.register_post_accumulate_grad_hook(lambda p: kept.append(alias(p.grad)))

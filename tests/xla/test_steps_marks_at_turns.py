@@ -48,6 +48,22 @@ def version_seen_by_a_hook_that_is_added_later() -> Case:
 
 
 @case
+def version_of_a_gradient_that_the_hook_replaces() -> Case:
+    model, log = nn.Linear(3, 2), []
+
+    def halve(p: Any) -> None:
+        log.append(p.grad._version)
+        p.grad = p.grad * 0.5
+
+    model.weight.register_post_accumulate_grad_hook(halve)
+
+    def step(x: Any) -> None:
+        model(x).pow(2).mean().backward()
+
+    return Case(step, model, args=one, log=log, look=lambda: model.weight.grad._version)
+
+
+@case
 def version_of_a_parameter_after_an_update() -> Case:
     model, log = nn.Linear(3, 2), []
     optimizer = optim.SGD(model.parameters(), lr=0.1)

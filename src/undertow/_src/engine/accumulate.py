@@ -70,11 +70,13 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any, more_references: int = 0
             elif isinstance(g, TensorCore):
                 meta.grad = apply(copy_gradient, g) if grad is None else grad + g
             elif grad is None:
-                # Its own memory, laid out as the leaf is. A view, or a stretched or transposed array, is not.
+                # Its own memory, laid out as the leaf is. A stretched or transposed array is not; a view that hooks are
+                # shown is, before or after this: that they are aliases of `.grad` can be seen.
+                is_shown = seen or (node._extras is not None and bool(node._extras.post_hooks))
                 if type(g) is ndarray:
-                    own = unshared and (seen or g.base is None) and g.strides == array.strides
+                    own = unshared and (is_shown or g.base is None) and g.strides == array.strides
                 else:  # on a device copies cost nothing until they are written to, but aliases that hooks keep count
-                    own = unshared and seen and g.shape == array.shape and g.strides == array.strides
+                    own = unshared and is_shown and g.shape == array.shape and g.strides == array.strides
                 meta.grad = wrap(g if own else copy_like(g, array))
                 if own and seen and Watch.trace is not None:
                     Watch.trace.became_gradient(shown, meta.grad)

@@ -57,6 +57,7 @@ class TensorMarks:
         self.restore_versions()
         for tensor, edge, flag in self._edges:
             tensor._edge, tensor._requires_grad = edge, flag
+            tensor._get_storage().version = self._before[id(tensor)][1]  # of arguments too, which share it with stand-ins
 
     def restore_versions(self) -> None:
         """Put the versions back: each call raises them by `bumps`."""
