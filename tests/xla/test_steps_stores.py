@@ -99,3 +99,41 @@ def test_a_store_that_a_condition_leaves_out_stays_out() -> None:
         return Case(step, model, args=lambda turn: (torch.ones(2, 3),), between=between, look=lambda: notes.n)
 
     agree(build, steps=5)
+
+
+@pytest.mark.parametrize("start", [0, 2.5])
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_variable_that_the_step_makes_begins_anew_on_the_host(start: Any, times: int) -> None:
+    """A store that can't be followed has the hook that counts run on the host."""
+
+    def build() -> Case:
+        notes, model = Notes(), nn.Linear(3, 2)
+
+        def stores(module: Any, inputs: Any) -> None:
+            vars(notes)["n"] = 3
+
+        def counting() -> Hook:
+            calls = start
+
+            def hook(g: Any) -> Any:
+                nonlocal calls
+                calls += 1
+                return g / calls
+
+            return hook
+
+        model.register_forward_pre_hook(stores)
+
+        def step(x: Any) -> Any:
+            model.zero_grad()
+            y = model(x)
+            hook = counting()
+            for _ in range(times):
+                y.register_hook(hook)
+            loss = y.pow(2).mean()
+            loss.backward()
+            return loss
+
+        return Case(step, model, args=lambda turn: (torch.full((2, 3), 0.5 + turn),), look=lambda: notes.n)
+
+    agree(build, steps=5)

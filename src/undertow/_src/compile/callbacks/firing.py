@@ -44,7 +44,7 @@ from undertow._src.compile.callbacks.registrations import Registrations
 from undertow._src.compile.effects import Effect, Effects, Read, analyse
 from undertow._src.compile.effects.objects import entries_of
 from undertow._src.compile.errors import CompileError
-from undertow._src.compile.guards.places import PLAIN, holder_of
+from undertow._src.compile.guards.places import PLAIN, contents_of, holder_of, same
 from undertow._src.compile.plan import Again, Plan
 from undertow._src.compile.splitting.code_rewriting import RETURNED
 from undertow._src.compile.splitting.host_statements import (
@@ -239,6 +239,7 @@ class Firing(Hosting):
             if self._is_new(effect.target, hook) and body is not None and body.reads_variable(hook, effect.target):
                 why = f"it {effect}, which the step itself has made, and it has to run on the host, because {why}"
                 raise self._refusal(hook, f"{why}. Make that before the step, or let a hook of its own fill it")
+        self._find_variables(turn, why)
         for other, its in self.traced:  # in this step it would read what they only leave at the end
             if its.effects and (its.feeds(effects) or self._contend(its, effects)):
                 self._again(other)
@@ -265,6 +266,16 @@ class Firing(Hosting):
             elif self.plan.waits_for:
                 why += f", and has its turn before `{self.plan.waits_for}`, which the program waits for"
         return self._inside(turn, found, places, why)
+
+    def _find_variables(self, turn: Turn, why: str) -> None:
+        """Note variables that the step makes and a hook on the host updates: each call begins with new ones."""
+        for effect in turn.effects.effects:
+            cell = effect.target
+            if effect.kind == "update" and isinstance(cell, CellType) and self._is_new(cell, turn.hook):
+                value = contents_of(cell)
+                if not isinstance(value, PLAIN) or not same(self.variables.setdefault(id(cell), (cell, value))[1], value):
+                    why = f"it {effect}, which the step makes at every call, and it has to run on the host, because {why}"
+                    raise self._refusal(turn.hook, f"{why}. Make that before the step, or let a hook of its own change it")
 
     def _inside(self, turn: Turn, found: list[Any], places: list[Any], why: str) -> Any:
         """Has the program stop for the hook, and go on with what it gives."""

@@ -97,6 +97,7 @@ class HostCall:
     answered_with: Sequence[Any] = ()  # the values of tensors in its answer, which become gradients that go on changing
     written: Sequence[Any] = ()  # what the tensors that it was given held afterwards, if it may write
     removals = Removals(())  # of hooks
+    variables: Sequence[tuple[Any, Any]] = ()  # cells that the step makes at every call and this changes: what they hold
     written_outside: Sequence[tuple[Any, Any, Any]] = ()  # the same of others: how to find one, its values, its gradient's
 
     def __init__(
@@ -171,6 +172,8 @@ class HostCall:
         """Before a call of the program: it was not made yet."""
         self.done, self.answer, self.error = False, None, None
         self.removals.begin()
+        for cell, value in self.variables:
+            put(cell, None, value)
         self.answered_with = self.written = self.written_outside = ()
 
     def own(self) -> list[Look]:

@@ -77,6 +77,7 @@ class Hosting:
         self.hosted: list[tuple[Any, Effects]] = []
         self.early: list[tuple[Any, Any]] = []  # entries that the step adds before calls on the host add others
         self._added_to: set[Place] = set()  # the mappings to which those add
+        self.variables: dict[int, tuple[CellType, Any]] = {}  # of the step, that the host updates
         self.stores: Stores = []  # where traced hooks store something, and what was there
         self.stored: list[tuple[MutableMapping[Any, Any], Effect]] = []  # those stores, and the mappings
         self.gradients: set[int] = set()  # ids of those that leaves had before the trace, unless the step reaches them
@@ -214,6 +215,8 @@ class Hosting:
         self._calls.append((effects, call))
         self.host_calls.append(call)
         call.turn, call.draws_before = number, len(Watch.trace.draws)
+        own = [self.variables.get(id(effect.target)) for effect in effects.effects]
+        call.variables = [each for each in own if each is not None]
         handles = [effect.target for effect in effects.effects if isinstance(effect.target, RemovableHandle)]
         if handles:
             call.removals = Removals(handles)
