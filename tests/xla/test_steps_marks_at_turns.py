@@ -134,3 +134,46 @@ def node_of_a_buffer_that_joins_a_graph_and_leaves_it() -> Case:
         buffer.detach_()
 
     return Case(step, model, [buffer], args=one, log=log)
+
+
+def test_draws_of_hooks_count_when_a_later_hook_raises() -> None:
+    """The step draws too, in a checkpoint: its stream is rewound before the step runs as it is written."""
+
+    def run(compiled: bool) -> list[Any]:
+        torch.manual_seed(0)
+        model, log = nn.Linear(3, 2), []
+
+        def limited(p: Any) -> None:
+            log.append("leaf")
+            if log.count("leaf") == 4:
+                raise ValueError("limited")
+
+        model.weight.register_post_accumulate_grad_hook(limited)
+
+        def step(x: Any) -> None:
+            y = torch.utils.checkpoint.checkpoint(model, x, use_reentrant=False)
+
+            def thin_out(g: Any) -> Any:
+                g = g * torch.bernoulli(torch.full_like(g, 0.5))
+                log.append(g.tolist())
+                return g
+
+            y.register_hook(thin_out)
+            loss = y.pow(2).mean()
+            loss.backward(retain_graph=True)
+            loss.backward()
+
+        called = torch.compile(step) if compiled else step
+        for turn in range(3):
+            try:
+                called(*one(turn))
+            except ValueError:
+                log.append("raised")
+            log.append(torch.get_rng_state().tolist())
+        return log
+
+    eager, compiled = run(False), run(True)
+    assert [type(each) for each in compiled] == [type(each) for each in eager]
+    assert [each for each in compiled if isinstance(each, list) and len(each) > 9] == [
+        each for each in eager if isinstance(each, list) and len(each) > 9
+    ]

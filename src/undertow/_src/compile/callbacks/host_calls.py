@@ -91,6 +91,8 @@ class HostCall:
     draws_before = 0  # how many draws the step has made before its turn
     draws_follow = False  # whether the step makes others after it: by then they are made
     turn = 0  # among all hooks and marked statements of the trace
+    streams: Sequence[Any] = ()  # from which the step draws: a replay rewinds them
+    states_after: Sequence[tuple[Any, Any]] = ()  # what they were after it, if the step makes no draws after it
     done = False  # whether it was made in the present call of the program
     answer: Any = None  # what it gave then
     error: BaseException | None = None  # what it raised
@@ -174,7 +176,7 @@ class HostCall:
         self.removals.begin()
         for cell, value in self.variables:
             put(cell, None, value)
-        self.answered_with = self.written = self.written_outside = ()
+        self.answered_with = self.written = self.written_outside = self.states_after = ()
 
     def own(self) -> list[Look]:
         """The tensors from outside that it sees."""
@@ -237,6 +239,8 @@ class HostCall:
                     look.role.memory.note_writes()
             return args, answer, held
         finally:
+            if not self.draws_follow:
+                self.states_after = [(stream, stream.get_state()) for stream in self.streams]
             for (holder, key), held in reversed(before):
                 put(holder, key, held)
             for look in (*self.updates, *self.looks.values()):

@@ -84,6 +84,8 @@ class Replay:
         call = self._calls.get(self._turn)
         if call is not None:
             call.removals.redo()
+            for stream, state in call.states_after:  # what it drew is not drawn again
+                stream.set_state(state)
         if call is not None and call.error is not None:
             error, call.error, self._has_raised = call.error, None, True
             raise error

@@ -249,6 +249,8 @@ class Traced:
         self.decides = bool(self.decisions.answers)
         self.begins, self.turns, self.cast = firing.begins, firing.turns, firing.cast
         self.host_calls, self.streams = firing.host_calls, [*trace.streams.values()]
+        for call in self.host_calls:
+            call.streams = self.streams
         self.has_inside, self.raised = firing.has_inside, firing.raised
         self.placed: list[Placed] = firing.placed
         shown = self.given.renewed.shown()
