@@ -119,6 +119,8 @@ class Hosting:
         if self.entry is None:
             return []
         read, changed = Places(effects.places), Places(map(_place, effects.effects))  # see `refuse_shared`
+        # Parameters that `functional_call` replaces are found in many ways, as by `model.parameters()`.
+        of_modules = {id(own) for each in Watch.trace.state.modules for own in (each._parameters, each._buffers)}
         looks_anywhere = any(effect.field == "unknown" for effect in effects.effects)
         changes = [*self.entry.changes()]
         self._note_early(effects, changes)
@@ -127,7 +129,12 @@ class Hosting:
             for change in changes
             if not self._is_stand_in(change)
             and not changed.meet(change.holder, change.key)
-            and (looks_anywhere or read.meet(change.holder, change.key) or not tensors_in(change.now))
+            and (
+                looks_anywhere
+                or id(change.holder) in of_modules
+                or read.meet(change.holder, change.key)
+                or not tensors_in(change.now)
+            )
         ]
 
     def _note_early(self, effects: Effects, changes: list[Change]) -> None:
