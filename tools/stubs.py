@@ -340,9 +340,11 @@ def _results() -> Iterator[str]:
 
 
 def _kinds_of_results() -> list[type[Any]]:
+    """Return the classes of results, without those that the module makes when they are asked for."""
     root: type[Any] = return_types.NamedResults
     kinds = [each for each in vars(return_types).values() if isinstance(each, type) and issubclass(each, root)]
-    return sorted(kinds, key=lambda each: (each is not root, each.__name__))
+    written = [each for each in kinds if not each.__name__.startswith("_") and not each.__name__.endswith("_out")]
+    return sorted(written, key=lambda each: (each is not root, each.__name__))
 
 
 def main() -> None:

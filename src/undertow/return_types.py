@@ -86,7 +86,6 @@ _RARE = {
     "_scaled_dot_product_flash_attention": "output logsumexp cum_seq_q cum_seq_k max_q max_k rng_state unused "
     "debug_attn_mask",
     "_scaled_dot_product_flash_attention_for_cpu": "output logsumexp", "_unpack_dual": "primal tangent",
-    "linalg_ldl_factor": "LD pivots", "linalg_ldl_factor_ex": "LD pivots info",
 }  # fmt: skip
 
 
