@@ -166,12 +166,12 @@ def check_writable(target: TensorCore, recorded: bool) -> None:
             raise errors.written_view(view.origin, described_source(target), through_another=False)
         if _is_leaf(view.base) and target._requires_grad:
             raise RuntimeError(
-                "a view of a leaf Variable that requires grad (shared memory) is being used in an in-place operation. "
+                "a view of a leaf Variable that requires grad is being used here in an in-place operation. "
                 "Write under torch.no_grad(), or to a clone() of the leaf."
             )
     elif special.duals is not None and special.duals.is_view_of_a_leaf(target):
         raise RuntimeError(
-            "a view of a leaf Variable that requires grad (a dual's) is being used in an in-place operation. Make the "
+            "a view of a leaf Variable that requires grad is being used here in an in-place operation. Make the "
             "dual of a clone() of the leaf."
         )
     elif _is_leaf(target) and target._requires_grad:

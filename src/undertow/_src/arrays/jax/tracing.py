@@ -31,7 +31,7 @@ def refuse_shape(word: str) -> None:
     """Says that a function's result has a shape that is not known."""
     raise ShapeNeedsValues(
         word,
-        "Keep the shape, with torch.where or by multiplying with a mask, or do this outside of the compiled step. Or run "
+        "Keep the shape, with torch.where or by multiplying with a mask, or do this outside the compiled step. Or run "
         'the step as it is written: compile(step, fallback="eager").',
     )
 

@@ -8,6 +8,7 @@ import types
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from undertow._src.base.hooks import CountedHooks
@@ -43,6 +44,14 @@ def instance_dict(owner: Any) -> dict[str, Any]:
     except AttributeError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def held_by_variable(variable: ContextVar[Any]) -> Any:
+    """Return what a context variable holds, or its default; MISSING if it has neither."""
+    try:
+        return variable.get()
+    except LookupError:
+        return MISSING
 
 
 def stored(owner: Any, name: str) -> Any:

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from undertow._src.compile.effects.builtin_calls import BuiltinCalls
-from undertow._src.compile.effects.objects import MISSING
+from undertow._src.compile.effects.objects import MISSING, held_by_variable
 from undertow._src.compile.effects.values import EMPTY, NONE, ONE, OPAQUE, PLAIN, Arguments, Known, Value, is_plain
 
 # Functions whose result depends on what nothing can guard: frames, everything that is alive, all context variables, how
@@ -135,13 +135,17 @@ class Reflection(BuiltinCalls):
         return frozenset([Known(kind(*[each[0] for each in texts if each]), kind.__name__)])
 
     def read_of_variable(self, atom: Known, arguments: Arguments) -> Value:
-        """What a context variable holds; `reach` has an eye on it."""
+        """Return what a context variable holds, or else the default that is given or its own; a guard watches it."""
         variable = atom.value
         value = variable.get(MISSING)
         self.place(variable, None)
         self.depends_on(f"{atom.name}.get()", lambda: variable.get(MISSING), value, variable)
-        found = EMPTY.union(*arguments.positional)
-        return found if value is MISSING else found | {Known(value, f"{atom.name}.get()")}
+        default = EMPTY.union(*arguments.positional)
+        if value is MISSING and not default:
+            value = held_by_variable(variable)
+            if value is MISSING:
+                return ONE[OPAQUE]  # it raises
+        return default if value is MISSING else default | {Known(value, f"{atom.name}.get()")}
 
 
 def special_functions() -> Iterator[tuple[int, str]]:

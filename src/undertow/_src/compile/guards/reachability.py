@@ -27,7 +27,7 @@ import numpy as np
 
 from undertow._src.base.ownership import module_name, own_part
 from undertow._src.compile.effects import trust
-from undertow._src.compile.effects.objects import entries_of, held_by, instance_dict
+from undertow._src.compile.effects.objects import MISSING, entries_of, held_by, held_by_variable, instance_dict
 from undertow._src.compile.guards.code_names import Import, names_of
 from undertow._src.compile.guards.places import (
     ABSENT,
@@ -514,7 +514,7 @@ def _parts(root: Any) -> Iterator[Any]:
     elif isinstance(root, weakref.ProxyTypes):
         yield root.__dir__.__self__
     elif isinstance(root, contextvars.ContextVar):
-        yield root.get(None)
+        yield from [held for held in [held_by_variable(root)] if held is not MISSING]
     elif isinstance(root, defaultdict):
         yield root.default_factory
     elif isinstance(root, memoryview):

@@ -1,0 +1,85 @@
+"""Context variables that hooks read: set, with a default of their own, with one that is given, with none."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import undertow as torch
+from undertow import nn
+
+Read = Callable[[contextvars.ContextVar[Any]], Any]
+READS: dict[str, Read] = {
+    "as it is": lambda variable: variable.get(),
+    "in a call": lambda variable: str(variable.get()),
+    "with a default": lambda variable: variable.get("given"),
+    "a dict": lambda variable: len(str(variable.get("given"))),
+}
+
+
+def _or_error(variable: contextvars.ContextVar[Any]) -> Any:
+    try:
+        return variable.get()
+    except LookupError:
+        return "neither"
+
+
+def logged(make: Callable[[], contextvars.ContextVar[Any]], read: Read, compiled: bool) -> list[Any]:
+    """Return what a hook logs of a variable that changes between calls."""
+    torch.manual_seed(0)
+    log: list[Any] = []
+    variable, model = make(), nn.Linear(2, 3)
+
+    def hook(gradient: Any) -> Any:
+        log.append(read(variable))
+        return gradient
+
+    model.bias.register_hook(hook)
+
+    def step(x: Any) -> None:
+        model(x).pow(2).mean().backward()
+
+    run = torch.compile(step) if compiled else step
+    for turn in range(6):
+        if turn == 4:
+            variable.set("set")
+        run(torch.ones(4, 2))
+    return log
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_a_default_of_its_own(read: Read) -> None:
+    def make() -> contextvars.ContextVar[Any]:
+        return contextvars.ContextVar("mode", default="own")
+
+    assert logged(make, read, True) == logged(make, read, False)
+
+
+@pytest.mark.parametrize("read", [READS["with a default"], _or_error])
+def test_no_default(read: Read) -> None:
+    def make() -> contextvars.ContextVar[Any]:
+        return contextvars.ContextVar("mode")
+
+    assert logged(make, read, True) == logged(make, read, False)
+
+
+def test_a_default_that_changes() -> None:
+    """The object that is the default belongs to what the step depends on."""
+
+    def results(compiled: bool) -> list[Any]:
+        held = {"factor": 1.0}
+        variable = contextvars.ContextVar("settings", default=held)
+
+        def step(x: Any) -> Any:
+            return x * variable.get()["factor"]
+
+        run, found = torch.compile(step) if compiled else step, []
+        for turn in range(4):
+            held["factor"] = 1.0 + turn // 2
+            found.append(run(torch.ones(2)).tolist())
+        return found
+
+    assert results(True) == results(False)
