@@ -77,7 +77,7 @@ X = np.arange(3.0)
         (lambda x, mask: jax_xp.masked_select(x, mask), "torch.where"),
         (lambda x, mask: jax_xp.index(x, mask), "torch.where"),
         (lambda x, mask: jax_xp.index_put(x[None], X[:2], np.zeros(1, int), mask, accumulate=False)[0], "torch.where"),
-        (lambda x, mask: jax_xp.unique(x)[0], "outside the compiled step"),
+        (lambda x, mask: jax_xp.unique(x)[0], "before the compiled step"),
         (lambda x, mask: jax_xp.bincount(x.astype(int), None, 0), "minlength"),
     ],
 )
