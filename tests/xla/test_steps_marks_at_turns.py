@@ -34,6 +34,32 @@ def version_of_a_gradient_that_accumulates() -> Case:
 
 
 @case
+def version_under_hooks_on_saved_tensors() -> Case:
+    """What is packed is an alias of the weight: showing it must not set the weight's own count back."""
+    model, log, packed = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 2)), [], {"n": 0}
+    weight = model[1].weight
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    weight.register_post_accumulate_grad_hook(lambda p: log.append(p._version))
+
+    def pack(x: Any) -> Any:
+        packed["n"] += 1
+        return x
+
+    def unpack(x: Any) -> Any:
+        log.append("unpack")
+        return x.clone()
+
+    def step(x: Any) -> None:
+        optimizer.zero_grad()
+        with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+            y = model(x)
+        y.pow(2).mean().backward()
+        optimizer.step()
+
+    return Case(step, model, args=one, log=log, look=lambda: (weight._version, packed["n"]))
+
+
+@case
 def version_seen_by_a_hook_that_is_added_later() -> Case:
     model, log = nn.Linear(3, 2), []
 

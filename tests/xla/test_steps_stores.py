@@ -10,6 +10,7 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, agree
 from undertow import nn
+from undertow.compiler import CompileError
 
 Hook = Callable[[Any], None]
 
@@ -137,3 +138,55 @@ def test_a_variable_that_the_step_makes_begins_anew_on_the_host(start: Any, time
         return Case(step, model, args=lambda turn: (torch.full((2, 3), 0.5 + turn),), look=lambda: notes.n)
 
     agree(build, steps=5)
+
+
+def _through_vars(notes: Notes) -> None:
+    vars(notes)["n"] = 3
+
+
+def _through_dict(notes: Notes) -> None:
+    notes.__dict__["n"] = 3
+
+
+def _by_a_computed_name(notes: Notes) -> None:
+    vars(notes)["".join(["n"])] = 3
+
+
+def _updating(notes: Notes) -> None:
+    vars(notes)["n"] += 3
+
+
+@pytest.mark.parametrize("store", [_through_vars, _through_dict])
+def test_stores_through_the_dict_of_an_object(store: Callable[[Notes], None]) -> None:
+    """The step reads the attribute after a hook has set it that way."""
+
+    def seen(compiled: bool) -> list[Any]:
+        notes, model, found = Notes(), nn.Linear(3, 2), list[Any]()
+        model.register_forward_hook(lambda module, inputs, output: store(notes))
+
+        def step(x: Any) -> None:
+            model(x).sum().backward()
+            notes.entries["seen"] = notes.n
+
+        called = torch.compile(step) if compiled else step
+        for turn in range(4):
+            notes.n = -turn
+            called(torch.full((2, 3), 0.5 + turn))
+            found.append((notes.n, notes.entries["seen"]))
+        return found
+
+    assert seen(True) == seen(False)
+
+
+@pytest.mark.parametrize(("store", "said"), [(_updating, r"`notes\.n`"), (_by_a_computed_name, r"`notes\.__dict__`")])
+def test_stores_through_the_dict_that_are_refused(store: Callable[[Notes], None], said: str) -> None:
+    notes, model = Notes(), nn.Linear(3, 2)
+    model.register_forward_hook(lambda module, inputs, output: store(notes))
+
+    def step(x: Any) -> None:
+        model(x)
+        notes.entries["seen"] = notes.n
+
+    with pytest.raises(CompileError, match=said):
+        torch.compile(step)(torch.ones(2, 3))
+    assert notes.n == 0 and "seen" not in notes.entries

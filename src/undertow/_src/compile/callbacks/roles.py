@@ -151,7 +151,10 @@ class Role:
         if look.inference and type(player._storage) is not InferenceStorage:
             player._storage = InferenceStorage()
         elif not look.inference and (look.version or player._storage is not None):
-            player._get_storage().version = look.version
+            self._show_version(player, look)
+
+    def _show_version(self, player: Any, look: Look) -> None:
+        player._get_storage().version = look.version
 
     def refresh(self, look: Look, values: list[Any]) -> Any:
         """Put the value of a turn into the memory if it is still held; return the memory."""
@@ -226,20 +229,34 @@ class Itself(Role):
 
     def _mark(self, tensor: Any, look: Look) -> Callable[[], None]:
         """Show what a tensor was at a turn besides its value; return what puts it back."""
-        flag, edge, storage = tensor._requires_grad, tensor._edge, tensor._get_storage()
-        bumps = 0 if id(storage) in self._counted else look.version - self._first_version
-        shown = edge
+        flag, edge, shown = tensor._requires_grad, tensor._edge, tensor._edge
         if look.moved:
             shown = (gone(look.node_name)(look.output_nr + 1), look.output_nr) if look.node_name else None
         tensor._requires_grad, tensor._edge = look.requires_grad, shown
-        storage.version += bumps
-        self._counted.add(id(storage))
+        uncount = self.count(look.version)
 
         def undo() -> None:
             if tensor._requires_grad is look.requires_grad:  # else the hook has set it
                 tensor._requires_grad = flag
             if tensor._edge is shown:
                 tensor._edge = edge
+            uncount()
+
+        return undo
+
+    def version_at(self, traced: int) -> int:
+        """Return the version in this call where the trace had counted to one."""
+        storage = self.on(None)._get_storage()
+        return storage.version + (0 if id(storage) in self._counted else traced - self._first_version)
+
+    def count(self, traced: int) -> Callable[[], None]:
+        """Show the version of a turn, at which the trace had counted to one; return what puts it back."""
+        storage = self.on(None)._get_storage()
+        bumps = self.version_at(traced) - storage.version
+        storage.version += bumps
+        self._counted.add(id(storage))
+
+        def undo() -> None:
             storage.version -= bumps
             self._counted.discard(id(storage))
 
@@ -280,6 +297,7 @@ class Alias(Role):
     def __init__(self, tensor: Any, owner: Itself, parts: tuple[Part, ...], base: Role | None = None) -> None:
         super().__init__(tensor, Memory(), parts, base)
         self.owner = owner
+        self._uncount: Callable[[], None] | None = None
 
     def has_changed(self) -> bool:
         return False  # it stays where it is, as its owner does
@@ -291,6 +309,18 @@ class Alias(Role):
         player = self.on(self.owner.on(None)._array)
         self._show(player, look)
         return player
+
+    def _show_version(self, player: Any, look: Look) -> None:
+        """Show a version that counts on from the owner's, which is another one in each call."""
+        if player._storage is self.owner.on(None)._storage:
+            self._uncount = self.owner.count(look.version)
+        else:
+            player._get_storage().version = self.owner.version_at(look.version)
+
+    def undress(self) -> None:
+        if self._uncount is not None:
+            self._uncount()
+            self._uncount = None
 
 
 class Replaced(NamedTuple):

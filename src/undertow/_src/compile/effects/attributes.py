@@ -229,6 +229,16 @@ class Attributes(State):
             return self.call_function(lookup, Arguments([frozenset([atom]), named(name)]), node)
         return self.usual_attribute(atom, name, node)
 
+    def in_namespace(self, owner: Known, name: str) -> Value:
+        """Return what the `__dict__` of an object has under a name: an attribute, read without its class."""
+        self.place(owner.value, name)
+        put, found = self.restored(owner.value, name), stored(owner.value, name)
+        if found is MISSING:
+            return put
+        known = Known(found, f"{owner.name}.{name}", lambda: stored(owner.get(), name))
+        self.found(known, owner.value, name)
+        return put | {known}
+
     def usual_attribute(self, atom: Known, name: str, node: Any) -> Value:
         """An attribute as `object.__getattribute__` finds it, and the class's `__getattr__` if it does not."""
         value = atom.value

@@ -41,6 +41,7 @@ from undertow._src.compile.effects.values import (
     Fresh,
     Known,
     Method,
+    Namespace,
     Value,
     is_plain,
     joined,
@@ -194,6 +195,8 @@ class Elements(Attributes):
             return ONE[GROUPS]
         if isinstance(atom, Known):
             return self._known_item(atom, constant, key, node)
+        if isinstance(atom, Namespace) and isinstance(constant, str):
+            return self.in_namespace(atom.owner, constant) or ONE[OPAQUE]
         return self._elements(atom, node)
 
     def _known_item(self, atom: Known, constant: Any, key: Value, node: Any) -> Value:
@@ -267,6 +270,8 @@ class Elements(Attributes):
                 self.store(atom.value, ITEMS, key | value)
                 kind, entries = "update" if updating else "store", frozenset(self.strings(key) or ())
                 self.effect(kind, f"{verb} `{atom.name}`", node, atom.value, entries=entries)
+        elif isinstance(atom, Namespace):
+            self._store_in_namespace(atom.owner, self.known_strings(key), value, node, updating)
         elif atom in (TENSOR, MADE, OWN):
             self.here.writes = True
         elif atom is TENSORS:  # a container that the function is given, which who calls it goes on with
@@ -274,6 +279,18 @@ class Elements(Attributes):
         elif atom not in (PLAIN, NONE):
             self.effect("update" if updating else "store", "stores into something from outside", node)
             self.change(atom)
+
+    def _store_in_namespace(
+        self, owner: Known, names: list[str] | None, value: Value, node: Any, updating: bool
+    ) -> None:
+        """`vars(x)["name"] = value`: an attribute is set, past the code of its class."""
+        kind, verb = ("update", "updates") if updating else ("store", "sets")
+        for name in names or ():
+            self.store(owner.value, name, value)
+            self.effect(kind, f"{verb} `{owner.name}.{name}`", node, owner.value, name)
+        if not names:
+            self.store(owner.value, None, value)
+            self.effect("update", f"reaches into `{owner.name}.__dict__`", node, owner.value)
 
     def write_into(self, atom: Atom, value: Value, node: Any, name: str) -> None:
         """`+=` and its like, which change some objects in place."""

@@ -87,14 +87,9 @@ class MethodCalls(Reflection):
         """What is asked of an object's `__dict__`: a value under a name, or whatever may be done with all of them."""
         owner, sought = namespace.owner, self.constant(arguments, 0)
         if name == "get" and sought is not None:
-            found = stored(owner.value, sought)
-            self.place(owner.value, sought)
-            put = self.restored(owner.value, sought)
-            if found is MISSING:
-                return put.union(*arguments.positional[1:] or [ONE[NONE]])
-            known = Known(found, f"{owner.name}.{sought}", lambda: stored(owner.get(), sought))
-            self.found(known, owner.value, sought)
-            return put | {known}
+            is_there = stored(owner.value, sought) is not MISSING
+            absent = EMPTY if is_there else EMPTY.union(*arguments.positional[1:] or [ONE[NONE]])
+            return self.in_namespace(owner, sought) | absent
         self.effect("update", f"reaches into `{owner.name}.__dict__`", node, owner.value)
         self.store(owner.value, None, ONE[PLAIN])
         return ONE[OPAQUE]
