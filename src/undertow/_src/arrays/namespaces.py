@@ -1,6 +1,6 @@
 """Which array library a rule runs on: found by the type of the arrays it is given.
 
-NumPy serves every type that nobody registered. JAX's types register themselves when `jax/namespace.py` is loaded, which the
+NumPy serves every type that is not registered. JAX's types register themselves when `jax/namespace.py` is loaded, which the
 first of its arrays to come along sees to; until then nothing here imports it. Undertow's own tensors, for a backward pass
 that is itself recorded, are asked for by name.
 """

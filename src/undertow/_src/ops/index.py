@@ -136,7 +136,7 @@ def _check_copy(input: Tensor, dim: Any, index: Any, source: Any) -> int:
         raise RuntimeError("index_copy_(): Expected a long tensor for index, but got " + scalar_name(index))
     if other.ndim and array.ndim and other.ndim != array.ndim:
         raise IndexError(
-            "index_copy_(): When source and destination are not scalars, they must be of as many dims. Source "
+            "index_copy_(): When source and destination are not scalars, they must have equally many dims. Source "
             f"has {other.ndim}, destination {array.ndim}"
         )
     if array.dtype != other.dtype:

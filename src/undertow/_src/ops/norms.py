@@ -82,8 +82,8 @@ def vector_norm(
         shown = f"{ord:g}"
         if dim is None or len(dims) == len(shape):
             raise RuntimeError(
-                f"linalg.vector_norm cannot compute the {shown} norm on an empty tensor because of nothing it has "
-                "no value"
+                f"linalg.vector_norm cannot compute the {shown} norm on an empty tensor because "
+                "none of its elements is the largest or smallest"
             )
         for each in dims:
             if shape[each] == 0:

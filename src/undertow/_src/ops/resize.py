@@ -207,7 +207,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     if channels % upscale_factor**2:
         raise RuntimeError(
             "pixel_shuffle expects its input's 'channel' dimension to be divisible by upscale_factor squared: "
-            f"{channels} is none of {upscale_factor**2}"
+            f"{channels} is no multiple of {upscale_factor**2}"
         )
     return apply(rules.pixel_shuffle, input, upscale_factor=upscale_factor)
 

@@ -1,4 +1,4 @@
-"""`__torch_function__`: who may take over a call, and how it is handed over.
+"""`__torch_function__`: which classes and modes may take over a call, and how it is handed over.
 
 Every public function asks before it runs: first the function modes of the thread, innermost first, then the classes
 among its arguments that define `__torch_function__`, subclasses before their bases and otherwise from left to right. The

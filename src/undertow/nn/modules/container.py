@@ -387,8 +387,8 @@ class ParameterDict(Module):
     def _attribute(self, key: object) -> str:
         if not isinstance(key, str):
             raise TypeError(
-                f"Index given to ParameterDict cannot be used as a key, being no string but "
-                f"'{type(key).__name__}'. Keys name the parameters: str() makes one of it."
+                f"Index given to ParameterDict cannot be used as a key: it must be a string, "
+                f"not '{type(key).__name__}', because keys name the parameters."
             )
         return key
 

@@ -1,4 +1,4 @@
-"""What happens below autograd when somebody looks: `TorchDispatchMode`, and classes with `__torch_dispatch__`.
+"""Dispatch below autograd: `TorchDispatchMode`, and classes with `__torch_dispatch__`.
 
 Nothing here is loaded until the first mode is entered or the first such class is made. From then on `modes.special` holds
 a `Dispatcher`, and every place that runs a rule on its general path asks it first; while no mode is on, plain tensors

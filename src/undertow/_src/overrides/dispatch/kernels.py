@@ -1,4 +1,4 @@
-"""What computes an operator when nobody takes it over and the call is not one that undertow itself has begun.
+"""What computes an operator that no mode or class takes over, in a call that undertow itself has not begun.
 
 Most operators are public functions of undertow's, under the same name. Backward operators are the gradients of these:
 `vjp` runs the function again, recorded, and sends the gradient through.

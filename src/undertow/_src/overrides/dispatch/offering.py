@@ -1,4 +1,4 @@
-"""Who is asked about an operator, in which order, and what runs when nobody takes over.
+"""Which modes and classes are offered an operator, in which order, and what runs if none takes it over.
 
 Modes are asked first, the innermost first and each with itself switched off, then the classes among the arguments that
 define `__torch_dispatch__`, subclasses before their bases. The recording is over by then: what a handler computes is
