@@ -56,6 +56,7 @@ demo-hooks: .venv/ready
 
 lint: .venv/ready-dev
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy --num-workers $(WORKERS)
 
 # Programs that tests start find undertow's files compiled, whatever the environment says of bytecode.

@@ -72,7 +72,7 @@ def _parameters(item: pytest.Item) -> dict[str, object]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Iterator[None]:
-    """What is collected lives as long as the process: the garbage collector need never look at it again.
+    """Freeze what was collected: it lives as long as the process, so the garbage collector need not look at it.
 
     Otherwise each collection that compiling a step asks for walks 700,000 objects, longer than the compile takes.
     """
@@ -87,7 +87,7 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """A test that leaves a mode, a hook or a setting behind fails, and the next one starts clean."""
+    """Fail a test that leaves a mode, a hook or a setting behind, and start the next one clean."""
     before = global_state.snapshot()
     try:
         result = yield

@@ -106,9 +106,7 @@ def cnn() -> Step:
     x, target = normal(0, 64, 32, 32, 3), classes(1, 10, 64)
 
     def block(layer: Tree, x: jax.Array) -> tuple[jax.Array, Tree]:
-        x = jax.lax.conv_general_dilated(
-            x, layer["weight"], (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
-        )
+        x = jax.lax.conv_general_dilated(x, layer["weight"], (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
         x = x + layer["bias"]
         mean, variance = x.mean((0, 1, 2)), x.var((0, 1, 2))
         x = (x - mean) * jax.lax.rsqrt(variance + 1e-5) * layer["scale"] + layer["shift"]

@@ -85,7 +85,11 @@ def _bert(torch: Any) -> Any:
 
     model = BertForMaskedLM(BertConfig(vocab_size=64, max_position_embeddings=32, **SMALL))
     mask = torch.tensor([[1] * 8, [1] * 6 + [0] * 2])
-    return model, lambda step: {"input_ids": _text(torch, step), "attention_mask": mask, "labels": _text(torch, step + 9)}
+    return model, lambda step: {
+        "input_ids": _text(torch, step),
+        "attention_mask": mask,
+        "labels": _text(torch, step + 9),
+    }
 
 
 def _llama(torch: Any) -> Any:
@@ -309,7 +313,11 @@ def main() -> None:
             print(f"| {name} | {compiled['failed'][:300]} |", flush=True)
             continue
         parts, seconds = compiled["parts"], compiled["seconds"]
-        cells = [name, f"{sum(seconds[:2]):.1f}", *(f"{parts.get(part, 0):.1f}" for part in ("reading", "tracing", "XLA"))]
+        cells = [
+            name,
+            f"{sum(seconds[:2]):.1f}",
+            *(f"{parts.get(part, 0):.1f}" for part in ("reading", "tracing", "XLA")),
+        ]
         cells.append(str(compiled["programs"]))
         cells += [f"{1000 * min(seconds[2:]):.1f}", difference(compiled, eager), difference(compiled, torch)]
         print("| " + " | ".join(cells) + " |", flush=True)

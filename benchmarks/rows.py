@@ -179,7 +179,9 @@ def lstm(torch: ModuleType) -> Step:
     return step
 
 
-def gpt(torch: ModuleType, layers: int = 4, width: int = 128, heads: int = 4, context: int = 128, words: int = 512) -> Step:
+def gpt(
+    torch: ModuleType, layers: int = 4, width: int = 128, heads: int = 4, context: int = 128, words: int = 512
+) -> Step:
     """A small GPT on 8 sequences."""
     nn, F = torch.nn, torch.nn.functional
 

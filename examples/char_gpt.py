@@ -1,7 +1,7 @@
 """A small GPT learns to write, character by character, from a short text, and then writes some.
 
-    python examples/char_gpt.py             on PyTorch
-    undertow run examples/char_gpt.py       on undertow, with the same numbers
+python examples/char_gpt.py             on PyTorch
+undertow run examples/char_gpt.py       on undertow, with the same numbers
 """
 
 import math
@@ -74,13 +74,15 @@ class GPT(nn.Module):
     def __init__(self, config):
         super().__init__()
         self.config = config
-        self.transformer = nn.ModuleDict({
-            "tokens": nn.Embedding(config.characters, config.width),
-            "places": nn.Embedding(config.context, config.width),
-            "dropout": nn.Dropout(config.dropout),
-            "blocks": nn.ModuleList([Block(config) for _ in range(config.layers)]),
-            "norm": nn.LayerNorm(config.width),
-        })
+        self.transformer = nn.ModuleDict(
+            {
+                "tokens": nn.Embedding(config.characters, config.width),
+                "places": nn.Embedding(config.context, config.width),
+                "dropout": nn.Dropout(config.dropout),
+                "blocks": nn.ModuleList([Block(config) for _ in range(config.layers)]),
+                "norm": nn.LayerNorm(config.width),
+            }
+        )
         self.head = nn.Linear(config.width, config.characters, bias=False)
         self.head.weight = self.transformer.tokens.weight
         self.apply(self.initialise)

@@ -1,7 +1,7 @@
 """A small perceptron learns scikit-learn's digits: 1797 images of 8×8 pixels (needs scikit-learn).
 
-    python examples/digits_mlp.py             on PyTorch
-    undertow run examples/digits_mlp.py       on undertow, with the same numbers
+python examples/digits_mlp.py             on PyTorch
+undertow run examples/digits_mlp.py       on undertow, with the same numbers
 """
 
 import torch

@@ -234,7 +234,11 @@ def train(model: GPT, text: Text, arguments: argparse.Namespace) -> bytes:
             print(f"step {step:4}: train {losses['train']:.3f}, valid {losses['valid']:.3f}")
             if losses["valid"] < best:
                 best, file = losses["valid"], io.BytesIO()
-                state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "config": asdict(model.config)}
+                state = {
+                    "model": model.state_dict(),
+                    "optimizer": optimizer.state_dict(),
+                    "config": asdict(model.config),
+                }
                 torch.save(state, file)
                 checkpoint = file.getvalue()
         start = time.perf_counter()
@@ -267,7 +271,9 @@ def main() -> None:
     torch.manual_seed(1337)
     source = Path(__file__).read_text()  # it learns to write itself
     characters = len(set(source))
-    config = Config(layers=arguments.layers, width=arguments.width, words=characters, fused=not arguments.slow_attention)
+    config = Config(
+        layers=arguments.layers, width=arguments.width, words=characters, fused=not arguments.slow_attention
+    )
     text = Text(source, config.context, arguments.batch)
     model = GPT(config)
     print(f"{model.count() / 1e6:.2f} million parameters, {characters} characters")

@@ -180,7 +180,6 @@ PAST_THE_GUARDS: dict[str, bytes] = {
 }  # fmt: skip
 
 
-
 def sparse(parts: bytes, layout: bytes = _LAYOUT) -> bytes:
     return call("torch._utils", "_rebuild_sparse_tensor", layout, parts)
 
@@ -279,8 +278,9 @@ def _repetitions() -> Iterator[tuple[str, bytes]]:
     yield "tensors", repeated(name("torch._utils", "_rebuild_tensor_v2"), _PLAIN_ARGUMENTS, 30_000)
     yield "parameters", repeated(name("torch._utils", "_rebuild_parameter"), several(tensor(), b"\x88", b"}"), 30_000)
     yield "attributes", kept(1, mapped(*names)) + tensor() + (again(1) + b"b") * rounds
-    yield "tensors with attributes", repeated(
-        _FROM_TYPE, several(_BY, name("torch", "Tensor"), _PLAIN_ARGUMENTS, mapped(*names))
+    yield (
+        "tensors with attributes",
+        repeated(_FROM_TYPE, several(_BY, name("torch", "Tensor"), _PLAIN_ARGUMENTS, mapped(*names))),
     )
     yield "hashes of one huge number", kept(1, number(1 << 600_000)) + b"](" + (b"}" + again(1) + b"Ns") * rounds + b"e"
     yield "hashes of one wide tuple", kept(1, numbers(*range(5000))) + b"](" + (b"}" + again(1) + b"Ns") * rounds + b"e"
@@ -290,9 +290,11 @@ def _repetitions() -> Iterator[tuple[str, bytes]]:
             b"\x89", b"}", mapped(text("conj"), b"\x88"),
         )
     )  # fmt: skip
-    yield "references to a storage far away", kept(
-        1, several(text("storage"), name("torch", "FloatStorage"), text("0"), raw(b"cpu" * 100_000), b"K\x03")
-    ) + (again(1) + b"Q") * rounds
+    yield (
+        "references to a storage far away",
+        kept(1, several(text("storage"), name("torch", "FloatStorage"), text("0"), raw(b"cpu" * 100_000), b"K\x03"))
+        + (again(1) + b"Q") * rounds,
+    )
 
 
 def _deflated(content: bytes, times: int) -> bytes:
@@ -353,7 +355,10 @@ def _archives() -> Iterator[tuple[str, bytes]]:
     yield "a wrong checksum of the pickle", by_hand(Entry("a/data.pkl", GOOD, checksum=1), version, data)
     yield "another name in the header", by_hand(Entry("a/data.pkl", GOOD, local_path=b"a/data.pk2"), version, data)
     yield "another method in the header", by_hand(Entry("a/data.pkl", GOOD, local_method=8), version, data)
-    yield "a longer name in the header", by_hand(first, version, Entry("a/data/0", BYTES, local_path=b"a/data/0" * 3000))
+    yield (
+        "a longer name in the header",
+        by_hand(first, version, Entry("a/data/0", BYTES, local_path=b"a/data/0" * 3000)),
+    )
     for wide in (b"", b"\1\0\0\0", struct.pack("<2HQ", 1, 8, 12), struct.pack("<2H3Q", 1, 24, 1 << 60, 1 << 60, 0),
                  struct.pack("<2H3Q", 1, 24, 12, 12, 1 << 63), struct.pack("<2H3Q", 1, 24, 12, 12, 0) * 2):  # fmt: skip
         said = Entry("a/data/0", BYTES, extra=wide, size=0xFFFFFFFF, packed=0xFFFFFFFF, start=0xFFFFFFFF)
@@ -399,7 +404,10 @@ def _legacies() -> Iterator[tuple[str, bytes]]:
     yield "a storage that is cut", legacy(GOOD, one, rest[:-1])
     large = 1_000_000
     claims = listed(*[storage(large // 4, key=text(str(k))) for k in range(200)]) + STOP
-    yield "storages that are larger together", legacy(claims, pickle.dumps([str(k) for k in range(200)], 2), bytes(large))
+    yield (
+        "storages that are larger together",
+        legacy(claims, pickle.dumps([str(k) for k in range(200)], 2), bytes(large)),
+    )
     for offset, size in ((-1, 2), (2, 2), (0, 1 << 62), (1 << 62, 1), (0, -1)):
         part = several(text("v"), number(offset), number(size))
         view = several(text("storage"), FLOATS, text("0"), text("cpu"), b"K\x03", part)

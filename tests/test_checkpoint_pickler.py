@@ -159,7 +159,9 @@ def test_nests_are_saved_at_any_depth(protocol: int) -> None:
         file.seek(0)
         loaded = torch.load(file, weights_only=name != "point")
         for _ in range(depth):
-            loaded = loaded.y if name == "point" else next(iter(loaded.values() if isinstance(loaded, dict) else loaded))
+            loaded = (
+                loaded.y if name == "point" else next(iter(loaded.values() if isinstance(loaded, dict) else loaded))
+            )
         assert loaded is None or loaded.tolist() == [1.0]
 
 

@@ -21,6 +21,7 @@ from tests.pickle_programs import GOOD, STOP, THREE, archive, call, legacy, text
 # What loading a bad file may raise; anything else is a crash.
 CLEAR = (RuntimeError, pickle.UnpicklingError, EOFError)
 
+
 def test_the_tools_of_these_tests_make_good_files(tmp_path: Path) -> None:
     (tmp_path / "good.pt").write_bytes(archive(GOOD, THREE))
     assert torch.load(tmp_path / "good.pt").tolist() == [0.0, 1.0, 2.0]
@@ -29,6 +30,7 @@ def test_the_tools_of_these_tests_make_good_files(tmp_path: Path) -> None:
 
 
 # --- programs that want to run something
+
 
 @pytest.fixture
 def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:

@@ -200,7 +200,9 @@ def test_a_save_under_way_is_left_alone(tmp_path: Path, monkeypatch: pytest.Monk
     def save_in_between(self: Any) -> None:
         monkeypatch.setattr(archive.ArchiveWriter, "finish", finish)
         torch.save({"epoch": 1}, path)
-        program = "import sys; sys.path.insert(0, sys.argv[1]); import undertow; undertow.save({'epoch': 2}, sys.argv[2])"
+        program = (
+            "import sys; sys.path.insert(0, sys.argv[1]); import undertow; undertow.save({'epoch': 2}, sys.argv[2])"
+        )
         subprocess.run([sys.executable, "-c", program, str(SOURCE), str(path)], check=True)
         assert torch.load(path) == {"epoch": 2}
         finish(self)

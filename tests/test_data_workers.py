@@ -90,7 +90,7 @@ def test_a_worker_that_cannot_begin() -> None:
 
 
 def test_a_sample_that_cannot_be_pickled() -> None:
-    loader = DataLoader(Failing(lambda: (lambda: 1)), num_workers=1, collate_fn=list)
+    loader = DataLoader(Failing(lambda: lambda: 1), num_workers=1, collate_fn=list)
     with pytest.raises(AttributeError, match="local object"):
         list(loader)
 

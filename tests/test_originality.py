@@ -40,7 +40,7 @@ def test_the_list_of_exceptions_is_short_and_true() -> None:
 
 # --- the tool itself
 
-FUNCTION = '''
+FUNCTION = """
 class Scale:
     def fit(self, values):
         total = 0
@@ -52,10 +52,10 @@ class Scale:
         if self.scale == 0:
             raise ValueError("all of the values are zero")
         return [value / self.scale for value in values if value is not None]
-'''
+"""
 TYPED = FUNCTION.replace("(self, values):", '(self, values: list[float]) -> list[float]:\n        """Scale values."""')
 TYPED = TYPED.replace("total = 0", "total: float = 0  # of the squares")
-OTHER = '''
+OTHER = """
 class Scale:
     def fit(self, values):
         known = [value for value in values if value is not None]
@@ -64,7 +64,7 @@ class Scale:
         scaled = map(operator.truediv, known, itertools.repeat(self.scale))
         self.fitted = list(scaled)
         return self.fitted if self.copies is False else list(self.fitted)
-'''
+"""
 SENTENCE = "a gradient of {}, which is as wide as its tensor is high, can only be turned if the tensor is square"
 
 

@@ -244,7 +244,11 @@ def test_programs_look_through_whole_modules() -> None:
 
 
 def test_tensors_that_pickle_itself_wrote_are_read() -> None:
-    tensors = {"a": real_torch.arange(6.0).reshape(2, 3), "b": real_torch.tensor([True]), "c": real_torch.ones(2).double()}
+    tensors = {
+        "a": real_torch.arange(6.0).reshape(2, 3),
+        "b": real_torch.tensor([True]),
+        "c": real_torch.ones(2).double(),
+    }
     data = pickle.dumps(tensors)
     with undertow.pretend_torch():
         read = pickle.loads(data)
@@ -352,7 +356,9 @@ def test_the_version_is_the_reference() -> None:
     assert undertow.__version__ == "0.1.0"
 
 
-@pytest.mark.parametrize("other", ["1.9", "2.13", "2.13.0", "2.13.1", "2.14", "3.0a1", "2.9.1+cu121", (2, 13), (2, 13, 1)])
+@pytest.mark.parametrize(
+    "other", ["1.9", "2.13", "2.13.0", "2.13.1", "2.14", "3.0a1", "2.9.1+cu121", (2, 13), (2, 13, 1)]
+)
 def test_versions_compare_as_torch_compares_them(other: Any) -> None:
     ours, theirs = TorchVersion("2.13.0"), real_torch.torch_version.TorchVersion("2.13.0")
     for compare in ("__lt__", "__le__", "__eq__", "__ge__", "__gt__"):

@@ -19,7 +19,11 @@ SOURCE = str(Path(undertow.__file__).parent.parent)
 def run(folder: Path, *arguments: str, command: str = "run") -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": SOURCE}
     return subprocess.run(
-        [sys.executable, "-m", "undertow", command, *arguments], cwd=folder, env=environment, capture_output=True, text=True
+        [sys.executable, "-m", "undertow", command, *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
 
 
@@ -54,7 +58,9 @@ def test_a_script(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(("ending", "code"), [("sys.exit(3)", 3), ("sys.exit()", 0), ("sys.exit('words')", 1), ("0", 0)])
+@pytest.mark.parametrize(
+    ("ending", "code"), [("sys.exit(3)", 3), ("sys.exit()", 0), ("sys.exit('words')", 1), ("0", 0)]
+)
 def test_exit_codes(tmp_path: Path, ending: str, code: int) -> None:
     done = run(tmp_path, write(tmp_path, f"import sys, torch\n{ending}"))
     assert done.returncode == code
@@ -93,7 +99,9 @@ def test_ctrl_c(tmp_path: Path) -> None:
 def test_a_module(tmp_path: Path) -> None:
     (tmp_path / "package").mkdir()
     write(tmp_path, "", "package/__init__.py")
-    write(tmp_path, "import sys, torch\nfrom . import part\nprint(__name__, sys.argv[1:], part.x)", "package/__main__.py")
+    write(
+        tmp_path, "import sys, torch\nfrom . import part\nprint(__name__, sys.argv[1:], part.x)", "package/__main__.py"
+    )
     write(tmp_path, "import torch\nx = torch.ones(1)", "package/part.py")
     done = run(tmp_path, "-m", "package", "-a", "b")
     assert done.stdout == "__main__ ['-a', 'b'] tensor([1.])\n", done.stderr

@@ -161,7 +161,9 @@ def test_parametrizing_twice_or_over_nothing_is_refused() -> None:
     with pytest.raises(RuntimeError, match=r"is given \{'x'\} by more than one"):
         tools.instantiate_parametrized_tests(TestTwice)
     with pytest.raises(ValueError, match="An empty arg_values was passed to @parametrize"):
-        tools.instantiate_parametrized_tests(type("T", (), {"test_a": tools.parametrize("x", [])(lambda self, x: None)}))
+        tools.instantiate_parametrized_tests(
+            type("T", (), {"test_a": tools.parametrize("x", [])(lambda self, x: None)})
+        )
 
 
 def test_blocks() -> None:

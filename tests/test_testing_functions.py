@@ -17,7 +17,10 @@ BY_NAME = {info.name.removesuffix("AutogradFunction"): info for info in autograd
 def test_gradients_and_maps(name: str) -> None:
     info = BY_NAME[name]
     for sample in info.sample_inputs("cpu", torch.float64, requires_grad=True):
-        if name not in ("ScaleGradGenVmap", "ZeroGradientsGenVmap"):  # whose gradients are not those of what they compute
+        if name not in (
+            "ScaleGradGenVmap",
+            "ZeroGradientsGenVmap",
+        ):  # whose gradients are not those of what they compute
             arguments = (sample.input, *sample.args)
             assert torch.autograd.gradcheck(info.op, arguments, check_forward_ad=info.supports_forward_ad)
         single = info.op(sample.input.detach(), *sample.args)

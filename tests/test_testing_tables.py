@@ -190,7 +190,9 @@ def test_rows_about_layers_become_tests(wanted: str) -> None:
         options = dict(row)
         name = options.pop("module_name")
         if name == wanted:
-            made: Any = (CriterionTest if row in criterion_tests else NewModuleTest)(getattr(undertow.nn, name), **options)
+            made: Any = (CriterionTest if row in criterion_tests else NewModuleTest)(
+                getattr(undertow.nn, name), **options
+            )
             setattr(TestLayer, made.get_name(), lambda self, made=made: made(self))
     found = outcome(TestLayer)
     assert found.testsRun > 1 and not found.errors + found.failures, found.errors + found.failures
@@ -281,7 +283,9 @@ def test_arrays_that_hypothesis_draws() -> None:
 def test_every_layer_refuses_what_its_row_says() -> None:
     refused = []
     for info in module_db:
-        for error in (info.module_error_inputs_func or (lambda *a, **k: []))(info, "cpu", undertow.float32, False, True):
+        for error in (info.module_error_inputs_func or (lambda *a, **k: []))(
+            info, "cpu", undertow.float32, False, True
+        ):
             given = error.module_error_input
             with pytest.raises(error.error_type, match=error.error_regex):
                 layer = info.module_cls(*given.constructor_input.args, **given.constructor_input.kwargs)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PROGRAM = '''
+PROGRAM = """
 import torch
 from torch.testing._internal.common_cuda import TEST_CUDA
 from torch.testing._internal.common_device_type import (
@@ -88,7 +88,7 @@ instantiate_device_type_tests(TestDevices, globals())
 if __name__ == "__main__":
     assert not TEST_CUDA
     run_tests(["program", "-v"])
-'''
+"""
 NAMES = """
 test_combined_f32_flag_False test_combined_f32_flag_True test_combined_x_1_flag_False test_combined_x_1_flag_True
 test_combined_x_2_5_flag_False test_combined_x_2_5_flag_True test_cuda_cpu test_dtypes_cpu_float32

@@ -29,9 +29,13 @@ def _listed(name: str) -> set[str]:
 
 def _names(space: object) -> list[str]:
     """Return the names of functions and properties: public ones, operators, and those of private operators."""
-    operators = {line.partition(" ")[0] for line in next(SOURCE.rglob("aten_operators.txt")).read_text().splitlines()[1:]}
+    operators = {
+        line.partition(" ")[0] for line in next(SOURCE.rglob("aten_operators.txt")).read_text().splitlines()[1:]
+    }
     names = [name for name in dir(space) if name[0] != "_" or name in operators]
-    return sorted(name for name in names if not isinstance(getattr(space, name, None), type(sys)) and not name.isupper())
+    return sorted(
+        name for name in names if not isinstance(getattr(space, name, None), type(sys)) and not name.isupper()
+    )
 
 
 def main(added: list[str]) -> None:

@@ -151,7 +151,9 @@ def _with(held: dict[str, str], found: Table, prefix: str) -> dict[str, str]:
 def _made_in_loops(source: Path, held: dict[str, str]) -> Table:
     """Return what a table has of files that make functions in a loop: their names can't be read in the source."""
     paths = {home: _path(source, home) for home in held if ":" not in home}
-    return {home: set(held[home].split()) for home, path in paths.items() if path.exists() and "globals()" in _text(path)}
+    return {
+        home: set(held[home].split()) for home, path in paths.items() if path.exists() and "globals()" in _text(path)
+    }
 
 
 def _replaced(text: str, name: str, table: dict[str, str]) -> str:

@@ -272,7 +272,12 @@ def constants_of_library(library: Path) -> bytes:
     return b""
 
 
-_ELF_HEADER = (("<Q", 0x28), ("<H", 0x3A), ("<H", 0x3C), ("<H", 0x3E))  # section table, entry size, entries, name section
+_ELF_HEADER = (
+    ("<Q", 0x28),
+    ("<H", 0x3A),
+    ("<H", 0x3C),
+    ("<H", 0x3E),
+)  # section table, entry size, entries, name section
 _PRINTABLE = re.compile(rb"[\t\n\r\x20-\x7e]{40,}")
 
 

@@ -12,7 +12,7 @@ __all__ = ["parallel_info", "show"]
 
 
 def show() -> str:
-    """The libraries behind undertow, in readable form."""
+    """Return the libraries behind undertow, in readable form."""
     return (
         f"undertow, with the behaviour of PyTorch {__version__}\n"
         f"  - NumPy {np.__version__}\n  - ml_dtypes {ml_dtypes.__version__}\n"

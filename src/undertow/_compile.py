@@ -6,5 +6,5 @@ from typing import Any
 
 
 def _disable_dynamo(fn: Any = None, recursive: bool = True) -> Any:
-    """The function itself, or a decorator that gives it back."""
+    """Return the function itself, or a decorator that gives it back."""
     return fn if fn is not None else lambda function: function

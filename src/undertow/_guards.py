@@ -8,4 +8,4 @@ __all__ = ["detect_fake_mode"]
 
 
 def detect_fake_mode(inputs: Any = None) -> None:
-    """What made up the tensors that a program sees: nothing."""
+    """Return what made up the tensors that a program sees: nothing."""

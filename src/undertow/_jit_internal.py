@@ -29,7 +29,7 @@ BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = _BroadcastingList()
 def boolean_dispatch(
     arg_name: str, arg_index: int, default: bool, if_true: Any, if_false: Any, module_name: str, func_name: str
 ) -> Callable[..., Any]:
-    """A function that calls one of two others, as a flag among its arguments says."""
+    """Return a function that calls one of two others, as a flag among its arguments says."""
 
     def chosen(*args: Any, **kwargs: Any) -> Any:
         flag = kwargs[arg_name] if arg_name in kwargs else args[arg_index] if arg_index < len(args) else default

@@ -23,12 +23,12 @@ def is_sparse(A: Any) -> bool:
 
 
 def get_floating_dtype(A: Any) -> Any:
-    """The dtype to compute with: a matrix's own, or float32 for whole numbers."""
+    """Return the dtype to compute with: a matrix's own, or float32 for whole numbers."""
     return A.dtype if A.dtype in (float16, float32, float64) else float32
 
 
 def matmul(A: Any, B: Any) -> Any:
-    """A B, where no A is the unit matrix."""
+    """Return a B, where no A is the unit matrix."""
     return B if A is None else product(A, B)
 
 

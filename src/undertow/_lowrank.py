@@ -20,7 +20,7 @@ def _turned(x: Any) -> Any:
 
 
 def _times(A: Any, M: Any, x: Any) -> Any:
-    """(A − M) x without making A − M."""
+    """Return (A − M) x without making A − M."""
     return matmul(A, x) if M is None else matmul(A, x) - matmul(M, x)
 
 
@@ -69,7 +69,7 @@ def lobpcg(
     niter: int | None = None, tol: float | None = None, largest: bool | None = None, method: str | None = None,
     tracker: Any = None, ortho_iparams: Any = None, ortho_fparams: Any = None, ortho_bparams: Any = None,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """The k largest (or smallest) eigenvalues of A x = λ B x, and their vectors.
+    """Return the k largest (or smallest) eigenvalues of A x = λ B x, and their vectors.
 
     PyTorch finds them step by step from a first guess; here all are found at once, which needs no guess.
     """

@@ -58,7 +58,7 @@ class OpOverload:
         return schema
 
     def py_impl(self, k: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Decorates a function that computes the operator for a dispatch key or a mode.
+        """Decorate a function that computes the operator for a dispatch key or a mode.
 
         Programs keep such functions for compilers: a call of the operator does not ask for them, as in PyTorch.
         """
@@ -72,7 +72,7 @@ class OpOverload:
         return register
 
     def decompose(self, *args: Any, **kwargs: Any) -> Any:
-        """The operator by the function that was registered to take it apart; NotImplemented if there is none."""
+        """Return the operator by the function that was registered to take it apart; NotImplemented if there is none."""
         for key, kernel in self.py_kernels.items():
             if getattr(key, "name", "") == "CompositeImplicitAutograd":
                 return kernel(*args, **kwargs)
@@ -140,7 +140,7 @@ class OpOverloadPacket:
         return self._overloads[name]
 
     def overloads(self) -> list[str]:
-        """The names of the overloads."""
+        """Return the names of the overloads."""
         return list(self.operators) or _aten_overloads()[self.__name__]
 
     def __str__(self) -> str:
@@ -190,7 +190,7 @@ _namespaces: dict[str, _OpNamespace] = {}
 
 
 def namespace(name: str) -> _OpNamespace:
-    """The operators under `torch.ops.<name>`."""
+    """Return the operators under `torch.ops.<name>`."""
     if name not in _namespaces:
         _namespaces[name] = _OpNamespace(name)
     return _namespaces[name]
@@ -232,7 +232,8 @@ _SPELLED: dict[str, Callable[..., Any]] = {
 
 
 def _aten(name: str) -> Callable[..., Any]:
-    """The function behind an operator of `aten`: a function of undertow's, of its namespaces, or a method of tensors.
+    """Return the function behind an operator of `aten`: a function of undertow's, of its namespaces, or a method
+    of tensors.
 
     Tables of costs and of decompositions name operators that are none of these; calling one is refused.
     """

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 
 def get_source_lines_and_file(obj: Any, error_msg: str | None = None) -> tuple[list[str], int, str | None]:
-    """The lines that define an object, the number of the first, and the file; OSError if there is no source."""
+    """Return the lines that define an object, the number of the first, and the file; OSError if there is no source."""
     try:
         filename = inspect.getsourcefile(obj)
         lines, number = inspect.getsourcelines(obj)
@@ -22,7 +22,7 @@ def get_source_lines_and_file(obj: Any, error_msg: str | None = None) -> tuple[l
 
 
 def normalize_source_lines(sourcelines: list[str]) -> list[str]:
-    """The lines, of which none is further left than the `def`."""
+    """Return the lines, of which none is further left than the `def`."""
     start = next((nr for nr, line in enumerate(sourcelines) if line.lstrip().startswith("def")), None)
     if start is None:
         return sourcelines
@@ -40,7 +40,7 @@ class ParsedDef(NamedTuple):
 
 
 def parse_def(fn: Any) -> ParsedDef:
-    """The syntax tree of one function."""
+    """Return the syntax tree of one function."""
     lines, number, filename = get_source_lines_and_file(fn)
     source = "".join(normalize_source_lines(lines))
     tree = ast.parse(dedent(source))

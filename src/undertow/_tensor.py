@@ -72,7 +72,7 @@ class Tensor(
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """What a subclass does with every function unless it says otherwise: the same, with results of its class."""
+        """Return what a subclass does with every function unless it says otherwise: the same, with results of its class."""
         if not all(issubclass(cls, other) for other in types):
             return NotImplemented
         with torch_function.DisableTorchFunctionSubclass():
@@ -84,7 +84,7 @@ _UNCONVERTED = {Tensor._base.__get__, Tensor.grad.__get__}
 
 
 def _of_its_own(function: FunctionType, name: str) -> FunctionType:
-    """A twin of a function that is its own object, also to itself.
+    """Return a twin of a function that is its own object, also to itself.
 
     `torch.add` and `Tensor.add` are one piece of code here, but `__torch_function__` must be able to tell them apart.
     """
@@ -100,13 +100,13 @@ def _of_its_own(function: FunctionType, name: str) -> FunctionType:
 
 
 def _known_as(method: FunctionType, name: str) -> FunctionType:
-    """A method by the name under which it is found again, as when it is pickled."""
+    """Return a method by the name under which it is found again, as when it is pickled."""
     method.__module__, method.__qualname__ = __name__, f"Tensor.{name}"
     return method
 
 
 def _finish(cls: Any) -> None:
-    """Gives a class its own twins of the public functions that its bases use as methods, and lets the rest ask.
+    """Give a class its own twins of the public functions that its bases use as methods, and lets the rest ask.
 
     Properties without a setter learn to refuse in PyTorch's words.
     """
@@ -122,7 +122,7 @@ def _finish(cls: Any) -> None:
 
 
 def _adopted(found: Any, name: str) -> Any:
-    """What a family has, as Tensor has it: its own twin of a public function."""
+    """Return what a family has, as Tensor has it: its own twin of a public function."""
     if type(found) is property:
         _refuse_writing(found, name)
         torch_function.let_ask_too(Tensor, found)

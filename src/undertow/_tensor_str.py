@@ -16,12 +16,12 @@ __all__ = ["get_printoptions", "printoptions", "set_printoptions"]
 
 
 def _str(self: Any, *, tensor_contents: str | None = None) -> str:
-    """A tensor as text."""
+    """Return a tensor as text."""
     return repr(self) if tensor_contents is None else f"tensor({tensor_contents})"
 
 
 def _tensor_str(self: Any, indent: int) -> str:
-    """The elements of a tensor as text, lines after the first indented."""
+    """Return the elements of a tensor as text, lines after the first indented."""
     return _contents(self.detach()._array, indent)
 
 
@@ -42,6 +42,6 @@ class _Formatter:
         return self.max_width
 
     def format(self, value: Any) -> str:
-        """A number as text."""
+        """Return a number as text."""
         text = _notated(np.array([value]), self.int_mode, self.sci_mode)[0] if self.floating_dtype else f"{value}"
         return text.rjust(self.max_width)

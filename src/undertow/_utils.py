@@ -36,22 +36,22 @@ __all__ = ["ExceptionWrapper", "KeyErrorMessage", "classproperty"]
 
 
 def _rebuild_from_type(func: Any, type: Any, args: Any, dict: Any) -> Any:
-    """A tensor of a subclass from a file of old."""
+    """Return a tensor of a subclass from a file of old."""
     return _rebuild_from_type_v2(func, type, args, dict)
 
 
 def _rebuild_device_tensor_from_numpy(data: Any, dtype: Any, device: Any, requires_grad: bool) -> Any:
-    """A tensor from its values in NumPy's memory."""
+    """Return a tensor from its values in NumPy's memory."""
     return from_numpy(data).to(dtype=dtype, device=device).requires_grad_(requires_grad)
 
 
 def _rebuild_meta_tensor_no_storage(dtype: Any, size: Any, stride: Any, requires_grad: bool) -> Any:
-    """A tensor without values."""
+    """Return a tensor without values."""
     return empty_strided(size, stride, dtype=dtype, device="meta", requires_grad=requires_grad)
 
 
 def get_tensor_metadata(tensor: Any) -> dict[Any, Any]:
-    """What a file says of a tensor besides its values: whether it stands for its conjugate or its negative."""
+    """Return what a file says of a tensor besides its values: whether it stands for its conjugate or its negative."""
     if not isinstance(tensor, TensorCore):
         raise AssertionError("Expected a torch.Tensor")
     flags: dict[Any, Any] = {}
@@ -82,7 +82,7 @@ def _flatten_dense_tensors(tensors: Sequence[Any]) -> Any:
 
 
 def _unflatten_dense_tensors(flat: Any, tensors: Iterable[Any]) -> tuple[Any, ...]:
-    """Views of a tensor of one dim, shaped as other tensors one after the other."""
+    """View of a tensor of one dim, shaped as other tensors one after the other."""
     parts, place = [], 0
     for tensor in tensors:
         parts.append(flat.narrow(0, place, tensor.numel()).view_as(tensor))
@@ -91,7 +91,7 @@ def _unflatten_dense_tensors(flat: Any, tensors: Iterable[Any]) -> tuple[Any, ..
 
 
 def _take_tensors(tensors: Iterable[Any], size_limit: int) -> Iterator[list[Any]]:
-    """Groups of tensors of one type, none much larger than a number of bytes."""
+    """Group of tensors of one type, none much larger than a number of bytes."""
     groups: dict[str, list[Any]] = {}
     sizes: dict[str, int] = {}
     for tensor in tensors:
@@ -121,12 +121,12 @@ def _element_size(dtype: Any) -> int:
 
 
 def _handle_complex(tensor: Any) -> Any:
-    """A complex tensor as the real and imaginary parts of its elements; any other as it is."""
+    """Return a complex tensor as the real and imaginary parts of its elements; any other as it is."""
     return view_as_real(tensor) if isinstance(tensor, Tensor) and tensor.is_complex() else tensor
 
 
 def _flatten_sparse_tensors(tensors: Sequence[Any]) -> tuple[Any, Any]:
-    """The indices of several sparse tensors as one, and their values as one."""
+    """Return the indices of several sparse tensors as one, and their values as one."""
     return (
         _flatten_dense_tensors([tensor._indices() for tensor in tensors]),
         _flatten_dense_tensors([tensor._values() for tensor in tensors]),
@@ -142,7 +142,7 @@ def _unflatten_sparse_tensors(flat: tuple[Any, Any], tensors: Sequence[Any]) -> 
 
 
 def _chunk_or_narrow_cat(tensor: Any, num_chunks: int, narrow_dim: int, cat_dim: int = 0) -> Any:
-    """A tensor cut along one dim, and the parts joined along another."""
+    """Return a tensor cut along one dim, and the parts joined along another."""
     return cat(tensor.chunk(num_chunks, narrow_dim), cat_dim)
 
 
@@ -150,7 +150,7 @@ def _chunk_or_narrow_cat(tensor: Any, num_chunks: int, narrow_dim: int, cat_dim:
 
 
 def _import_dotted_name(name: str) -> Any:
-    """The thing of a dotted name."""
+    """Return the thing of a dotted name."""
     first, *rest = name.split(".")
     found: Any = importlib.import_module(first)
     for part in rest:
@@ -159,7 +159,7 @@ def _import_dotted_name(name: str) -> Any:
 
 
 def try_import(module_name: str) -> Any:
-    """A module, or None if it is not installed."""
+    """Return a module, or None if it is not installed."""
     try:
         return importlib.import_module(module_name)
     except ImportError:
@@ -167,13 +167,13 @@ def try_import(module_name: str) -> Any:
 
 
 def _get_obj_state(obj: Any) -> Any:
-    """What pickle would keep of an object's attributes."""
+    """Return what pickle would keep of an object's attributes."""
     state = getattr(obj, "__getstate__", None)
     return state() if state is not None else vars(obj)
 
 
 def _set_obj_state(obj: Any, state: Any) -> Any:
-    """Gives an object attributes: a dict, or a dict and one of slots."""
+    """Give an object attributes: a dict, or a dict and one of slots."""
     plain, slots = state if isinstance(state, tuple) else (state, None)
     if not (isinstance(plain, dict) or plain is None):
         raise RuntimeError(f"Invalid serialized state: {state}")
@@ -183,7 +183,7 @@ def _set_obj_state(obj: Any, state: Any) -> Any:
 
 
 def render_call(fn: Any, args: Any, kwargs: dict[str, Any]) -> str:
-    """A call as text, tensors by their shapes."""
+    """Return a call as text, tensors by their shapes."""
 
     def shown(value: Any) -> str:
         if isinstance(value, TensorCore):
@@ -209,12 +209,14 @@ class CallbackRegistry:
         self.callback_list.append(cb)
 
     def fire_callbacks(self, *args: Any, **kwargs: Any) -> None:
-        """Calls all of them."""
+        """Call all of them."""
         for callback in self.callback_list:
             try:
                 callback(*args, **kwargs)
             except Exception:
-                logging.getLogger(__name__).exception("Exception in callback for %s registered with gpu trace", self.name)
+                logging.getLogger(__name__).exception(
+                    "Exception in callback for %s registered with gpu trace", self.name
+                )
 
 
 def is_compiling() -> bool:
@@ -231,7 +233,7 @@ def cpu_count() -> int | None:
 
 
 def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> Any:
-    """The number of a device of an accelerator; of the CPU, which has none, -1 where that is allowed."""
+    """Return the number of a device of an accelerator; of the CPU, which has none, -1 where that is allowed."""
     if isinstance(device, str):
         device = Device(device)
     if isinstance(device, Device):
@@ -248,12 +250,12 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
 
 
 def _get_available_device_type() -> str | None:
-    """The kind of accelerator that is here: none."""
+    """Return the kind of accelerator that is here: none."""
     return None
 
 
 def _get_device_module(device_type: str) -> Any:
-    """The module of functions for a kind of device: `torch.cpu`."""
+    """Return the module of functions for a kind of device: `torch.cpu`."""
     module = getattr(importlib.import_module("undertow"), device_type, None)
     if module is None:
         raise RuntimeError(
@@ -287,7 +289,7 @@ class ExceptionWrapper:
         self.where = where
 
     def reraise(self) -> None:
-        """Raises an exception of the same class."""
+        """Raise an exception of the same class."""
         raise self._with(f"Caught {self.exc_type.__name__} {self.where}.\nOriginal {self.exc_msg}")
 
     def _with(self, message: str) -> BaseException:

@@ -16,17 +16,17 @@ USE_RTLD_GLOBAL_WITH_LIBTORCH = False
 
 
 def get_file_path(*path_components: str) -> str:
-    """A path inside the package."""
+    """Return a path inside the package."""
     return os.path.join(_ROOT, *path_components)
 
 
 def get_file_path_2(*path_components: str) -> str:
-    """The path that these parts make."""
+    """Return the path that these parts make."""
     return os.path.join(*path_components)
 
 
 def get_writable_path(path: str) -> str:
-    """The path, or a new folder if it may not be written to."""
+    """Return the path, or a new folder if it may not be written to."""
     return path if os.access(path, os.W_OK) else tempfile.mkdtemp(suffix=os.path.basename(path))
 
 
@@ -35,7 +35,7 @@ def prepare_multiprocessing_environment(path: str) -> None:
 
 
 def resolve_library_path(path: str) -> str:
-    """A path without links."""
+    """Return a path without links."""
     return os.path.realpath(path)
 
 
@@ -45,17 +45,17 @@ def is_fb_unit_test() -> bool:
 
 
 def justknobs_check(name: str, default: bool = True) -> bool:
-    """A switch that is set elsewhere: here it has its default."""
+    """Return a switch that is set elsewhere: here it has its default."""
     return default
 
 
 def justknobs_getval_int(name: str) -> int:
-    """A number that is set elsewhere: here it is 0."""
+    """Return a number that is set elsewhere: here it is 0."""
     return 0
 
 
 def get_torch_source_version() -> str:
-    """The version whose behaviour this is."""
+    """Return the version whose behaviour this is."""
     return str(version.git_version)
 
 

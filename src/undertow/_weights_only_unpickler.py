@@ -30,7 +30,7 @@ class Unpickler:
         raise ValueError("no storage is known: a program that reads one sets `persistent_load`")
 
     def load(self) -> Any:
-        """The next object of the file."""
+        """Return the next object of the file."""
         here = self.file.tell()
         self.file.seek(0, io.SEEK_END)
         length = self.file.tell()
@@ -39,27 +39,27 @@ class Unpickler:
 
 
 def load(file: IO[bytes], *, encoding: str = "ASCII") -> Any:
-    """The next object of a file."""
+    """Return the next object of a file."""
     return Unpickler(file, encoding=encoding).load()
 
 
 def get_globals_in_pkl(file: IO[bytes]) -> set[str]:
-    """The full names of the classes and functions that a pickle names."""
+    """Return the full names of the classes and functions that a pickle names."""
     builtin = {name: f"builtins.{name}" for name in vars(builtins)}
     return {builtin.get(name, name) for name in NameReader(file.read()).load()}
 
 
 def _get_user_allowed_globals() -> dict[str, Any]:
-    """What was added, by name."""
+    """Return what was added, by name."""
     return added_by_name()
 
 
 def _get_allowed_globals() -> dict[str, Any]:
-    """What every file may name."""
+    """Return what every file may name."""
     return dict(ALLOWED)
 
 
 def _tensor_rebuild_functions() -> set[Callable[..., Any]]:
-    """The functions that make tensors of what is in a file."""
+    """Return the functions that make tensors of what is in a file."""
     functions: set[Any] = set(REBUILD.values())
     return functions

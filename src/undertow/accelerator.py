@@ -16,7 +16,7 @@ def device_count() -> int:
 
 
 def current_accelerator(check_available: bool = False) -> Any:
-    """The accelerator in use: None."""
+    """Return the accelerator in use: None."""
     return None
 
 

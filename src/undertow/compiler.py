@@ -26,7 +26,7 @@ def compile(
     model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = "inductor",
     mode: str | None = None, options: dict[str, Any] | None = None, disable: bool = False, fallback: str | None = None,
 ) -> Any:  # fmt: skip
-    """Makes one XLA program of a function or module: a whole training step, with its hooks, backward and optimizer.
+    """Make one XLA program of a function or module: a whole training step, with its hooks, backward and optimizer.
 
     Also as a decorator. fallback: what a step that can't be compiled does; None has it raise CompileError, "eager" has it
     run as it is written, with a warning. The other options are PyTorch's, for its own backends, and change nothing here,
@@ -41,7 +41,7 @@ def compile(
 
 
 def explain(compiled: Any = None) -> Any:
-    """A report on one compiled function, or on all."""
+    """Return a report on one compiled function, or on all."""
     return compiler().explain(compiled)
 
 
@@ -71,7 +71,7 @@ is_dynamo_compiling = is_exporting = is_compiling
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Gives back what was compiled as it was written. Also as `@disable(recursive=False)`.
+    """Give back what was compiled as it was written. Also as `@disable(recursive=False)`.
 
     Any other function is left as it is, and is part of a compiled step that calls it: hooks and effects happen there, too.
     """
@@ -82,12 +82,12 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """Marks functions that a compiler takes as they are."""
+    """Mark functions that a compiler takes as they are."""
     return fn
 
 
 def assume_constant_result(fn: Any) -> Any:
-    """Marks a function whose result a compiler may keep."""
+    """Mark a function whose result a compiler may keep."""
     return fn
 
 
@@ -141,6 +141,7 @@ class set_stance(ContextDecorator):
 
     def clone(self) -> set_stance:
         return set_stance(self.stance)
+
 
 # What PyTorch has nothing like, and programs may want to catch.
 _LAZY = dict.fromkeys(("CompileError", "CompileWarning"), "undertow._src.compile.errors")

@@ -33,13 +33,13 @@ class Future(Generic[T]):
         return self._done
 
     def wait(self) -> T:
-        """The value, as soon as it is there; raises the exception that was set in its place."""
+        """Return the value, as soon as it is there; raises the exception that was set in its place."""
         with self._changed:
             self._changed.wait_for(self.done)
         return self.value()
 
     def value(self) -> T:
-        """The value, which must be there."""
+        """Return the value, which must be there."""
         if not self._done:
             raise RuntimeError("Future is not completed yet: call wait() to wait for its value.")
         if self._error is not None:
@@ -47,11 +47,11 @@ class Future(Generic[T]):
         return self._result
 
     def set_result(self, result: T) -> None:
-        """Sets the value, once."""
+        """Set the value, once."""
         self._settle(result, None)
 
     def set_exception(self, result: BaseException) -> None:
-        """Sets an exception that whoever waits will see raised."""
+        """Set an exception that whoever waits will see raised."""
         if not isinstance(result, Exception):
             raise AssertionError(f"{result} is of type {type(result)}, not an Exception.")
         self._settle(None, result)
@@ -60,8 +60,7 @@ class Future(Generic[T]):
         with self._changed:
             if self._done:
                 raise RuntimeError(
-                    "Attempting to mark a completed Future as complete again. Its result can only be set "
-                    "once."
+                    "Attempting to mark a completed Future as complete again. Its result can only be set once."
                 )
             self._result, self._error, self._done = result, error, True
             callbacks, self._callbacks = self._callbacks, []
@@ -70,7 +69,7 @@ class Future(Generic[T]):
             callback(self)
 
     def add_done_callback(self, callback: Callable[[Future[T]], Any]) -> None:
-        """Calls `callback(future)` when the value is there; at once if it is."""
+        """Call `callback(future)` when the value is there; at once if it is."""
         with self._changed:
             if not self._done:
                 self._callbacks.append(callback)
@@ -78,7 +77,7 @@ class Future(Generic[T]):
         callback(self)
 
     def then(self, callback: Callable[[Future[T]], Any]) -> Future[Any]:
-        """A future of what `callback(future)` returns."""
+        """Return a future of what `callback(future)` returns."""
         following: Future[Any] = Future()
 
         def follow(done: Future[T]) -> None:
@@ -94,7 +93,7 @@ class Future(Generic[T]):
 
 
 def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
-    """A future of the list, set when all of its futures are."""
+    """Return a future of the list, set when all of its futures are."""
     together: Future[list[Future[Any]]] = Future()
     left = len(futures)
     lock = threading.Lock()
@@ -115,5 +114,5 @@ def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
 
 
 def wait_all(futures: list[Future[Any]]) -> list[Any]:
-    """The values of all futures."""
+    """Return the values of all futures."""
     return [future.wait() for future in collect_all(futures).wait()]

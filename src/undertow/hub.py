@@ -38,13 +38,13 @@ def _get_torch_home() -> str:
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:
-    """Keeps downloads in another folder from now on."""
+    """Keep downloads in another folder from now on."""
     global _folder
     _folder = os.path.expanduser(os.fspath(d))
 
 
 def _make_folder(folder: str) -> None:
-    """Makes a folder, and those above it, for this user only: what lies in it will be loaded."""
+    """Make a folder, and those above it, for this user only: what lies in it will be loaded."""
     if not os.path.isdir(folder):
         parent = os.path.dirname(os.path.abspath(folder))
         _make_folder(parent)
@@ -52,7 +52,7 @@ def _make_folder(folder: str) -> None:
 
 
 def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, progress: bool = True) -> None:
-    """Fetches a file. It appears under its name only when it is complete and its SHA-256 begins as expected."""
+    """Fetch a file. It appears under its name only when it is complete and its SHA-256 begins as expected."""
     target = os.path.expanduser(dst)
     request = urllib.request.Request(url, headers={"User-Agent": "torch.hub"})
     with urllib.request.urlopen(request) as answer, replacing(os.path.abspath(target)) as file:
@@ -84,7 +84,7 @@ def load_state_dict_from_url(
     file_name: str | None = None,
     weights_only: bool = True,
 ) -> Any:
-    """Loads a checkpoint from the web, or from the cache if it was fetched before.
+    """Load a checkpoint from the web, or from the cache if it was fetched before.
 
     What the web sends is read as data only, unless `weights_only=False` says that it may run code. (PyTorch's default
     is still False here, other than that of its `load`.)
@@ -128,18 +128,18 @@ def _entry(module: ModuleType, name: str) -> Any:
 
 
 def load(repo_or_dir: str, model: str, *args: Any, source: str = "github", **kwargs: Any) -> Any:
-    """What the function `model` of the folder's `hubconf.py` returns; `source="local"`."""
+    """Return what the function `model` of the folder's `hubconf.py` returns; `source="local"`."""
     for option in ("trust_repo", "force_reload", "verbose", "skip_validation"):
         kwargs.pop(option, None)
     return _entry(_hubconf(repo_or_dir, source), model)(*args, **kwargs)
 
 
 def list(github: str, *args: Any, source: str = "github", **kwargs: Any) -> Any:
-    """The functions of a folder's `hubconf.py`; `source="local"`."""
+    """Return the functions of a folder's `hubconf.py`; `source="local"`."""
     module = _hubconf(github, source)
     return [name for name in dir(module) if callable(getattr(module, name)) and not name.startswith("_")]
 
 
 def help(github: str, model: str, *args: Any, source: str = "github", **kwargs: Any) -> str | None:
-    """The docstring of a function of a folder's `hubconf.py`; `source="local"`."""
+    """Return the docstring of a function of a folder's `hubconf.py`; `source="local"`."""
     return _entry(_hubconf(github, source), model).__doc__

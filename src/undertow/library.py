@@ -1,8 +1,8 @@
 """`torch.library`: operators of a program's own, which `torch.ops` finds and autograd treats as one step.
 
-    @torch.library.custom_op("mylib::scaled_sin", mutates_args=())
-    def scaled_sin(x: torch.Tensor, factor: float) -> torch.Tensor:
-        return torch.sin(x) * factor
+@torch.library.custom_op("mylib::scaled_sin", mutates_args=())
+def scaled_sin(x: torch.Tensor, factor: float) -> torch.Tensor:
+    return torch.sin(x) * factor
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NAMES = {
 
 
 def infer_schema(prototype_function: Callable[..., Any], /, *, mutates_args: Any, op_name: str | None = None) -> str:
-    """A schema from a function's annotations; `mutates_args` names the tensors that it writes to.
+    """Return a schema from a function's annotations; `mutates_args` names the tensors that it writes to.
 
     >>> def scale(x: torch.Tensor, factor: float = 2.0) -> torch.Tensor: ...
     >>> torch.library.infer_schema(scale, mutates_args=())
@@ -151,11 +151,11 @@ class CustomOpDef:
         return f"<CustomOpDef({self._qualname})>"
 
     def register_kernel(self, device_types: Any, fn: Callable[..., Any] | None = None, /) -> Any:
-        """A function for some kinds of device; None stands for all."""
+        """Return a function for some kinds of device; None stands for all."""
         return _register(self._operator, device_types, fn)
 
     def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
-        """A function that gives results of the right shapes, for compilers."""
+        """Return a function that gives results of the right shapes, for compilers."""
         self._operator.fake = fn
         return fn
 
@@ -169,7 +169,9 @@ class CustomOpDef:
         self._operator.backward, self._operator.setup_context = backward, setup_context
 
     def register_vmap(self, func: Callable[..., Any] | None = None, /) -> Any:
-        """A function for many examples at once: `func(info, in_dims, *args)` gives the results and their mapped dims."""
+        """Return a function for many examples at once: `func(info, in_dims, *args)` gives the results and their
+        mapped dims.
+        """
         return _set_vmap(self._operator, func)
 
     @contextlib.contextmanager
@@ -184,7 +186,7 @@ class CustomOpDef:
             (off.add if before else off.discard)(key)
 
     def register_torch_dispatch(self, torch_dispatch_class: Any, fn: Callable[..., Any] | None = None, /) -> Any:
-        """What a class of tensors does with the operator; kept, but its own `__torch_dispatch__` is asked."""
+        """Return what a class of tensors does with the operator; kept, but its own `__torch_dispatch__` is asked."""
         return register_torch_dispatch(self, torch_dispatch_class, fn)
 
 
@@ -217,7 +219,7 @@ def custom_op(
     schema: str | None = None,
     tags: Any = None,
 ) -> Any:
-    """Makes a function an operator that autograd sees as one step. `name` is `"namespace::name"`."""
+    """Make a function an operator that autograd sees as one step. `name` is `"namespace::name"`."""
 
     def make(function: Callable[..., Any]) -> CustomOpDef:
         namespace, separator, short = name.partition("::")
@@ -251,7 +253,7 @@ def _operator(op: Any) -> Operator:
 
 
 def define(qualname: str, schema: str | None = None, *, lib: Any = None, tags: Any = ()) -> Any:
-    """Makes an operator known: `define("mylib::sin", "(Tensor x) -> Tensor")`."""
+    """Make an operator known: `define("mylib::sin", "(Tensor x) -> Tensor")`."""
     if schema is None:
         raise ValueError(f"torch.library.define: {qualname} needs a schema")
     namespace, _, short = qualname.partition("::")
@@ -259,19 +261,19 @@ def define(qualname: str, schema: str | None = None, *, lib: Any = None, tags: A
 
 
 def impl(qualname: Any, types: Any = "", func: Any = None, *, lib: Any = None) -> Any:
-    """A function that computes an operator, for some kinds of device; also `impl(library, name, key)`."""
+    """Return a function that computes an operator, for some kinds of device; also `impl(library, name, key)`."""
     if isinstance(qualname, Library):
         return _register(_operator(f"{qualname.ns}::{types}"), func or qualname.dispatch_key, None)
     return _register(_operator(qualname), types, func)
 
 
 def register_kernel(op: Any, device_types: Any, func: Any = None, /, *, lib: Any = None) -> Any:
-    """A function that computes an operator on some kinds of device."""
+    """Return a function that computes an operator on some kinds of device."""
     return _register(_operator(op), device_types, func)
 
 
 def register_fake(op: Any, func: Any = None, /, *, lib: Any = None, _stacklevel: int = 1, **options: Any) -> Any:
-    """A function that gives results of the right shapes, for compilers."""
+    """Return a function that gives results of the right shapes, for compilers."""
     # A package that lives without its compiled library (torchvision) still says what shapes its operators would give.
     is_known = not _ops.refused_libraries or not isinstance(op, str) or op in REGISTRY
     operator = _operator(op) if is_known else None
@@ -294,12 +296,12 @@ def register_autograd(op: Any, backward: Callable[..., Any], /, *, setup_context
 
 
 def register_vmap(op: Any, func: Any = None, /, *, lib: Any = None) -> Any:
-    """A function for many examples at once: `func(info, in_dims, *args)` gives the results and their mapped dims."""
+    """Return a function for many examples at once: `func(info, in_dims, *args)` gives the results and their mapped dims."""
     return _set_vmap(_operator(op), func)
 
 
 def register_torch_dispatch(op: Any, torch_dispatch_class: Any, func: Any = None, /, *, lib: Any = None) -> Any:
-    """What a class of tensors does with an operator; kept, but its own `__torch_dispatch__` is asked."""
+    """Return what a class of tensors does with an operator; kept, but its own `__torch_dispatch__` is asked."""
     _operator(op)
     return (lambda given: given) if func is None else func
 
@@ -310,7 +312,7 @@ def fallthrough_kernel(*args: Any, **kwargs: Any) -> Any:
 
 
 def get_ctx() -> Any:
-    """What a fake function asks for sizes that depend on data."""
+    """Return what a fake function asks for sizes that depend on data."""
     raise RuntimeError("get_ctx() can only be called inside a function that is registered with register_fake")
 
 
@@ -335,13 +337,13 @@ class Library:
         self._forget = weakref.finalize(self, _forget, ns if kind == "DEF" else "", self._defined, self._given)
 
     def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
-        """Makes an operator known; returns its name."""
+        """Make an operator known; returns its name."""
         operator = register(self.ns, schema)
         self._defined.append(operator.key)
         return operator.name.partition("::")[2]
 
     def impl(self, op_name: Any, fn: Callable[..., Any], dispatch_key: str = "", **options: Any) -> None:
-        """A function that computes an operator under a dispatch key."""
+        """Return a function that computes an operator under a dispatch key."""
         if not callable(fn):
             raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
         if isinstance(op_name, str):
@@ -367,7 +369,7 @@ _DEFINED: set[str] = set()  # namespaces that a library of the kind "DEF" has
 
 
 def _forget(defines: str, defined: list[str], given: list[tuple[str, str]]) -> None:
-    """Takes back what a library has defined and given functions to: nobody has it any more."""
+    """Take back what a library has defined and given functions to: nobody has it any more."""
     for name, key in given:
         if name in REGISTRY:
             REGISTRY[name].kernels.pop(key, None)
@@ -380,7 +382,7 @@ def _forget(defines: str, defined: list[str], given: list[tuple[str, str]]) -> N
 
 @contextlib.contextmanager
 def _scoped_library(*args: Any, **kwargs: Any) -> Iterator[Library]:
-    """A library whose operators are forgotten at the end of the block."""
+    """Return a library whose operators are forgotten at the end of the block."""
     made = Library(*args, **kwargs)
     try:
         yield made
@@ -389,5 +391,5 @@ def _scoped_library(*args: Any, **kwargs: Any) -> Iterator[Library]:
 
 
 def get_kernel(op: Any, dispatch_key: Iterable[str] | str) -> Callable[..., Any]:
-    """The function that computes an operator under a dispatch key."""
+    """Return the function that computes an operator under a dispatch key."""
     return _operator(op).kernels[_KEYS.get(str(dispatch_key), str(dispatch_key))]

@@ -67,14 +67,14 @@ class BaseTorchFunctionMode(TorchFunctionMode):
 
 
 def _push_mode(mode: Any) -> None:
-    """Makes a mode the innermost one."""
+    """Make a mode the innermost one."""
     let_ask(tensor_class())
     local.modes.function_modes.append(mode)
     special.enter()
 
 
 def _pop_mode() -> Any:
-    """Ends the innermost mode."""
+    """End the innermost mode."""
     if not local.modes.function_modes:
         raise RuntimeError("trying to pop from empty mode stack")
     special.leave()
@@ -83,7 +83,7 @@ def _pop_mode() -> Any:
 
 @contextlib.contextmanager
 def _pop_mode_temporarily() -> Iterator[Any]:
-    """A block in which the innermost mode is off."""
+    """Return a block in which the innermost mode is off."""
     mode = _pop_mode()
     try:
         yield mode
@@ -92,12 +92,12 @@ def _pop_mode_temporarily() -> Iterator[Any]:
 
 
 def _get_current_function_mode_stack() -> list[Any]:
-    """The modes that are on, outermost first."""
+    """Return the modes that are on, outermost first."""
     return list(local.modes.function_modes)
 
 
 def _get_current_function_mode() -> Any:
-    """The innermost mode, or None."""
+    """Return the innermost mode, or None."""
     return local.modes.function_modes[-1] if local.modes.function_modes else None
 
 
@@ -143,7 +143,7 @@ def handle_torch_function(public_api: Public, relevant_args: Iterable[Any], *arg
 
 
 def redispatch_function(func: Public, types: Any, args: Any, kwargs: Any) -> Any:
-    """Runs a function as it runs on plain tensors."""
+    """Run a function as it runs on plain tensors."""
     return disabled(func, types, args, kwargs)
 
 
@@ -153,7 +153,7 @@ def _get_overloaded_args(relevant_args: Iterable[Any], get_type_fn: Callable[[An
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Public], Public]:
-    """Makes a function overridable; `dispatcher` picks the arguments to ask from a call's arguments."""
+    """Make a function overridable; `dispatcher` picks the arguments to ask from a call's arguments."""
 
     def decorate(function: Public) -> Public:
         @functools.wraps(function)
@@ -169,7 +169,7 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[P
 
 
 def is_tensor_like(inp: Any) -> bool:
-    """A tensor, or something that takes over calls as a tensor would."""
+    """Return a tensor, or something that takes over calls as a tensor would."""
     return isinstance(inp, TensorCore) or hasattr(inp, "__torch_function__")
 
 
@@ -185,12 +185,12 @@ def get_default_nowrap_functions() -> set[Public]:
 
 
 def _get_tensor_methods() -> set[Public]:
-    """The methods of tensors that may be overridden."""
+    """Return the methods of tensors that may be overridden."""
     return set(get_overridable_functions().get(tensor_class(), ()))
 
 
 def get_overridable_functions() -> dict[Any, list[Public]]:
-    """The functions that `__torch_function__` may receive, by the namespace they are found in."""
+    """Return the functions that `__torch_function__` may receive, by the namespace they are found in."""
     found: dict[Any, list[Public]] = {}
     ignored = get_ignored_functions()
     for name, space, value in members():
@@ -220,7 +220,7 @@ def get_testing_overrides() -> dict[Public, Public]:
 
 
 def _parameters(function: Any, of_operators: bool) -> inspect.Signature:
-    """What a function takes: as its operator says, if there is one, which tells what has to be given."""
+    """Return what a function takes: as its operator says, if there is one, which tells what has to be given."""
     signatures = importlib.import_module("undertow._src.overrides.dispatch.schemas") if of_operators else None
     schemas = signatures.overloads(function.__name__) if signatures else {}
     if not schemas:
@@ -239,7 +239,7 @@ def _parameters(function: Any, of_operators: bool) -> inspect.Signature:
 def _disable_user_warnings(
     func: Callable[..., Any], regex: str = ".*is deprecated, please use.*", module: str = "torch"
 ) -> Callable[..., Any]:
-    """The function without the warnings about old names of functions."""
+    """Return the function without the warnings about old names of functions."""
 
     @functools.wraps(func)
     def quiet(*args: Any, **kwargs: Any) -> Any:

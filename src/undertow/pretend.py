@@ -179,7 +179,7 @@ class _Finder(MetaPathFinder):
         return None
 
     def find_distributions(self, context: Any = None) -> Iterator[importlib.metadata.Distribution]:
-        """What `importlib.metadata.version("torch")` asks for."""
+        """Return what `importlib.metadata.version("torch")` asks for."""
         if getattr(context, "name", None) == "torch":
             yield _Distribution()
 
@@ -197,7 +197,9 @@ def _has_own_module(name: str) -> bool:
     own = own_name(name)
     folders = getattr(sys.modules.get(own.rpartition(".")[0]), "__path__", ())  # none: a part of what undertow lacks
     spec = PathFinder.find_spec(own, folders) if folders else None
-    return own in sys.modules or (spec is not None and spec.loader is not None)  # a folder alone is what a move left behind
+    return own in sys.modules or (
+        spec is not None and spec.loader is not None
+    )  # a folder alone is what a move left behind
 
 
 class _Distribution(importlib.metadata.Distribution):
@@ -294,7 +296,7 @@ class pretend_torch:
         self.stop()
 
     def stop(self) -> None:
-        """Ends it, as the end of a `with` block does."""
+        """End it, as the end of a `with` block does."""
         if self._active:
             self._active = False
             _state.stop()

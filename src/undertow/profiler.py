@@ -30,14 +30,14 @@ class ProfilerAction(Enum):
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """What can be looked at."""
+    """Return what can be looked at."""
     return {ProfilerActivity.CPU}
 
 
 def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
 ) -> Callable[[int], ProfilerAction]:
-    """Rounds of `wait` steps unwatched, `warmup` steps watched in vain and `active` ones recorded; 0 rounds: for ever."""
+    """Round of `wait` steps unwatched, `warmup` steps watched in vain and `active` ones recorded; 0 rounds: for ever."""
     if wait < 0 or warmup < 0 or active <= 0 or repeat < 0 or skip_first < 0:
         raise AssertionError("Invalid profiler schedule arguments")
 
@@ -113,7 +113,7 @@ class profile:
         self._turn_to(self.schedule(self.step_num))
 
     def stop(self) -> None:
-        """Ends, and hands over what was recorded last."""
+        """End, and hands over what was recorded last."""
         if self._running is not None:
             self._finish(hand_over=True)
 
@@ -149,11 +149,11 @@ class profile:
         return self.events().key_averages(group_by_input_shape)
 
     def export_chrome_trace(self, path: str) -> None:
-        """Writes the last round in the format of chrome://tracing."""
+        """Write the last round in the format of chrome://tracing."""
         self.events().export_chrome_trace(path)
 
     def add_metadata(self, key: str, value: str) -> None:
-        """Accepted; traces carry no metadata."""
+        """Do nothing: traces carry no metadata."""
 
     add_metadata_json = add_metadata
 

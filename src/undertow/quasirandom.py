@@ -72,7 +72,7 @@ class SobolEngine:
         self._directions = (turned << places).sum(-1)
 
     def _advance(self, steps: int, start: int) -> Any:
-        """The next points, as integers."""
+        """Return the next points, as integers."""
         found = np.empty((steps, self.dimension), np.int64)
         for number in range(start, start + steps):
             lowest_zero = (~number & (number + 1)).bit_length() - 1
@@ -81,7 +81,7 @@ class SobolEngine:
         return found
 
     def draw(self, n: int = 1, out: Any = None, dtype: Any = None) -> Any:
-        """The next n points, as rows."""
+        """Return the next n points, as rows."""
         if self.num_generated == 0:
             points = np.concatenate([self._first[None], self._advance(n - 1, 0) / 2.0**self.MAXBIT])
         else:
@@ -92,7 +92,7 @@ class SobolEngine:
         return result if out is None else out.resize_as_(result).copy_(result)
 
     def draw_base2(self, m: int, out: Any = None, dtype: Any = None) -> Any:
-        """The next 2**m points, where they keep the balance of the sequence."""
+        """Return the next 2**m points, where they keep the balance of the sequence."""
         n = 2**m
         total = self.num_generated + n
         if total & (total - 1):

@@ -41,22 +41,22 @@ Draw = Callable[[Stream, int, np.dtype[Any]], Any]  # from a stream, that many v
 
 
 def manual_seed(seed: Any) -> Generator:
-    """Starts the default generator from a seed."""
+    """Start the default generator from a seed."""
     return default_generator.manual_seed(int(seed))
 
 
 def seed() -> int:
-    """Starts the default generator from a seed that nobody can foresee, and returns it."""
+    """Start the default generator from a seed that nobody can foresee, and returns it."""
     return default_generator.seed()
 
 
 def initial_seed() -> int:
-    """The seed the default generator was started from."""
+    """Return the seed the default generator was started from."""
     return default_generator.initial_seed()
 
 
 def get_rng_state() -> Any:
-    """The state of the default generator, as a tensor of bytes."""
+    """Return the state of the default generator, as a tensor of bytes."""
     return default_generator.get_state()
 
 
@@ -67,7 +67,9 @@ def set_rng_state(new_state: Any) -> None:
 
 @contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True, device_type: str | None = None, **names: Any) -> Iterator[None]:
-    """What is drawn inside leaves the default generator as it was before, and those of the devices that are named."""
+    """Return what is drawn inside leaves the default generator as it was before, and those of the devices that are
+    named.
+    """
     if not enabled:
         yield
         return
@@ -84,7 +86,7 @@ def fork_rng(devices: Any = None, enabled: bool = True, device_type: str | None 
 
 
 def thread_safe_generator() -> Generator | None:
-    """The generator of a data-loading worker thread; None elsewhere."""
+    """Return the generator of a data-loading worker thread; None elsewhere."""
     return None
 
 
@@ -242,7 +244,7 @@ def randperm(
     pin_memory: Any = False,
     requires_grad: Any = False,
 ) -> Any:
-    """The numbers from 0 to n - 1 in random order."""
+    """Return the numbers from 0 to n - 1 in random order."""
     count = as_int(n, "randperm", "n", 1)
     if count < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {count}: [{count}]")
@@ -252,7 +254,9 @@ def randperm(
     if has_no_values(device) and out is None:
         return made(without_values((count,), kind), "randperm", requires_grad, device)
     array = stream_of(generator).permutation(count, kind)
-    return into_out(out, array, "randperm", dtype) if out is not None else made(array, "randperm", requires_grad, device)
+    return (
+        into_out(out, array, "randperm", dtype) if out is not None else made(array, "randperm", requires_grad, device)
+    )
 
 
 def _random_like(name: str, fill: Callable[[Any, Generator | None], Any], doc: str) -> Callable[..., Any]:
@@ -324,7 +328,7 @@ def normal(
     pin_memory: Any = False,
     requires_grad: Any = False,
 ) -> Any:
-    """Normal numbers with a mean and a deviation: both numbers and a size, or one or both tensors."""
+    """Draw normal numbers with a mean and a deviation: both numbers and a size, or one or both tensors."""
     if size is not None:
         mean, std = _number_in(mean), _number_in(std)
     tensors = [isinstance(value, TensorCore) for value in (mean, std)]
@@ -338,7 +342,9 @@ def normal(
         if has_no_values(device) and out is None:
             return made(without_values(sizes, kind.numpy), "normal", requires_grad, device)
         array = _fill_normal(np.empty(sizes, kind.numpy), generator, *numbers)
-        return into_out(out, array, "normal", dtype) if out is not None else made(array, "normal", requires_grad, device)
+        return (
+            into_out(out, array, "normal", dtype) if out is not None else made(array, "normal", requires_grad, device)
+        )
     if size is not None:
         raise invalid_combination("normal", (mean, std, size))
     std = 1.0 if std is None else std
@@ -358,7 +364,7 @@ def normal(
 
 
 def _number_in(value: Any) -> Any:
-    """The number in a tensor of no dims; whatever else is given, as it is."""
+    """Return the number in a tensor of no dims; whatever else is given, as it is."""
     return value.item() if isinstance(value, TensorCore) and not value.shape and not value.requires_grad else value
 
 

@@ -97,9 +97,10 @@ def xlog1py(input: Any, other: Any, *, out: Any = None) -> Any:
 
 @overloaded
 def zeta(input: Any, other: Any, *, out: Any = None) -> Any:
-    """The Hurwitz zeta function Σ (other + k)^(−input)."""
+    """Return the Hurwitz zeta function Σ (other + k)^(−input)."""
     rule = _rule_for("zeta", input, other, rules.zeta, rules.zeta_of_number, rules.zeta_number)
     return finish(rule, (input, other), out)
+
 
 _RARE = (
     "airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_i0 modified_bessel_i1 modified_bessel_k0 "

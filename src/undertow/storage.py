@@ -33,7 +33,7 @@ class Foreign:
 
 
 def adopt(array: Array) -> Array:
-    """The same memory as an array of undertow's own, so that nobody else can reshape it."""
+    """Return the same memory as an array of undertow's own, so that nobody else can reshape it."""
     if array.base is None and array.flags.writeable and array.size and type(array) is np.ndarray:
         return array.view()
     adopted = np.asarray(Foreign(array))
@@ -51,7 +51,7 @@ def address(array: Array) -> int:
 
 
 def root_of(array: Array) -> Array:
-    """The array that stands for the whole memory."""
+    """Return the array that stands for the whole memory."""
     root, base = array, array.base
     while base is not None:
         if isinstance(base, np.ndarray):
@@ -61,7 +61,7 @@ def root_of(array: Array) -> Array:
 
 
 def memories_behind(array: Any) -> Iterator[Any]:
-    """An array, what it is a view of, and so on down to whoever owns the memory."""
+    """Return an array, what it is a view of, and so on down to whoever owns the memory."""
     while array is not None:
         yield array
         array = array.owner if type(array) is Foreign else getattr(array, "base", None)
@@ -108,7 +108,7 @@ def check_overlap(written: Array, read: Array, apart: bool = False) -> None:
 
 
 def _steps(array: Array) -> list[int]:
-    """The strides that matter."""
+    """Return the strides that matter."""
     return [stride for stride, n in zip(array.strides, array.shape, strict=True) if n != 1]
 
 
@@ -123,7 +123,7 @@ def is_dense(array: Array) -> bool:
 
 
 def flat_memory(root: Array) -> Array:
-    """A root array's memory as one row of bytes."""
+    """Return a root array's memory as one row of bytes."""
     if not root.size:
         return np.empty(0, np.uint8)
     if root.itemsize == 1:
@@ -133,7 +133,7 @@ def flat_memory(root: Array) -> Array:
 
 
 def over_memory(memory: Array, like: Array, offset: int) -> Array:
-    """An array with the shape, strides and dtype of `like`, that many elements into a row of bytes."""
+    """Return an array with the shape, strides and dtype of `like`, that many elements into a row of bytes."""
     if not like.size:
         return empty_strided(like.shape, [stride // like.itemsize for stride in like.strides], like.dtype)
     return np.ndarray(like.shape, like.dtype, memory, offset * like.itemsize, like.strides)
@@ -148,14 +148,14 @@ def unset(array: Array) -> Array:
 
 
 def empty_strided(shape: Any, strides: Any, dtype: np.dtype[Any], empty: Callable[..., Array] = np.empty) -> Array:
-    """An uninitialised array whose strides are counted in elements; `empty` makes the memory for it."""
+    """Return an uninitialised array whose strides are counted in elements; `empty` makes the memory for it."""
     last = -1 if 0 in shape else sum([(n - 1) * stride for n, stride in zip(shape, strides, strict=True)])
     row = empty((last + 1,), dtype)
     return type(row)(shape, dtype, row, 0, [stride * dtype.itemsize for stride in strides])
 
 
 def contiguous_strides(shape: tuple[int, ...]) -> list[int]:
-    """The strides, in elements, of a tensor of a shape that lies in memory in order."""
+    """Return the strides, in elements, of a tensor of a shape that lies in memory in order."""
     steps, step = [], 1
     for n in reversed(shape):
         steps.append(step)
@@ -164,7 +164,7 @@ def contiguous_strides(shape: tuple[int, ...]) -> list[int]:
 
 
 def with_strides(array: Array) -> Array:
-    """An empty array with the strides that PyTorch gives it; NumPy's own are all zero."""
+    """Return an empty array with the strides that PyTorch gives it; NumPy's own are all zero."""
     steps = [step * array.itemsize for step in contiguous_strides(array.shape)]
     return np.ndarray(array.shape, array.dtype, np.empty(0, array.dtype), 0, steps)
 
@@ -183,7 +183,7 @@ class UntypedStorage:
         self.device = cpu if device is None else Device(device)
 
     def data_ptr(self) -> int:
-        """The address of the first byte."""
+        """Return the address of the first byte."""
         return address(self.root) if self.root.size and self.device is cpu else 0
 
     @property
@@ -207,11 +207,11 @@ class UntypedStorage:
         return False
 
     def tolist(self) -> list[int]:
-        """The bytes as numbers."""
+        """Return the bytes as numbers."""
         return flat_memory(self.root).tolist()
 
     def untyped(self) -> UntypedStorage:
-        """The storage itself, which has no dtype."""
+        """Return the storage itself, which has no dtype."""
         return self
 
     cpu = untyped
@@ -224,18 +224,20 @@ class UntypedStorage:
         return "torch.storage.UntypedStorage"
 
     def clone(self) -> UntypedStorage:
-        """The same bytes in memory of their own."""
+        """Return the same bytes in memory of their own."""
         return UntypedStorage(flat_memory(self.root).copy())
 
     def fill_(self, value: int) -> UntypedStorage:
-        """Writes one byte everywhere."""
+        """Write one byte everywhere."""
         flat_memory(self.root)[...] = value
         return self
 
     def copy_(self, source: UntypedStorage, non_blocking: bool = False) -> UntypedStorage:
-        """Writes another storage's bytes."""
+        """Write another storage's bytes."""
         if source.nbytes() != self.nbytes():
-            raise RuntimeError(f"size does not match, self was {self.nbytes()} bytes but src was {source.nbytes()} bytes")
+            raise RuntimeError(
+                f"size does not match, self was {self.nbytes()} bytes but src was {source.nbytes()} bytes"
+            )
         flat_memory(self.root)[...] = flat_memory(source.root)
         return self
 
@@ -244,12 +246,12 @@ class UntypedStorage:
 
     @staticmethod
     def from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
-        """A file in memory, read where it is used; writes reach the file if it is `shared`."""
+        """Return a file in memory, read where it is used; writes reach the file if it is `shared`."""
         mapped = np.memmap(filename, np.uint8, "r+" if shared else "c", shape=nbytes or None)
         return UntypedStorage(mapped.view(np.ndarray))
 
     def __getitem__(self, index: Any) -> Any:
-        """A byte, or a part of the memory as a storage of its own."""
+        """Return a byte, or a part of the memory as a storage of its own."""
         found = flat_memory(self.root)[index]
         return UntypedStorage(adopt(found)) if isinstance(index, slice) else int(found)
 
@@ -260,7 +262,7 @@ class UntypedStorage:
         return id(self.root)
 
     def __sizeof__(self) -> int:
-        """Counts the memory that is stored: tools add up `sys.getsizeof(tensor.untyped_storage())`."""
+        """Count the memory that is stored: tools add up `sys.getsizeof(tensor.untyped_storage())`."""
         return object.__sizeof__(self) + self.nbytes()
 
     def __repr__(self) -> str:

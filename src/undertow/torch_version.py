@@ -8,7 +8,7 @@ from typing import Any
 
 
 def _numbers(version: Any) -> tuple[int, ...]:
-    """The leading numbers of a version: (2, 13, 0) of "2.13.0+cpu", "2.13.0a1" or (2, 13, 0)."""
+    """Return the leading numbers of a version: (2, 13, 0) of "2.13.0+cpu", "2.13.0a1" or (2, 13, 0)."""
     parts = str(version).split("+")[0].split(".") if isinstance(version, str) else version
     digits = ("".join(takewhile(str.isdigit, str(part))) for part in parts)
     numbers = [int(digit) for digit in takewhile(bool, digits)]

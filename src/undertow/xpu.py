@@ -35,7 +35,7 @@ def device_count() -> int:
 
 
 def get_arch_list() -> list[str]:
-    """The architectures that this was built for: none."""
+    """Return the architectures that this was built for: none."""
     return []
 
 
@@ -52,12 +52,12 @@ seed_all = seed
 
 
 def get_rng_state_all() -> list[Any]:
-    """The states of the generators of all devices: of none."""
+    """Return the states of the generators of all devices: of none."""
     return []
 
 
 def empty_cache() -> None:
-    """Gives back unused memory of the device: there is none."""
+    """Give back unused memory of the device: there is none."""
 
 
 def memory_allocated(device: Any = None) -> int:
@@ -79,7 +79,7 @@ def refuse(*args: Any, **kwargs: Any) -> NoReturn:
 
 
 def set_rng_state_all(new_states: Any) -> None:
-    """Sets the states of the generators of all devices."""
+    """Set the states of the generators of all devices."""
     for state in new_states:
         refuse(state)
 

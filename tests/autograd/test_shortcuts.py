@@ -110,7 +110,11 @@ def facts(outputs: list[Any]) -> list[Any]:
         edges = [edge and (places[edge[0]], edge[1]) for edge in node._edges]
         kept = []
         if isinstance(node, RuleNode):
-            kept = [described(node.saved, places), described(statics_of(node), places), described(specs_of(node), places)]
+            kept = [
+                described(node.saved, places),
+                described(statics_of(node), places),
+                described(specs_of(node), places),
+            ]
         told.append((node.name(), node._n_outputs, edges, kept))
     return told
 
@@ -135,7 +139,9 @@ def gradients(sample: Sample, inputs: list[Any], outputs: list[Any]) -> list[Any
     live = [tensor for tensor in outputs if tensor.requires_grad]
     along = [direction(undertow, tensor, seed) for seed, tensor in enumerate(live)]
     found = undertow.autograd.grad(live, leaves, along, retain_graph=True, allow_unused=True)
-    return [None if gradient is None else (gradient._array.tolist(), gradient.dtype, gradient.shape) for gradient in found]
+    return [
+        None if gradient is None else (gradient._array.tolist(), gradient.dtype, gradient.shape) for gradient in found
+    ]
 
 
 def differentiable(table: Table) -> Iterator[tuple[Sample, list[Any], list[Any]]]:

@@ -78,6 +78,8 @@ def test_watched(table: Table) -> None:
 
 
 def test_nothing_is_loaded_before_somebody_looks() -> None:
-    program = "import sys, undertow; print([each for each in sys.modules if 'undertow._src.overrides.dispatch' in each])"
+    program = (
+        "import sys, undertow; print([each for each in sys.modules if 'undertow._src.overrides.dispatch' in each])"
+    )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"

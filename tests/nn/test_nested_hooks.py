@@ -73,7 +73,9 @@ def total(value: Any) -> Any:
         value = list(value.values())
     elif isinstance(value, (Out, Frozen)):
         value = list(vars(value).values())
-    return sum((total(part) for part in value), torch.zeros(())) if isinstance(value, (list, tuple)) else torch.zeros(())
+    return (
+        sum((total(part) for part in value), torch.zeros(())) if isinstance(value, (list, tuple)) else torch.zeros(())
+    )
 
 
 @pytest.mark.parametrize(

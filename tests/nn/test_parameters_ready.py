@@ -19,7 +19,9 @@ def model() -> Any:
 
 def watch(module: Any) -> tuple[list[Any], Any]:
     log: list[Any] = []
-    return log, module.register_parameters_ready_hook(lambda m: log.append([p.grad is not None for p in m.parameters()]))
+    return log, module.register_parameters_ready_hook(
+        lambda m: log.append([p.grad is not None for p in m.parameters()])
+    )
 
 
 def run(module: Any) -> None:

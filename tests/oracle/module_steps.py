@@ -161,7 +161,9 @@ class Machine:
     def edit(self, a: int, b: int, c: int) -> None:
         """As tools do: the maps themselves are changed."""
         module = self.pick(a)
-        held = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)[b % 4]
+        held = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)[
+            b % 4
+        ]
         if held and c % 2:
             held.popitem(last=bool(c & 2))
         elif b % 4 < 2 and held:
@@ -198,7 +200,9 @@ class Machine:
     def state_hook(self, a: int, b: int, c: int) -> None:
         module, name = self.pick(a), self.name()
         if b % 3 == 0:
-            handle = module.register_state_dict_pre_hook(lambda m, prefix, keep: self.log("state pre", name, prefix, keep))
+            handle = module.register_state_dict_pre_hook(
+                lambda m, prefix, keep: self.log("state pre", name, prefix, keep)
+            )
         elif b % 3 == 1:
             handle = module.register_state_dict_post_hook(
                 lambda m, state, prefix, meta: self.log("state post", name, list(state), prefix)

@@ -1,14 +1,14 @@
 """What the tables of small programs in this folder are written with.
 
-    cases = Table()
+cases = Table()
 
-    @cases
-    def hook_sees_the_gradient(torch, log):
-        ...
+@cases
+def hook_sees_the_gradient(torch, log):
+    ...
 
-    @cases.test
-    def test_tensor_hooks(program):
-        agree(program, graph=True)
+@cases.test
+def test_tensor_hooks(program):
+    agree(program, graph=True)
 """
 
 from __future__ import annotations

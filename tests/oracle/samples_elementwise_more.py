@@ -42,7 +42,9 @@ for name, numbers in {"asinh": signed, "acosh": above_one, "atanh": unit}.items(
     op(name, "complex_gradient", "a", a=signed(3, 4, dtype="complex128"))
     op(f"arc{name[1:]}", "alias", "a", "function method", a=numbers(3))
     op(name, "special", "a", first=False, a=SPECIAL)
-HOLOMORPHIC = "exp log log2 log10 log1p expm1 sqrt rsqrt reciprocal square sin cos tan asin acos atan sinh cosh tanh neg"
+HOLOMORPHIC = (
+    "exp log log2 log10 log1p expm1 sqrt rsqrt reciprocal square sin cos tan asin acos atan sinh cosh tanh neg"
+)
 for name in [*HOLOMORPHIC.split(), "sigmoid", "sgn", "abs", "angle"]:
     op(name, "complex_gradient", "a", a=signed(2, 3, dtype="complex128"))
 for name in ["exp", "log", "sqrt", "tanh", "sin", "abs", "reciprocal", "sigmoid", "erf", "neg", "floor"]:
@@ -77,7 +79,15 @@ for name in ["fmax", "fmin"]:
     op(name, "ties", "a, b", second=False, a=values([1.0, 2.0, 3.0, nan]), b=values([1.0, 3.0, nan, 2.0]))
 op("ldexp", "plain", "a, b", "function method out", a=signed(3, 4), b=values([1, 2, -3, 0], "int64"))
 op("ldexp", "floats", "a, b", a=signed(3, 4), b=signed(4))
-op("heaviside", "values", "a, b", "function method out", first=False, a=values([-1.0, 0.0, 2.0]), b=values([5.0, 6.0, 7.0]))
+op(
+    "heaviside",
+    "values",
+    "a, b",
+    "function method out",
+    first=False,
+    a=values([-1.0, 0.0, 2.0]),
+    b=values([5.0, 6.0, 7.0]),
+)
 bad("heaviside", "dtypes", "torch.heaviside(a, b)", a=signed(3), b=signed(3, dtype="float32"))
 bad("heaviside", "backward", "torch.heaviside(a, a).sum().backward()", a=signed(3))
 op("copysign", "number", "a, -2.0", METHODS, a=signed(3, 4))
@@ -107,19 +117,40 @@ for name in ["addcmul", "addcdiv"]:
     expression(name, "old_order_inplace", f"(x := a * 1).{name}_(0.5, a, b)", a=signed(3), b=positive(3))
     op(name, "value_integer", "a, b, b, value=2", raises=None, a=signed(3, dtype="int64"), b=positive(3, dtype="int64"))
     op(name, "value_float", "a, a, a, value=2.7", raises=None, a=signed(3, dtype="int64"))
-expression("mul", "number_first", "(torch.mul(2, a), torch.add(2.5, a), torch.sub(2, a), torch.div(2, a))", a=signed(3, 4))
+expression(
+    "mul", "number_first", "(torch.mul(2, a), torch.add(2.5, a), torch.sub(2, a), torch.div(2, a))", a=signed(3, 4)
+)
 expression("mul", "numbers", "(torch.mul(2, 3), torch.add(2, 1.5))")
 expression("add", "masks", "(a + a, a + True, a + 1, a * a, a / a)", a=mask(4))
 expression("sub", "reflected", "(2 - a, 2.5 - a, a - 2, 2 / a, 1 / a, 2 ** a, a ** 2)", a=positive(3))
-expression("sub", "reflected_whole", "(2 - a, 2.5 - a, 2 / a, 2 ** a, a ** 2, 7 // a, 7 % a)", a=positive(4, dtype="int64"))
+expression(
+    "sub", "reflected_whole", "(2 - a, 2.5 - a, 2 / a, 2 ** a, a ** 2, 7 // a, 7 % a)", a=positive(4, dtype="int64")
+)
 expression("mul", "unsigned_wraps", "(a * 300, a + 1000, a - 300, a * -1)", a=values([1, 2, 255], "uint8"))
-expression("remainder", "signs_of_zero", "torch.copysign(torch.ones(()), a % b)", first=False,
-           a=values([0.0, -0.0, 4.0, -4.0, 0.0, -0.0, 4.0, -4.0]), b=values([2.0] * 4 + [-2.0] * 4))
-for program in ["a ** 300", "a.clone().pow_(300)", "torch.add(a, a, alpha=300)", "torch.where(a > 1, a, 300)",
-                "a.where(a > 1, 2 ** 40)", "torch.where(a > 1, a, -1)", "torch.add(a, a, alpha=-3)"]:
-    expression(program[:9], f"unsigned_{len(table.samples)}", program, raises=None, words=9, a=values([1, 2, 255], "uint8"))
+expression(
+    "remainder",
+    "signs_of_zero",
+    "torch.copysign(torch.ones(()), a % b)",
+    first=False,
+    a=values([0.0, -0.0, 4.0, -4.0, 0.0, -0.0, 4.0, -4.0]),
+    b=values([2.0] * 4 + [-2.0] * 4),
+)
+for program in [
+    "a ** 300",
+    "a.clone().pow_(300)",
+    "torch.add(a, a, alpha=300)",
+    "torch.where(a > 1, a, 300)",
+    "a.where(a > 1, 2 ** 40)",
+    "torch.where(a > 1, a, -1)",
+    "torch.add(a, a, alpha=-3)",
+]:
+    expression(
+        program[:9], f"unsigned_{len(table.samples)}", program, raises=None, words=9, a=values([1, 2, 255], "uint8")
+    )
 expression("where", "too_large", "torch.where(a > 0, a, 1e39)", raises=True, words=9, a=values([1.0, 2.0], "float32"))
-expression("mul", "half_overflows", "(a * 1e10, a + 70000.0, a * 65504 * 2)", first=False, a=positive(3, dtype="float16"))
+expression(
+    "mul", "half_overflows", "(a * 1e10, a + 70000.0, a * 65504 * 2)", first=False, a=positive(3, dtype="float16")
+)
 expression("mul", "huge_number", "(a * 1e300, a + 1e39, a * inf, a - inf)", first=False, a=signed(3, dtype="float32"))
 for one, other in [("2 % a", "remainder"), ("2 // a", "floor_divide")]:
     expression(other, "reflected", one, first=False, a=signed(3))

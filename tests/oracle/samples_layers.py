@@ -18,7 +18,6 @@ table = Table("layers")
 op, bad, expression = table.op, table.bad, table.expression
 
 
-
 def lines(text: str) -> list[str]:
     return [line.strip() for line in text.strip().splitlines()]
 
@@ -44,7 +43,18 @@ expression("F.batch_norm", "mixed_precision", "F.batch_norm(a.bfloat16(), m, v, 
            tolerance=(2e-2, 2e-2), a=signed(3, 4, dtype="float32"), m=signed(4, dtype="float32", grad=False),
            v=positive(4, dtype="float32", grad=False), w=positive(4, dtype="float32"),
            b=signed(4, dtype="float32"))  # fmt: skip
-op("F.batch_norm", "empty", "a, m, v, w, b", second=False, graph=False, a=signed(0, 4, 3), m=MEAN, v=VAR, w=WEIGHT, b=BIAS)
+op(
+    "F.batch_norm",
+    "empty",
+    "a, m, v, w, b",
+    second=False,
+    graph=False,
+    a=signed(0, 4, 3),
+    m=MEAN,
+    v=VAR,
+    w=WEIGHT,
+    b=BIAS,
+)
 op("F.instance_norm", "momentum", "a, m, v, w, b, True, 0.3", a=IMAGE, m=MEAN, v=VAR, w=WEIGHT, b=BIAS)
 expression("F.instance_norm", "updates", "(F.instance_norm(a, m := MEAN.clone(), v := VAR.clone(), momentum=0.2), m, v)",
            a=IMAGE, MEAN=MEAN, VAR=VAR)  # fmt: skip
@@ -155,7 +165,14 @@ TABLE, ROWS = signed(5, 3), index(5, 6)
 for mode in ["sum", "mean", "max"]:
     op("F.embedding_bag", f"offsets_{mode}", f"i, w, o, mode='{mode}'", second=False, i=ROWS, w=TABLE,
        o=values([0, 2, 2, 5], "int64"))  # fmt: skip
-    op("F.embedding_bag", f"padding_{mode}", f"i, w, mode='{mode}', padding_idx=1", second=False, i=index(5, 2, 3), w=TABLE)
+    op(
+        "F.embedding_bag",
+        f"padding_{mode}",
+        f"i, w, mode='{mode}', padding_idx=1",
+        second=False,
+        i=index(5, 2, 3),
+        w=TABLE,
+    )
     op("F.embedding_bag", f"last_offset_{mode}", f"i, w, o, mode='{mode}', include_last_offset=True", second=False,
        i=ROWS, w=TABLE, o=values([0, 2, 6], "int64"))  # fmt: skip
 op("F.embedding_bag", "sample_weights", "i, w, o, mode='sum', per_sample_weights=p", second=False, i=ROWS, w=TABLE,
@@ -217,7 +234,14 @@ for mode in ["bilinear", "nearest", "bicubic"]:
     for padding in ["zeros", "border", "reflection"]:
         for corners in [True, False]:
             rest = f"mode='{mode}', padding_mode='{padding}', align_corners={corners}"
-            op("F.grid_sample", f"{mode}_{padding}_{corners}", f"a, g, {rest}", second=False, a=signed(2, 3, 4, 5), g=GRID)
+            op(
+                "F.grid_sample",
+                f"{mode}_{padding}_{corners}",
+                f"a, g, {rest}",
+                second=False,
+                a=signed(2, 3, 4, 5),
+                g=GRID,
+            )
 op("F.grid_sample", "volume", "a, g, align_corners=False", second=False, a=signed(2, 2, 3, 4, 3), g=unit(2, 2, 2, 3, 3))
 op("F.grid_sample", "volume_nearest", "a, g, 'nearest', 'border', True", second=False, a=signed(2, 2, 3, 4, 3),
    g=unit(2, 2, 2, 3, 3))  # fmt: skip
@@ -360,7 +384,14 @@ for reduction in ["none", "mean", "sum"]:
     op("F.multilabel_soft_margin_loss", f"weight_{reduction}", f"a, b, w, {rest}", a=LOGITS, b=probability(4, 5),
        w=positive(5, grad=False))  # fmt: skip
     op("F.poisson_nll_loss", f"plain_{reduction}", f"a, b, {rest}", a=LOGITS, b=positive(4, 5))
-    op("F.gaussian_nll_loss", f"full_{reduction}", f"a, b, v, full=True, {rest}", a=LOGITS, b=unit(4, 5), v=positive(4, 5))
+    op(
+        "F.gaussian_nll_loss",
+        f"full_{reduction}",
+        f"a, b, v, full=True, {rest}",
+        a=LOGITS,
+        b=unit(4, 5),
+        v=positive(4, 5),
+    )
     op("F.mse_loss", f"weight_{reduction}", f"a, b, weight=w, {rest}", a=LOGITS, b=unit(4, 5), w=positive(4, 5))
     op("F.huber_loss", f"weight_{reduction}", f"a, b, weight=w, {rest}", a=LOGITS, b=unit(4, 5), w=positive(4, 5))
     op("F.ctc_loss", f"plain_{reduction}", f"a.log_softmax(2), t, i, n, {rest}", second=False, a=signed(7, 2, 4),

@@ -370,7 +370,15 @@ op("combinations", "plain", "a", a=signed(4))
 op("combinations", "three", "a, r=3, with_replacement=True", a=signed(3))
 bad("combinations", "two_dims", "torch.combinations(a)", a=signed(2, 2))
 op("block_diag", "plain", "a, b, c", a=signed(2, 3), b=signed(2), c=signed())
-op("block_diag", "promotes", "a, b", second=False, tolerance=(1e-6, 1e-6), a=signed(1, 2, dtype="float32"), b=signed(2, 1))
+op(
+    "block_diag",
+    "promotes",
+    "a, b",
+    second=False,
+    tolerance=(1e-6, 1e-6),
+    a=signed(1, 2, dtype="float32"),
+    b=signed(2, 1),
+)
 bad("block_diag", "three_dims", "torch.block_diag(a)", words=10, **SHAPES)
 
 # --- frames ----------------------------------------------------------------------------------------------------------

@@ -162,7 +162,8 @@ class Sample:
     def environment(self, torch: ModuleType, grad: bool, exact: bool = False) -> dict[str, Any]:
         """The names that the program may use."""
         tensors = {
-            name: value.tensor(torch, f"{self.seed}/{name}", self.dtype, grad, exact) for name, value in self.inputs.items()
+            name: value.tensor(torch, f"{self.seed}/{name}", self.dtype, grad, exact)
+            for name, value in self.inputs.items()
         }
         return {"torch": torch, "F": _functional(torch), "inf": float("inf"), "nan": float("nan"), **tensors}
 

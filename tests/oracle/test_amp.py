@@ -77,7 +77,12 @@ def nesting(torch, log):
             log((x @ x).dtype, torch.is_autocast_enabled("cpu"))
             with torch.autocast("cpu", dtype=torch.float16):
                 log((x @ x).dtype)
-        log((x @ x).dtype, torch.is_autocast_enabled("cpu"), torch.is_autocast_enabled(), torch.is_autocast_enabled("cuda"))
+        log(
+            (x @ x).dtype,
+            torch.is_autocast_enabled("cpu"),
+            torch.is_autocast_enabled(),
+            torch.is_autocast_enabled("cuda"),
+        )
     log((x @ x).dtype, torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"))
 
 

@@ -155,7 +155,9 @@ def test_each_calculation_has_a_warning_of_its_own():
     def program(torch, log):
         nan = function(torch, lambda ctx, a: a * 2, lambda ctx, g: g * float("nan"))
         outer = function(
-            torch, lambda ctx, a: (ctx.save_for_backward(a), a**2)[1], lambda ctx, g: nan.apply(ctx.saved_tensors[0]) * g
+            torch,
+            lambda ctx, a: (ctx.save_for_backward(a), a**2)[1],
+            lambda ctx, g: nan.apply(ctx.saved_tensors[0]) * g,
         )
         phrases = ("Anomaly Detection", "Error detected in MadeBackward", "caused the error", "Previous calculation was",
                    "induced the previous calculation", "No forward pass information")  # fmt: skip

@@ -285,7 +285,9 @@ CHECKS = {
     "complex wrong, fast": lambda torch: failure(
         torch, custom(torch, lambda z: z * 2, lambda g: g * 3), point(torch, "complex128"), fast_mode=True
     ),
-    "complex right, fast": lambda torch: failure(torch, lambda z: z * z.conj(), point(torch, "complex128"), fast_mode=True),
+    "complex right, fast": lambda torch: failure(
+        torch, lambda z: z * z.conj(), point(torch, "complex128"), fast_mode=True
+    ),
     "input counted among those that are differentiated": lambda torch: failure(
         torch, custom(torch, lambda k, x: x * 2, lambda g: (None, g * 3)), (3, point(torch))
     ),
@@ -299,7 +301,10 @@ CHECKS = {
         torch, custom(torch, lambda x: x * 2, lambda g: g * 2, materialize=False), point(torch)
     ),
     "not looked at": lambda torch: failure(
-        torch, custom(torch, lambda x: x * 2, lambda g: g * 2, materialize=False), point(torch), check_undefined_grad=False
+        torch,
+        custom(torch, lambda x: x * 2, lambda g: g * 2, materialize=False),
+        point(torch),
+        check_undefined_grad=False,
     ),
     "not the same twice": lambda torch: failure(
         torch, custom(torch, lambda x: x * 2, lambda g: g * 2 + torch.rand_like(g) * 1e-7), point(torch)
@@ -308,11 +313,16 @@ CHECKS = {
         torch, custom(torch, lambda x: x * 2, lambda g: g * 2, lambda t: t * 3), point(torch), check_forward_ad=True
     ),
     "forward wrong, fast": lambda torch: failure(
-        torch, custom(torch, lambda x: x * 2, lambda g: g * 2, lambda t: t * 3), point(torch), check_forward_ad=True,
+        torch,
+        custom(torch, lambda x: x * 2, lambda g: g * 2, lambda t: t * 3),
+        point(torch),
+        check_forward_ad=True,
         fast_mode=True,
     ),
     "forward wrong, complex": lambda torch: failure(
-        torch, custom(torch, lambda x: x * 2, lambda g: g * 2, lambda t: t * 3), point(torch, "complex128"),
+        torch,
+        custom(torch, lambda x: x * 2, lambda g: g * 2, lambda t: t * 3),
+        point(torch, "complex128"),
         check_forward_ad=True,
     ),
     "forward missing": lambda torch: failure(
@@ -322,14 +332,20 @@ CHECKS = {
         torch, lambda x: x.sin(), point(torch), check_forward_ad=True, check_backward_ad=False
     ),
     "batches": lambda torch: failure(
-        torch, lambda x: x.exp(), point(torch), check_batched_grad=True, check_forward_ad=True,
+        torch,
+        lambda x: x.exp(),
+        point(torch),
+        check_batched_grad=True,
+        check_forward_ad=True,
         check_batched_forward_grad=True,
     ),
     "neither": lambda torch: failure(torch, lambda x: x, point(torch), check_backward_ad=False),
     "batches of nothing": lambda torch: failure(
         torch, lambda x: x, point(torch), check_backward_ad=False, check_forward_ad=True, check_batched_grad=True
     ),
-    "forward batches of nothing": lambda torch: failure(torch, lambda x: x, point(torch), check_batched_forward_grad=True),
+    "forward batches of nothing": lambda torch: failure(
+        torch, lambda x: x, point(torch), check_batched_forward_grad=True
+    ),
     "stretched input": lambda torch: failure(torch, lambda x: x * 2, torch.ones(1).double().expand(3).requires_grad_()),
     "negative tolerance": lambda torch: failure(torch, lambda x: x * 2, point(torch), atol=-1),
     "nothing to differentiate": lambda torch: failure(torch, lambda x: x * 2, torch.ones(2)),

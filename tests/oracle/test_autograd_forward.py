@@ -188,7 +188,9 @@ def test_a_custom_function_is_pushed_forward_by_its_jvp():
             once = product(d, y, 3)
             twice = product(once, d, 2)
             total = (twice * once).sum()
-            return [fwAD(torch).unpack_dual(each) for each in (once, twice, total, product(x, y, 1))], once.requires_grad
+            return [
+                fwAD(torch).unpack_dual(each) for each in (once, twice, total, product(x, y, 1))
+            ], once.requires_grad
 
     agree(program)
 
@@ -352,7 +354,20 @@ def tensors_kept_past_the_level_are_plain(torch, log):
         with torch.no_grad():
             quiet = x.exp()
         mixed = y * leaf
-        kept = [x, y, y[0], y.sum(), y.detach(), early, view, written, written[1:], quiet, y.view(2).sin(), x.unbind()[1]]
+        kept = [
+            x,
+            y,
+            y[0],
+            y.sum(),
+            y.detach(),
+            early,
+            view,
+            written,
+            written[1:],
+            quiet,
+            y.view(2).sin(),
+            x.unbind()[1],
+        ]
         log([(value.requires_grad, value.is_leaf, value.grad_fn) for value in kept], mixed.requires_grad)
         both = (mixed + y).sum()
     log([(value.requires_grad, value.is_leaf, value.grad_fn, str(value)) for value in kept])

@@ -38,7 +38,9 @@ def derivatives(torch, function, *inputs):
 def norms_at_zero(torch, log):
     for p in (1.5, 2, 3, 0.5):
         log(p, derivatives(torch, lambda x, p=p: torch.linalg.vector_norm(x, p), wanting(torch, [0.0, 0.0, 0.0])))
-        log(p, derivatives(torch, lambda x, p=p: x.norm(p, dim=1), wanting(torch, [[0.0, 0.0], [1.0, 2.0], [0.0, 3.0]])))
+        log(
+            p, derivatives(torch, lambda x, p=p: x.norm(p, dim=1), wanting(torch, [[0.0, 0.0], [1.0, 2.0], [0.0, 3.0]]))
+        )
     log(derivatives(torch, lambda x: torch.linalg.matrix_norm(x), wanting(torch, np.zeros((2, 2)))))
     log(derivatives(torch, lambda x: torch.dist(x, torch.zeros(2, dtype=torch.float64)), wanting(torch, [0.0, 0.0])))
 
@@ -58,7 +60,9 @@ def residuals_of_least_squares(torch, log):
             B = random(torch, *shape[:-1], 2, seed=1, imaginary=imaginary)
             for driver in ("gels", "gelsd"):
                 found = torch.linalg.lstsq(A, B, driver=driver)
-                weights = torch.linspace(0.5, 2, found.residuals.numel(), dtype=torch.float64).view(found.residuals.shape)
+                weights = torch.linspace(0.5, 2, found.residuals.numel(), dtype=torch.float64).view(
+                    found.residuals.shape
+                )
                 log(torch.autograd.grad((found.residuals * weights).sum(), [A, B], retain_graph=True))
                 log(torch.autograd.grad((found.residuals * weights).sum() + found.solution.abs().sum(), [A, B]))
     A, b = random(torch, 2, 4, 3), random(torch, 2, 4, seed=1)
@@ -110,7 +114,9 @@ def test_norms_far_from_zero_are_as_exact_as_pytorchs(norm, shape, mean):
         out = eval(norm, {"torch": torch, "F": torch.nn.functional, **dict(zip("xwb", tensors, strict=True))})
         return [out.detach(), *torch.autograd.grad(out, tensors, torch.tensor(direction.astype(dtype)))]
 
-    for true, theirs, ours in zip(run(torch, np.float64), run(torch, np.float32), run(undertow, np.float32), strict=True):
+    for true, theirs, ours in zip(
+        run(torch, np.float64), run(torch, np.float32), run(undertow, np.float32), strict=True
+    ):
         scale = true.abs().max().item()
         error, allowed = (np.abs(got.numpy() - true.numpy()).max() / scale for got in (ours, theirs))
         assert error <= max(2 * allowed, 1e-6), (error, allowed)

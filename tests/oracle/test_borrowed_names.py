@@ -37,7 +37,7 @@ def test_shapes_of_trees_as_text(tree: Any) -> None:
     "text",
     [
         "treespec_loads('[9, {}]')",
-        "treespec_loads('[1, {\"type\": \"zz.q\", \"context\": null, \"children_spec\": []}]')",
+        'treespec_loads(\'[1, {"type": "zz.q", "context": null, "children_spec": []}]\')',
         "treespec_dumps(3)",
         "treespec_dumps(pytree.tree_structure([1]), protocol=7)",
         "treespec_dumps(pytree.tree_structure(point))",
@@ -85,7 +85,9 @@ def test_sets_of_dispatch_keys() -> None:
     def program(torch: ModuleType) -> Any:
         keys, of = torch._C.DispatchKey, torch._C.DispatchKeySet
         both = of(keys.AutocastCUDA) | of(keys.AutocastCPU)
-        numbers = [(name, int(getattr(keys, name))) for name in ("CPU", "SparseXLA", "AutogradMeta", "Autograd", "Python")]
+        numbers = [
+            (name, int(getattr(keys, name))) for name in ("CPU", "SparseXLA", "AutogradMeta", "Autograd", "Python")
+        ]
         return (
             repr(both), both.has(keys.CPU), both == of(keys.AutocastCPU).add(keys.AutocastCUDA), str(keys.CPU), numbers,
             repr(both & of(keys.AutocastCPU)), repr(both - of(keys.AutocastCPU)), repr(both.remove(keys.AutocastCUDA)),
@@ -113,7 +115,9 @@ def test_steps_of_jacobians(create_graph: bool) -> None:
         x = torch.arange(3.0, requires_grad=True)
         before = steps._grad_preprocess((x, torch.ones(2)), create_graph, True)
         after = steps._grad_postprocess(((before[0] * 2,), (before[1],)), create_graph)
-        forms = [steps._tuple_postprocess(((1, 2), (3, 4)), form) for form in (True, False, (True, False), (False, True))]
+        forms = [
+            steps._tuple_postprocess(((1, 2), (3, 4)), form) for form in (True, False, (True, False), (False, True))
+        ]
         return before, after, forms, steps._as_tuple_nocheck(1), steps._as_tuple_nocheck([1, 2])
 
     agree(program)

@@ -64,7 +64,9 @@ def test_a_network_in_that_order() -> None:
 
     def program(torch: Any, log: Any) -> None:
         nn = torch.nn
-        net = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.5))
+        net = nn.Sequential(
+            nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.5)
+        )
         net = net.to(memory_format=torch.channels_last)
         out = net(torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last))
         log(out, out.stride(), out.is_contiguous(memory_format=torch.channels_last))

@@ -182,7 +182,14 @@ def test_import_paths() -> None:
 def test_classes_that_say_what_their_samples_are() -> None:
     def program(torch: Any) -> Any:
         data = torch.utils.data
-        classes = [data.Dataset, data.Subset, data.ConcatDataset, data.StackDataset, data.IterableDataset, data.DataLoader]
+        classes = [
+            data.Dataset,
+            data.Subset,
+            data.ConcatDataset,
+            data.StackDataset,
+            data.IterableDataset,
+            data.DataLoader,
+        ]
         return [len(each[int].__args__) for each in classes]
 
     agree(program)

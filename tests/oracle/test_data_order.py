@@ -58,7 +58,9 @@ ORDERS: dict[str, Run] = {
     "a sampler given": lambda torch, data: batches(
         data.DataLoader(numbers(torch), 2, sampler=data.SubsetRandomSampler(range(5)))
     ),
-    "batches given": lambda torch, data: batches(data.DataLoader(numbers(torch), batch_sampler=[[1, 2], [0], [9, 8, 7]])),
+    "batches given": lambda torch, data: batches(
+        data.DataLoader(numbers(torch), batch_sampler=[[1, 2], [0], [9, 8, 7]])
+    ),
 }
 
 

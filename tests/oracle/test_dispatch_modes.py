@@ -36,7 +36,8 @@ def watching(torch: Any, log: Any) -> Any:
     return Watching()
 
 
-ARGUMENTS = """
+ARGUMENTS = (
+    """
 x*2.; x+1; torch.add(x,x,alpha=2); x.sum(1,keepdim=True); x.sum((0,1)); x.sum(dtype=torch.float64); x.max(1)
 x.to(torch.float64); x.clone(); x.view(3,2); x.permute(1,0); x.transpose(0,1); x[0]; x[torch.tensor([0,1])]; torch.zeros(2)
 torch.ones(2,dtype=torch.int64); torch.empty(2); torch.full((2,),1.); torch.rand(2); torch.randn(2,requires_grad=True)
@@ -51,7 +52,10 @@ x.logsumexp(1); x.round(decimals=1); x.t(); x.roll(1,0); x.tril(); x.any(); x.ga
 x.div(2,rounding_mode='floor'); torch.bernoulli(x.detach()); x.detach().clone().bernoulli_(.3); x.diagonal(); x.nan_to_num()
 x.index_put((torch.tensor([0]),),torch.ones(3)); F.binary_cross_entropy_with_logits(x,x); torch.lerp(x,x,.5); x.addcmul(x,x)
 F.batch_norm(x,None,None,training=True); F.avg_pool2d(x[None,None],2); x.detach().clone().uniform_()
-""".strip().replace("\n", ";").split(";")
+""".strip()
+    .replace("\n", ";")
+    .split(";")
+)
 
 
 @pytest.mark.parametrize("part", range(4))

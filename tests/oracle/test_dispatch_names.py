@@ -30,12 +30,18 @@ ACTIVATIONS = """
 relu relu6 elu selu celu gelu silu mish softplus softsign tanhshrink hardtanh hardswish hardsigmoid leaky_relu logsigmoid
 softshrink hardshrink glu normalize
 """.split()
-LOSSES = "mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy_with_logits binary_cross_entropy soft_margin_loss"
-MODULES = """
+LOSSES = (
+    "mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy_with_logits binary_cross_entropy soft_margin_loss"
+)
+MODULES = (
+    """
 nn.MultiheadAttention(4, 2, batch_first=True)(x, x, x)[0]; nn.TransformerEncoderLayer(4, 2, 4, batch_first=True)(x)
 nn.Sequential(nn.Linear(4, 3), nn.LayerNorm(3), nn.GELU(), nn.Linear(3, 2))(x)
 nn.Sequential(nn.Conv1d(3, 4, 2), nn.BatchNorm1d(4), nn.ReLU(), nn.Flatten(), nn.Linear(12, 2))(x)
-""".strip().replace("\n", ";").split(";")
+""".strip()
+    .replace("\n", ";")
+    .split(";")
+)
 
 
 def operators(torch: Any, text: str, parameters: list[str], shapes: list[tuple[int, ...]]) -> list[str]:

@@ -356,7 +356,9 @@ def test_constraint(line: str) -> None:
         log(repr(constraint), constraint.event_dim, constraint.is_discrete)
         log(constraint.check(torch.tensor(eval(f"[{numbers}]"))))
         for registry in (torch.distributions.biject_to, torch.distributions.transform_to):
-            attempt(log, "registry", lambda: (repr(registry(constraint)), registry(constraint)(torch.tensor([0.3, -2.0]))))
+            attempt(
+                log, "registry", lambda: (repr(registry(constraint)), registry(constraint)(torch.tensor([0.3, -2.0])))
+            )
 
     agree(program)
 

@@ -66,7 +66,9 @@ def test_dtype_attributes(name: str) -> None:
     assert ours != name
 
 
-@pytest.mark.parametrize("name", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "complex64"])
+@pytest.mark.parametrize(
+    "name", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "complex64"]
+)
 def test_the_names_of_dtypes_in_errors(name: str) -> None:
     def program(torch: Any, log: Any) -> None:
         x, other = torch.ones(2, 2, requires_grad=True), torch.ones(2, 2).to(getattr(torch, name))

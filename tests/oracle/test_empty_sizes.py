@@ -89,9 +89,7 @@ def test_without_elements(code: str, shapes: tuple[Any, ...]) -> None:
         names: dict[str, Any] = {"torch": torch, "F": torch.nn.functional, "nn": torch.nn}
         for name, shape in zip("abc", shapes):
             whole = shape[:1] == ("long",)
-            names[name] = (
-                torch.zeros(shape[1:], dtype=torch.long) if whole else torch.ones(shape, requires_grad=True)
-            )
+            names[name] = torch.zeros(shape[1:], dtype=torch.long) if whole else torch.ones(shape, requires_grad=True)
         result = eval(code, names)
         found = result if isinstance(result, tuple) else (result,)
         log(*found)

@@ -48,10 +48,14 @@ def test_outside_of_a_pass(text: str) -> None:
     agree_error(program)
 
 
-VIEWS = """
+VIEWS = (
+    """
 y.view(6); y[0]; y[:, 1:]; y.t(); y[None].expand(2, 2, 3); y.t()[1:].unsqueeze(0); y.split(1)[0]; y.diagonal()
 y.as_strided((2,), (1,)); y.unbind()[1]
-""".strip().replace("\n", ";").split(";")
+""".strip()
+    .replace("\n", ";")
+    .split(";")
+)
 
 
 @pytest.mark.parametrize("text", [text.strip() for text in VIEWS])

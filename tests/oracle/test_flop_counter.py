@@ -10,7 +10,8 @@ import pytest
 import undertow
 from tests.oracle.harness import agree
 
-PROGRAMS = """
+PROGRAMS = (
+    """
 (a @ b).sum().backward(); torch.bmm(torch.randn(2, 3, 4), torch.randn(2, 4, 5)); torch.addmm(torch.randn(6), a, b)
 F.linear(torch.randn(2, 3, 5), torch.randn(6, 5), torch.randn(6)); F.linear(torch.randn(2, 3, 5), torch.randn(6, 5))
 torch.matmul(torch.randn(2, 3, 4), torch.randn(4, 5)); torch.mv(a, torch.randn(5))
@@ -20,7 +21,10 @@ nn.Conv1d(2, 4, 3, groups=2)(torch.randn(1, 2, 8, requires_grad=True)).sum().bac
 nn.MultiheadAttention(8, 2)(torch.randn(3, 1, 8), torch.randn(3, 1, 8), torch.randn(3, 1, 8)); a.exp().sum().backward()
 torch.baddbmm(torch.randn(2, 3, 5), torch.randn(2, 3, 4), torch.randn(2, 4, 5).requires_grad_()).sum().backward()
 nested(torch.randn(1, 3)).sum().backward(); nested(nested(torch.randn(1, 3)).repeat(1, 2)[:, :3]).sum().backward()
-""".strip().replace("\n", ";").split(";")
+""".strip()
+    .replace("\n", ";")
+    .split(";")
+)
 
 
 @pytest.mark.parametrize("text", [text.strip() for text in PROGRAMS])
@@ -101,7 +105,12 @@ def test_numbers_as_text() -> None:
         numbers = (5, 999, 1000, 12345, 999999, 1234567, 10**10, 10**14)
         texts = [flops.convert_num_with_suffix(number, flops.get_suffix_str(number)) for number in numbers]
         shapes = ((2, 3, 4, 5), (2, 3, 6, 5), (2, 3, 6, 7))
-        return texts, flops.convert_to_percent_str(1, 3), flops.sdpa_flop_count(*shapes), flops.convert_to_percent_str(1, 0)
+        return (
+            texts,
+            flops.convert_to_percent_str(1, 3),
+            flops.sdpa_flop_count(*shapes),
+            flops.convert_to_percent_str(1, 0),
+        )
 
     agree(program)
 

@@ -328,7 +328,9 @@ def gradients_per_example_of_a_convolution(torch, log):
 @cases
 def an_ensemble(torch, log):
     func = torch.func
-    models = [torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.LayerNorm(4), torch.nn.Linear(4, 1)) for _ in range(3)]
+    models = [
+        torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.LayerNorm(4), torch.nn.Linear(4, 1)) for _ in range(3)
+    ]
     params, buffers = func.stack_module_state(models)
     data = torch.randn(5, 3)
 
@@ -472,7 +474,11 @@ def outer_graph_goes_on(torch, log):
 def running_averages(torch, log):
     func = torch.func
     x = torch.randn(3, 4, 2)
-    layers = [torch.nn.BatchNorm1d(2), torch.nn.BatchNorm1d(2).eval(), torch.nn.BatchNorm1d(2, track_running_stats=False)]
+    layers = [
+        torch.nn.BatchNorm1d(2),
+        torch.nn.BatchNorm1d(2).eval(),
+        torch.nn.BatchNorm1d(2, track_running_stats=False),
+    ]
     for layer in layers:
         attempt(log, "norm", lambda: func.vmap(layer)(x), words=12)
     log(func.vmap(func.replace_all_batch_norm_modules_(layers[0]))(x))

@@ -74,10 +74,14 @@ def test_functionalize() -> None:
     agree(program)
 
 
-CLASSES = """
+CLASSES = (
+    """
 one_hot(i); one_hot(i, 3); one_hot(i, num_classes=4); x.masked_select(x > 2); x.masked_select(torch.tensor([True, False]))
 torch.ones(2).masked_select(x > 2); x.masked_select(mask=torch.tensor([False, False]))
-""".strip().replace("\n", ";").split(";")
+""".strip()
+    .replace("\n", ";")
+    .split(";")
+)
 
 
 @pytest.mark.parametrize("text", [text.strip() for text in CLASSES])

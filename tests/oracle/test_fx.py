@@ -132,7 +132,13 @@ def test_a_graph_made_and_changed_by_hand() -> None:
         relu.update_arg(0, x)
         added.kwargs = {"out": None}
         log(module.recompile().src, [n.name for n in graph.find_nodes(op="call_function", target=torch.neg)])
-        log(added < relu, relu < added, relu.is_impure(), x.is_impure(), module.add_submodule("new.sub", torch.nn.ReLU()))
+        log(
+            added < relu,
+            relu < added,
+            relu.is_impure(),
+            x.is_impure(),
+            module.add_submodule("new.sub", torch.nn.ReLU()),
+        )
         log(repr(module).split("def")[0], module.delete_submodule("new.sub"), module.delete_submodule("nope"))
         made = torch.fx.GraphModule({"m": torch.nn.Tanh(), "w": torch.ones(1)}, copy.deepcopy(graph))
         return module(torch.ones(3)), [n for n, _ in made.named_buffers()], made.code == module.code
@@ -188,7 +194,12 @@ def test_tracers_interpreters_and_transformers() -> None:
         traced = torch.fx.symbolic_trace(module)
         log(Noting(traced).run(torch.ones(2, 3)), Tanh(traced).transform().code)
         copied, loaded = copy.deepcopy(traced), pickle.loads(pickle.dumps(traced))
-        return copied.code == traced.code, loaded.code == traced.code, loaded(torch.ones(2, 3)), list(copied.state_dict())
+        return (
+            copied.code == traced.code,
+            loaded.code == traced.code,
+            loaded(torch.ones(2, 3)),
+            list(copied.state_dict()),
+        )
 
     agree(program)
 

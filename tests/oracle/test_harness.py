@@ -67,7 +67,9 @@ def test_no_difference_passes(what: str, second: bool) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "complex64"])
-@pytest.mark.parametrize(("ours", "theirs", "agrees"), [(3, -1.5, False), (1.5, -1.5, True), (3, 4, True), (9, 4, False)])
+@pytest.mark.parametrize(
+    ("ours", "theirs", "agrees"), [(3, -1.5, False), (1.5, -1.5, True), (3, 4, True), (9, 4, False)]
+)
 def test_rounding_is_measured_against_a_reference(dtype: str, ours: float, theirs: float, agrees: bool) -> None:
     """Errors in units in the last place of the largest number: two are allowed, or as many as torch has itself."""
     runs = itertools.count()

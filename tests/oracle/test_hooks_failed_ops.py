@@ -229,7 +229,9 @@ F.ctc_loss(torch.ones(3,2,4,requires_grad=True), torch.tensor([[1]]), [3,3], [1,
 @pytest.mark.parametrize("text", FAILING)
 def test_what_is_packed_before_an_op_fails(text):
     def program(torch, log):
-        names = {name: torch.ones(shape, requires_grad=True) for name, shape in (("x", (2, 3)), ("v", 3), ("b", (2, 2, 3)))}
+        names = {
+            name: torch.ones(shape, requires_grad=True) for name, shape in (("x", (2, 3)), ("v", 3), ("b", (2, 2, 3)))
+        }
 
         def pack(tensor):
             log("pack", tensor.shape, tensor.dtype, tensor.is_leaf)  # values that a failed kernel left are of no use

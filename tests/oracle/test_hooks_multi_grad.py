@@ -229,7 +229,18 @@ def each_thread_counts_its_own_backward(torch, log):
 # --- passes that reach only some of the tensors
 
 REACHES = {"a": "a", "b": "b", "product": "product", "both": "product a", "elsewhere": "c"}
-WATCHED = ("product", "product a", "product b", "a", "a b", "product c", "product doubled c", "doubled", "doubled a", "c")
+WATCHED = (
+    "product",
+    "product a",
+    "product b",
+    "a",
+    "a b",
+    "product c",
+    "product doubled c",
+    "doubled",
+    "doubled a",
+    "c",
+)
 
 
 @pytest.mark.parametrize("root", ["sum", "doubled", "a"])

@@ -66,7 +66,9 @@ FUNCTIONS = {
     "split": lambda g: g.x.split(2)[0],
     "mm": lambda g: g.x @ g.x.t(),
     "unfold": lambda g: g.nn.unfold(g.image, 2),
-    "grid_sample": lambda g: g.nn.grid_sample(g.image, g.torch.zeros(1, 2, 2, 2), mode="nearest", padding_mode="border"),
+    "grid_sample": lambda g: g.nn.grid_sample(
+        g.image, g.torch.zeros(1, 2, 2, 2), mode="nearest", padding_mode="border"
+    ),
 }
 
 

@@ -131,7 +131,9 @@ def test_a_backward_pass_is_logged_node_by_node() -> None:
         try:
             x = torch.ones(2, 3, requires_grad=True)
             first = (x * 2).exp().unbind(0)[0].sum()
-            torch.autograd.graph._engine_run_backward((first,), (torch.ones(()),), True, False, (), accumulate_grad=True)
+            torch.autograd.graph._engine_run_backward(
+                (first,), (torch.ones(()),), True, False, (), accumulate_grad=True
+            )
             end = torch.autograd.graph._register_logging_hooks_on_whole_graph([first])
             end()
         finally:

@@ -113,7 +113,17 @@ def test_answers(text: str) -> None:
     agree(lambda torch: eval(text, {**names(torch), "__name__": __name__}))
 
 
-PATHS: tuple[Any, ...] = None, [0, 1, 0, 1], [1, 2, 0, 1], (2, 0, 1, 0), [], [0, 1, 1, 2], [1, 1, 0, 1], [0, -1, 0, 1], "x"
+PATHS: tuple[Any, ...] = (
+    None,
+    [0, 1, 0, 1],
+    [1, 2, 0, 1],
+    (2, 0, 1, 0),
+    [],
+    [0, 1, 1, 2],
+    [1, 1, 0, 1],
+    [0, -1, 0, 1],
+    "x",
+)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -135,7 +145,14 @@ def test_numbers_written_like_elements(values: Any) -> None:
     def program(torch: Any) -> Any:
         written = torch._tensor_str._Formatter(torch.tensor(values))
         texts = [written.format(value) for value in (1.0, 3.14159, float("nan"), 1e7)]
-        return texts, written.width(), written.max_width, written.int_mode, bool(written.sci_mode), written.floating_dtype
+        return (
+            texts,
+            written.width(),
+            written.max_width,
+            written.int_mode,
+            bool(written.sci_mode),
+            written.floating_dtype,
+        )
 
     agree(program)
 

@@ -27,7 +27,9 @@ m.softmax(0); torch.manual_seed(3) and torch.multinomial(p, 9, True); torch.manu
 """
 
 
-@pytest.mark.parametrize("expression", [part.strip() for part in EXPRESSIONS.replace("\n", ";").split(";") if part.strip()])
+@pytest.mark.parametrize(
+    "expression", [part.strip() for part in EXPRESSIONS.replace("\n", ";").split(";") if part.strip()]
+)
 def test_large_inputs(expression: str) -> None:
     draw = np.random.default_rng(0)
     m, n = draw.standard_normal((2, 70, 160))

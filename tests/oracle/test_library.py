@@ -191,7 +191,9 @@ def test_overloads() -> None:
 
     def program(torch: Any, log: Any) -> Any:
         library = torch.library.Library(space, "FRAGMENT")
-        log(library.define("plus(Tensor x, int n) -> Tensor"), library.define("plus.pair(Tensor x, Tensor y) -> Tensor"))
+        log(
+            library.define("plus(Tensor x, int n) -> Tensor"), library.define("plus.pair(Tensor x, Tensor y) -> Tensor")
+        )
         library.impl("plus", lambda x, n: x + n, "CPU")
         library.impl("plus.pair", lambda x, y: x + y + 1, "CPU")
         plus = getattr(torch.ops, space).plus
@@ -219,7 +221,9 @@ def test_operators_over_many_examples() -> None:
         @scaled.register_vmap
         def _(info: Any, in_dims: Any, x: Any, y: Any, *, by: float = 1.0) -> Any:
             log(info.batch_size, info.randomness, in_dims, by)
-            first = [x.unsqueeze(0) if dim is None else x.movedim(dim, 0) for x, dim in zip((x, y), in_dims, strict=True)]
+            first = [
+                x.unsqueeze(0) if dim is None else x.movedim(dim, 0) for x, dim in zip((x, y), in_dims, strict=True)
+            ]
             return scaled(*first, by=by), 0
 
         log(torch.vmap(lambda x: scaled(x, torch.tensor(2.0), by=3.0), in_dims=1, out_dims=1)(x.contiguous()))

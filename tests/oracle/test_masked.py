@@ -55,7 +55,9 @@ def test_norms_sums_of_exponentials_and_the_parts() -> None:
     def program(torch: Any) -> Any:
         masked, x, masks = given(torch)
         mask = masks[1]
-        found = [masked.norm(x, order, 1, mask=m) for order in (2.0, 1, 0, 3, float("inf"), -float("inf")) for m in masks]
+        found = [
+            masked.norm(x, order, 1, mask=m) for order in (2.0, 1, 0, 3, float("inf"), -float("inf")) for m in masks
+        ]
         found += [masked.normalize(x, 2.0, 1, mask=m) for m in masks]
         found += [masked.logaddexp(x, x * 2, input_mask=mask, other_mask=~mask), masked.logaddexp(x, x * 2)]
         found += [masked.var(x, 1, False, mask=mask), masked.var(x, 1, correction=2), masked.std(x + 1j, 1)]
@@ -63,7 +65,9 @@ def test_norms_sums_of_exponentials_and_the_parts() -> None:
         found += [masked._output_mask(masked.norm, x, 2.0, 1, mask=mask), masked._canonical_dim((-1, 0), 3)]
         found += [masked._output_mask(function, x, 1, mask=mask) for function in (masked.softmax, masked.cumsum)]
         for name in ("sum", "prod", "amax", "amin", "mean", "argmax", "logsumexp", "median"):
-            found += [masked._reduction_identity(name, x.to(kind)) for kind in (torch.float32, torch.int64, torch.uint8)]
+            found += [
+                masked._reduction_identity(name, x.to(kind)) for kind in (torch.float32, torch.int64, torch.uint8)
+            ]
         return found
 
     agree(program)

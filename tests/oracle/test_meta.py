@@ -12,7 +12,8 @@ import pytest
 from tests.oracle.harness import agree
 
 # m is 2 × 3 on meta, r an ordinary tensor, l a linear layer on meta.
-EXPRESSIONS = """
+EXPRESSIONS = (
+    """
 m; (m.device, m.is_meta, m.shape, m.dtype, m.stride(), m.numel(), m.requires_grad, m.is_leaf, m.is_contiguous())
 m + 1; m.sum()
 (m @ torch.empty(3, 4, device="meta")).shape; m.view(6); m.t().stride(); m.fill_(3); m.normal_(); m.item()
@@ -33,13 +34,22 @@ m.max(0).indices.dtype
 sum(p.numel() for p in torch.nn.Transformer(8, 2, 1, 1, 16, device="meta").parameters()); m.requires_grad_()
 m.split(1)[0]
 torch.nn.functional.cross_entropy(m, torch.zeros(2, dtype=torch.int64, device="meta")); m.unsqueeze_(0).shape; m.long()
-""".strip().replace("\n", ";").split(";")
+""".strip()
+    .replace("\n", ";")
+    .split(";")
+)
 
 
 @pytest.mark.parametrize("text", [text.strip() for text in EXPRESSIONS])
 def test_meta(text: str) -> None:
     def program(torch: Any) -> Any:
-        names = {"torch": torch, "copy": copy, "pickle": pickle, "m": torch.empty(2, 3, device="meta"), "r": torch.ones(3)}
+        names = {
+            "torch": torch,
+            "copy": copy,
+            "pickle": pickle,
+            "m": torch.empty(2, 3, device="meta"),
+            "r": torch.ones(3),
+        }
         return repr(eval(text, names | {"l": torch.nn.Linear(3, 4, device="meta")}))
 
     agree(program)
@@ -117,7 +127,8 @@ def test_factories_take_no_memory_and_draw_nothing():
 
 
 # x is 2²⁰ × 2²⁰ on meta: 4 TiB, which no function may ask for or walk through.
-HUGE = """
+HUGE = (
+    """
 x + 1; x * x; x > 0; x.t(); x[0]; x[:, 5:10]; x.view(-1); x.t().reshape(-1); x.t().contiguous(); x.clone(); x.half()
 x.sum(); x.mean(1); x.max(1); x.argmax(0); x.softmax(-1); x.std(); x.var(0); x.cumsum(0); x.sort(); x.topk(3); x.norm()
 x @ x; x @ x[0]; torch.addmm(x[0], x, x); torch.cat([x, x]); torch.stack([x, x]); x.split(2**18); x.flip(0)
@@ -130,7 +141,10 @@ x.requires_grad_().mul(2).sum().backward(); torch.autograd.grad((x.requires_grad
 torch.autograd.grad(F.linear(x.requires_grad_(), x).softmax(-1).log().mean(), x); x.nonzero(); x.unique(); x[x > 0]
 torch.equal(x, x); torch.allclose(x, x); x.sum().item(); torch.zeros(2, 2**20, device="meta").mul_(x[:2].requires_grad_())
 x.requires_grad_().add_(1)
-""".strip().replace("\n", ";").split(";")
+""".strip()
+    .replace("\n", ";")
+    .split(";")
+)
 
 
 @pytest.mark.parametrize("text", [text.strip() for text in HUGE])

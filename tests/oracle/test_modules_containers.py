@@ -126,7 +126,9 @@ def parameter_dict(torch, log):
     held["d"] = torch.ones(3, 3)
     held.update({"e": torch.ones(1)})
     held.update([("f", torch.ones(1))])
-    log(held.setdefault("a", None), held.setdefault("g", torch.ones(2)), list(held.keys()), [k for k, _ in held.items()])
+    log(
+        held.setdefault("a", None), held.setdefault("g", torch.ones(2)), list(held.keys()), [k for k, _ in held.items()]
+    )
     log(held.pop("f"), list(reversed(held)), list(held.copy()), held.popitem(), len(list(held.values())))
     log(list(held.fromkeys(["x", "y"], 3)), list(held | nn.ParameterDict({"z": torch.ones(1)})))
     held |= nn.ParameterDict({"w": torch.ones(1)})

@@ -43,7 +43,9 @@ def hooks_that_change_the_lists(torch, log):
 def backward_hooks_added_in_forward(torch, log):
     module, x = layer(torch), ask(torch)
     module.register_forward_pre_hook(
-        lambda m, args: None if m._backward_hooks else log(m.register_full_backward_hook(lambda *_: log("hook")) is None)
+        lambda m, args: (
+            None if m._backward_hooks else log(m.register_full_backward_hook(lambda *_: log("hook")) is None)
+        )
     )
     module(x).sum().backward()
     log("second")

@@ -40,7 +40,9 @@ def differentiate(torch: Any, log: Any, module: Any, inputs: list[Any], output: 
     """A backward pass with weights of its own for every element."""
     parts = [part for part in tensors_of(torch, output) if part.requires_grad]
     if parts:
-        sum((part * torch.arange(1.0, part.numel() + 1).view(part.shape).to(part.dtype)).sum() for part in parts).backward()
+        sum(
+            (part * torch.arange(1.0, part.numel() + 1).view(part.shape).to(part.dtype)).sum() for part in parts
+        ).backward()
     log("input gradients", [item.grad for item in inputs if isinstance(item, torch.Tensor)])
     log("parameter gradients", [param.grad for param in module.parameters()])
 

@@ -278,7 +278,10 @@ def extra_state(torch, log):
 @cases
 def loading(torch, log):
     nn = torch.nn
-    source, target = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)), nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    source, target = (
+        nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)),
+        nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)),
+    )
     held = target[0].weight
     log(target.load_state_dict(source.state_dict()), target.state_dict(), target[0].weight is held)
     state = source.state_dict()

@@ -84,7 +84,11 @@ def tensors_of_no_module(torch, log):
     prune = torch.nn.utils.prune
     t = torch.tensor([1.0, -3.0, 2.0, 0.5])
     log(prune.L1Unstructured(amount=2).prune(t), prune.L1Unstructured(amount=1).prune(t, importance_scores=-t))
-    log(prune.LnStructured(amount=1, n=2, dim=0).prune(t.view(2, 2), default_mask=torch.tensor([[1.0, 0.0], [1.0, 1.0]])))
+    log(
+        prune.LnStructured(amount=1, n=2, dim=0).prune(
+            t.view(2, 2), default_mask=torch.tensor([[1.0, 0.0], [1.0, 1.0]])
+        )
+    )
 
 
 @cases

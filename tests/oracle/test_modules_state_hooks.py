@@ -23,7 +23,9 @@ def registration_hooks(torch, log):
         space.register_module_parameter_registration_hook(
             lambda m, name, p: log("parameter", type(m).__name__, name, p is None)
         ),
-        space.register_module_buffer_registration_hook(lambda m, name, b: log("buffer", type(m).__name__, name, b is None)),
+        space.register_module_buffer_registration_hook(
+            lambda m, name, b: log("buffer", type(m).__name__, name, b is None)
+        ),
         space.register_module_module_registration_hook(
             lambda m, name, child: log("module", type(m).__name__, name, type(child).__name__)
         ),
@@ -103,7 +105,9 @@ def load_state_dict_hooks(torch, log):
             )
         )
         module._register_load_state_dict_pre_hook(lambda *args, name=name: log(name, "private", len(args), args[1]))
-        module._register_load_state_dict_pre_hook(lambda *args, name=name: log(name, "with", len(args)), with_module=True)
+        module._register_load_state_dict_pre_hook(
+            lambda *args, name=name: log(name, "with", len(args)), with_module=True
+        )
         module.register_load_state_dict_post_hook(
             lambda m, keys, name=name: log(name, "post", type(m).__name__, keys.missing_keys, keys.unexpected_keys)
         )

@@ -110,7 +110,9 @@ def test_arguments_are_those_of_pytorch(name: str) -> None:
                 [torch.tensor(numbers[place]) if place in numbers else torch.full((2,), 0.1)] for place in range(count)
             ]
             steps = [] if name == "sgd" else [[torch.tensor(2.0)]]
-            given = {key: value for key, value in {**options, "amsgrad": False}.items() if key in options and key != lack}
+            given = {
+                key: value for key, value in {**options, "amsgrad": False}.items() if key in options and key != lack
+            }
             function([x], [torch.ones(2)], *lists, *steps, *more, **given, **other)
             return x.detach()
 

@@ -114,7 +114,13 @@ def test_operators_fall_back_to_python_when_nobody_answers() -> None:
 
 @pytest.mark.parametrize(
     "call",
-    ["torch.ones(2) + shy", "torch.add(torch.ones(2), shy)", "torch.ones(2).add(shy)", "torch.cat([shy])", "tensor.shape"],
+    [
+        "torch.ones(2) + shy",
+        "torch.add(torch.ones(2), shy)",
+        "torch.ones(2).add(shy)",
+        "torch.cat([shy])",
+        "tensor.shape",
+    ],
 )
 def test_words_when_nobody_answers(call: str) -> None:
     def program(torch: Any, log: Log) -> Any:

@@ -20,7 +20,9 @@ def needed(lib: Any, name: str) -> list[str]:
     return specs.args[: len(specs.args) - len(specs.defaults or ())]
 
 
-@pytest.mark.parametrize("name", ["add", "atan2", "eq", "floor_divide", "addmm", "sum", "Tensor.gather", "Tensor.addcmul_"])
+@pytest.mark.parametrize(
+    "name", ["add", "atan2", "eq", "floor_divide", "addmm", "sum", "Tensor.gather", "Tensor.addcmul_"]
+)
 def test_what_has_to_be_given(name: str) -> None:
     ours, theirs = needed(undertow, name), needed(torch, name)
     assert len(ours) == len(theirs)

@@ -41,13 +41,18 @@ def test_in_another_process_without_torch() -> None:
     data = pickle.dumps([undertow.Size, undertow.float32, undertow.device, undertow.FloatTensor, undertow.Size([2])])
     code = f"import sys; sys.modules['torch'] = None; import pickle; print(pickle.loads({data!r}))"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    wanted = "[<class 'torch.Size'>, torch.float32, <class 'torch.device'>, <class 'torch.FloatTensor'>, torch.Size([2])]"
+    wanted = (
+        "[<class 'torch.Size'>, torch.float32, <class 'torch.device'>, <class 'torch.FloatTensor'>, torch.Size([2])]"
+    )
     assert printed.strip() == wanted
 
 
-@pytest.mark.parametrize("device", ["mps", "fpga", "ipu", "ve", "vulkan", "maia", "lazy", "hpu", "privateuseone", "xpu"])
 @pytest.mark.parametrize(
-    "call", ["torch.randn(2, device=d)", "torch.empty(2, device=d)", "torch.ones(2).to(d)", "torch.tensor([1], device=d)"]
+    "device", ["mps", "fpga", "ipu", "ve", "vulkan", "maia", "lazy", "hpu", "privateuseone", "xpu"]
+)
+@pytest.mark.parametrize(
+    "call",
+    ["torch.randn(2, device=d)", "torch.empty(2, device=d)", "torch.ones(2).to(d)", "torch.tensor([1], device=d)"],
 )
 def test_devices_that_are_not_here(device: str, call: str) -> None:
     def program(torch: Any) -> Any:

@@ -9,10 +9,14 @@ import pytest
 
 from tests.oracle.harness import agree
 
-STEPS = """
+STEPS = (
+    """
 e.draw(5); e.draw(); e.draw_base2(3); (e.draw(3), e.reset().draw(2)); (e.draw(2), e.fast_forward(4).draw(3)); repr(e)
 e.fast_forward(6).draw(2); e.draw(4, dtype=torch.float64); (e.draw(3), e.draw_base2(3)); (e.draw(7), e.num_generated)
-""".strip().replace("\n", ";").split(";")
+""".strip()
+    .replace("\n", ";")
+    .split(";")
+)
 
 
 @pytest.mark.parametrize("text", [text.strip() for text in STEPS])

@@ -175,7 +175,9 @@ def refused_draws(torch: Any, log: Any) -> None:
 def arithmetic_with_eight_bits(torch: Any, log: Any) -> None:
     """Such numbers are kept, moved and compared; they are computed with after a cast."""
     a = torch.ones(2).to(torch.float8_e4m3fn)
-    calls = "a + a;a * 2;a - a;a / a;-a;a.sin();a > 0;a ** 2;a.clone().mul_(2);torch.maximum(a, a);a.clamp(0, 1);a.isinf()"
+    calls = (
+        "a + a;a * 2;a - a;a / a;-a;a.sin();a > 0;a ** 2;a.clone().mul_(2);torch.maximum(a, a);a.clamp(0, 1);a.isinf()"
+    )
     for call in calls.split(";"):
         attempt(log, call, lambda: eval(call, {"a": a, "torch": torch}))
     for call in "a == a;a.abs().float();torch.cat([a, a]).float();a[1:].float();a.isnan();(a.float() + 1)".split(";"):

@@ -31,7 +31,9 @@ def keys(draw: st.DrawFn, shape: tuple[int, ...]) -> str:
     dim = 0
     while dim < len(shape) and len(entries) < 6:
         n = shape[dim]
-        kind = draw(st.sampled_from(["int", "slice", "slice", "none", "tensor", "list", "column", "mask", "bool", "stop"]))
+        kind = draw(
+            st.sampled_from(["int", "slice", "slice", "none", "tensor", "list", "column", "mask", "bool", "stop"])
+        )
         places = st.integers(-n, n - 1) if n else st.nothing()
         if kind == "stop":
             break

@@ -159,7 +159,9 @@ def warned_already():
             library.ones(1).storage()
 
 
-NO_CUDA = ["[torch.backends.cudnn.is_available(), torch.backends.cudnn.version(), torch.backends.cudnn.benchmark_limit]"]
+NO_CUDA = [
+    "[torch.backends.cudnn.is_available(), torch.backends.cudnn.version(), torch.backends.cudnn.benchmark_limit]"
+]
 
 
 @pytest.mark.parametrize("program", STORAGES + METHODS + SETTINGS + without_cuda(NO_CUDA))
@@ -222,7 +224,11 @@ def test_old_names_of_autocast(name):
 def test_attention_kernels_are_chosen_for_a_block():
     def program(torch, log):
         attention, switches = torch.nn.attention, torch.backends.cuda
-        asked = lambda: (switches.flash_sdp_enabled(), switches.math_sdp_enabled(), switches.mem_efficient_sdp_enabled())
+        asked = lambda: (
+            switches.flash_sdp_enabled(),
+            switches.math_sdp_enabled(),
+            switches.mem_efficient_sdp_enabled(),
+        )
         with attention.sdpa_kernel(attention.SDPBackend.MATH):
             log(asked())
             with attention.sdpa_kernel([attention.SDPBackend.FLASH_ATTENTION, attention.SDPBackend.MATH]):

@@ -10,14 +10,18 @@ import pytest
 from tests.oracle.harness import agree
 from tests.oracle.programs import attempt
 
-CALLS = """
+CALLS = (
+    """
 x[[[0, 1], [1, 2]]]; x[[slice(0, 1)]]; x[[None]]; x[[torch.tensor([0])]]; x[[0, 1]]; x[[True, False]]
 x.nonzero(as_tuple=True)[0].stride(); torch.where(x > 0)[1].stride(); x.is_contiguous(memory_format=3)
 x.is_contiguous(memory_format=None); torch.trapezoid(x, x, dx=1.0); torch.cumulative_trapezoid(x, x, dx=1.0)
 x.int().softmax(0); x.int().softmax(1); x.int().log_softmax(0); x.bool().log_softmax(-1); x.softmax(0, dtype=torch.int32)
 torch.baddbmm(x, x, x); torch.addbmm(x, x, x); torch.logspace(0, 1, 3, base=-1); torch.bmm(x, x[None])
 F.pad(x, (1, 1), mode="foo"); F.pad(x[0], (1,), mode="foo"); torch.nn.Parameter(x, requires_grad=3)
-""".strip().replace("\n", ";").split(";")
+""".strip()
+    .replace("\n", ";")
+    .split(";")
+)
 
 
 IGNORED = [
@@ -56,7 +60,15 @@ def test_a_loss_of_nothing_is_no_negative_zero() -> None:
     agree(program)
 
 
-TYPES = ["torch.int8", "torch.strided", "torch.device('cpu')", "torch.Size([1])", "np.float32(2)", "np.bool_(True)", "{}"]
+TYPES = [
+    "torch.int8",
+    "torch.strided",
+    "torch.device('cpu')",
+    "torch.Size([1])",
+    "np.float32(2)",
+    "np.bool_(True)",
+    "{}",
+]
 
 
 @pytest.mark.parametrize("text", TYPES)

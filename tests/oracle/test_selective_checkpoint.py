@@ -65,7 +65,9 @@ def test_a_layer() -> None:
         def policy(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
             return policies.PREFER_SAVE if op is torch.ops.aten.addmm.default else policies.MUST_RECOMPUTE
 
-        model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.GELU(), torch.nn.LayerNorm(4), torch.nn.Linear(4, 2))
+        model = torch.nn.Sequential(
+            torch.nn.Linear(3, 4), torch.nn.GELU(), torch.nn.LayerNorm(4), torch.nn.Linear(4, 2)
+        )
         context_fn = functools.partial(checkpoint.create_selective_checkpoint_contexts, policy)
         x = torch.ones(5, 3)
         F.mse_loss(checkpoint.checkpoint(model, x, use_reentrant=False, context_fn=context_fn), x[:, :2]).backward()
@@ -79,7 +81,9 @@ def test_random_numbers_are_drawn_again() -> None:
         checkpoint, F = tools(torch), torch.nn.functional
         context_fn = functools.partial(checkpoint.create_selective_checkpoint_contexts, [torch.ops.aten.mm.default])
         x = torch.ones(3, 3, requires_grad=True)
-        y = checkpoint.checkpoint(lambda x: F.dropout(x.mm(x), 0.5).sin(), x, use_reentrant=False, context_fn=context_fn)
+        y = checkpoint.checkpoint(
+            lambda x: F.dropout(x.mm(x), 0.5).sin(), x, use_reentrant=False, context_fn=context_fn
+        )
         y.sum().backward()
         return y, x.grad
 

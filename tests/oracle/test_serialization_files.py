@@ -149,7 +149,9 @@ def test_a_loaded_part_is_saved_again_with_its_whole(writer: ModuleType, reader:
 def test_mmap(tmp_path: Path, writer: ModuleType, mapped: bool) -> None:
     path = tmp_path / "model.pt"
     base = writer.arange(1000.0)
-    writer.save({"base": base, "tail": base[500:], "bytes": writer.ones(3).to(writer.uint8), "z": writer.zeros(0)}, path)
+    writer.save(
+        {"base": base, "tail": base[500:], "bytes": writer.ones(3).to(writer.uint8), "z": writer.zeros(0)}, path
+    )
     content = path.read_bytes()
     loaded = undertow.load(path, mmap=mapped)
     assert loaded["tail"].sum().item() == sum(range(500, 1000))
@@ -193,7 +195,9 @@ def test_the_folder_is_named_after_the_file(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("what", ["_LONGEST", "_MOST_ENTRIES"])
 def test_archives_larger_than_a_plain_zip(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    monkeypatch.setattr(archive, what, 50 if what == "_LONGEST" else 3)  # the same fields as beyond 4 GB or 65,535 records
+    monkeypatch.setattr(
+        archive, what, 50 if what == "_LONGEST" else 3
+    )  # the same fields as beyond 4 GB or 65,535 records
     content = [undertow.arange(100.0), undertow.ones(3), undertow.zeros(0)]
     file = saved(undertow, content)
     monkeypatch.undo()
@@ -210,7 +214,12 @@ def test_more_records_than_a_plain_zip_can_count() -> None:
     pickled = zipfile.ZipFile(file).read("archive/data.pkl")
     large = io.BytesIO()
     writer = archive.ArchiveWriter(large, "archive")
-    for name, data in [("data.pkl", pickled), ("byteorder", b"little"), ("version", b"3\n"), ("data/0", b"\0\0\x80?" * 2)]:
+    for name, data in [
+        ("data.pkl", pickled),
+        ("byteorder", b"little"),
+        ("version", b"3\n"),
+        ("data/0", b"\0\0\x80?" * 2),
+    ]:
         writer.write(name, data)
     for number in range(66_000):
         writer.write(f"data/{number + 1}", b"")

@@ -74,7 +74,9 @@ def test_whole_objects_pickle(text: str) -> None:
     assert type(pickle.loads(pickle.dumps(whole))) is type(whole)
 
 
-@pytest.mark.parametrize("area", ["", ".nn.functional", ".special", ".linalg", ".fft", ".nn.init", ".nn.utils", ".func"])
+@pytest.mark.parametrize(
+    "area", ["", ".nn.functional", ".special", ".linalg", ".fft", ".nn.init", ".nn.utils", ".func"]
+)
 def test_functions_pickle(area: str) -> None:
     """A module that holds one goes to other processes."""
     home = import_module("undertow" + area)

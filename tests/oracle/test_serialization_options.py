@@ -265,7 +265,9 @@ class UndertowTagged(undertow.Tensor):
     pass
 
 
-@pytest.mark.parametrize(("torch", "cls"), [(real_torch, Tagged), (undertow, UndertowTagged)], ids=["torch", "undertow"])
+@pytest.mark.parametrize(
+    ("torch", "cls"), [(real_torch, Tagged), (undertow, UndertowTagged)], ids=["torch", "undertow"]
+)
 def test_subclasses(torch: Any, cls: Any) -> None:
     tensor = torch.arange(3.0).as_subclass(cls)
     tensor.note = "kept"

@@ -23,7 +23,11 @@ DTYPES = (
     "bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32",
     "float64", "complex64",
 )  # fmt: skip
-LIBRARIES = [(theirs, real_torch, ours, undertow), (ours, undertow, theirs, real_torch), (ours, undertow, ours, undertow)]
+LIBRARIES = [
+    (theirs, real_torch, ours, undertow),
+    (ours, undertow, theirs, real_torch),
+    (ours, undertow, ours, undertow),
+]
 NAMES = ["from torch", "to torch", "own"]
 
 
@@ -33,7 +37,9 @@ def content(torch: Any) -> dict[str, Any]:
 
 
 def same(torch: Any, loaded: Any) -> None:
-    expected, actual = (dict(sorted(tensors.items())) for tensors in (content(torch), loaded))  # the library orders them
+    expected, actual = (
+        dict(sorted(tensors.items())) for tensors in (content(torch), loaded)
+    )  # the library orders them
     lines = list(differences(facts(torch, expected), facts(torch, actual), "loaded"))
     assert not lines, "\n".join(lines)
 

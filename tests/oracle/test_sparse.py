@@ -51,10 +51,14 @@ def test_sparse_and_dense(text: str) -> None:
     agree(program, words=4)
 
 
-DIFFERENTIABLE = """
+DIFFERENTIABLE = (
+    """
 torch.sparse.mm(s, d); s @ d; (s * 3).to_dense(); s.coalesce().to_dense(); torch.sparse.softmax(s, 1).to_dense()
 (s + s).sum() * d; (s * s).to_dense()
-""".strip().replace("\n", ";").split(";")
+""".strip()
+    .replace("\n", ";")
+    .split(";")
+)
 
 
 @pytest.mark.parametrize("text", [text.strip() for text in DIFFERENTIABLE])

@@ -170,12 +170,16 @@ def test_the_order_of_sums(one: str, other: str) -> None:
     agree(program)
 
 
-USES = """
+USES = (
+    """
 s.to_dense(); s.coalesce().values(); torch.sparse.sum(s); torch.sparse.sum(s, dim=0).to_dense(); s.clone().to_dense()
 torch.sparse.mm(s, torch.ones(3, 2)); torch.sparse.mm(s, s.t()).to_dense(); (s * s).to_dense(); (-s).to_dense()
 (s + s).to_dense()
 s.t().to_dense(); torch.sparse.addmm(torch.ones(2, 2), s, torch.ones(3, 2)); s.permute(1, 0).to_dense()
-""".strip().replace("\n", ";").split(";")
+""".strip()
+    .replace("\n", ";")
+    .split(";")
+)
 
 
 @pytest.mark.parametrize("leaf", [False, True])
@@ -210,11 +214,15 @@ def test_backward_from_a_sparse_tensor(seed: str) -> None:
     agree(program, words=3)
 
 
-ODDITIES = """
+ODDITIES = (
+    """
 torch.zeros(2, 3, layout=torch.sparse_coo); torch.empty(2, 3, layout=torch.sparse_coo, dtype=torch.float64); bool(s[0, 2])
 torch.empty_like(s); s.new_zeros(4); s.new_zeros((2, 2)); list(s); s.element_size(); s.is_quantized, s.is_meta, s.is_cuda
 s.__setitem__(0, 1); s.data_ptr(); s.contiguous(); s.permute(1, 0); s._version
-""".strip().replace("\n", ";").split(";")
+""".strip()
+    .replace("\n", ";")
+    .split(";")
+)
 
 
 @pytest.mark.parametrize("text", [text.strip() for text in ODDITIES])
@@ -247,7 +255,9 @@ def test_of_a_custom_function(wanted: bool) -> None:
             result.backward()
             log(_parts(w.grad))
         else:
-            result.grad_fn.next_functions[0][0].next_functions[0][0].register_hook(lambda given, _: log(_parts(given[0])))
+            result.grad_fn.next_functions[0][0].next_functions[0][0].register_hook(
+                lambda given, _: log(_parts(given[0]))
+            )
             log(*map(_parts, torch.autograd.grad(result, w)))
 
     agree(program)

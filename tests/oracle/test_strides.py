@@ -17,7 +17,8 @@ INPUTS: dict[str, Any] = {
     "expanded": lambda x: x[:1].expand(2, 3, 4, 5),
 }
 
-CALLS = """
+CALLS = (
+    """
 x.sum(1); x.mean((1, 2)); x.prod(1); x.amax(1); x.amin(2); x.var(1, keepdim=True); x.std(1); x.norm(dim=1)
 x.any(1); x.all(1)
 x.max(1); x.min(1); x.argmax(1); x.logsumexp(1); x.logsumexp((0, 2), keepdim=True); x.nansum(1); x.nanmean(1)
@@ -31,7 +32,10 @@ torch.fft.fft(x, dim=1); torch.fft.ifftn(x, dim=(3, 0)); torch.fft.fftn(x + 1j);
 torch.fft.irfftn(x, dim=(0, 2)); torch.fft.hfft(x, dim=2); torch.rot90(x, 1, (0, 2)); torch.rot90(x, 2, (0, 1))
 torch.rot90(x, 7, (1, 3))
 torch.linalg.cross(x[:, :3, :3, :3], x[:1, :3, :3, :3], dim=2) if x.shape[2] > 2 else x
-""".strip().replace("\n", ";").split(";")
+""".strip()
+    .replace("\n", ";")
+    .split(";")
+)
 
 
 def _strides(found: Any) -> Any:
@@ -48,13 +52,17 @@ def test_functions(text: str) -> None:
     agree(program)
 
 
-MATRICES = """
+MATRICES = (
+    """
 qr(x); qr(x, mode="complete"); qr(x, mode="r"); svd(x); svd(x, full_matrices=False); svdvals(x); pinv(x); lu(x)
 lu_factor(x)
 cholesky(p); cholesky(p, upper=True); cholesky_ex(p); eigh(p); eigvalsh(p); eig(p); inv(p); inv_ex(p); solve(p, b); det(p)
 solve(p, b.mT, left=False); solve_triangular(p, b, upper=True); slogdet(p); matrix_power(p, -1); matrix_power(p, 2)
 lstsq(p, b)[0]
-""".strip().replace("\n", ";").split(";")
+""".strip()
+    .replace("\n", ";")
+    .split(";")
+)
 
 
 @pytest.mark.parametrize("text", [text.strip() for text in MATRICES])

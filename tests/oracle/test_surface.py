@@ -98,7 +98,8 @@ def test_profilers_of_both_find_the_same_names() -> None:
         last = loss.grad_fn._sequence_nr()
         backward = [
             (event.name, event.scope, event.sequence_nr - last, event.cpu_parent and event.cpu_parent.name)
-            for event in found.function_events if "Backward" in event.name
+            for event in found.function_events
+            if "Backward" in event.name
         ]
         averages = {row.key: row.count for row in found.key_averages() if row.key == "forward" or "Backward" in row.key}
         forward = [

@@ -96,7 +96,13 @@ def test_negatives():
         facts = [y.is_neg(), y._is_view(), y._base is x, x._version, y[0].is_neg(), y.detach().is_neg(), (-y).is_neg()]
         facts += [y.resolve_neg().is_neg(), y.clone().is_neg(), y._neg_view().is_neg(), torch.is_neg(y)]
         c, d = pair(torch)
-        facts += [d.imag.is_neg(), d.real.is_neg(), c.imag.is_neg(), d.imag._base is c, d.real.data_ptr() == c.data_ptr()]
+        facts += [
+            d.imag.is_neg(),
+            d.real.is_neg(),
+            c.imag.is_neg(),
+            d.imag._base is c,
+            d.real.data_ptr() == c.data_ptr(),
+        ]
         return facts, x, y, d.imag, d.numpy(force=True), y.numpy(force=True)
 
     agree(program)

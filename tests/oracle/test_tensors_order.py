@@ -54,7 +54,14 @@ def test_images():
         rows = torch.arange(24.0).reshape(1, 2, 3, 4)
         last = rows.contiguous(memory_format=torch.channels_last)
         turned = rows.permute(3, 0, 2, 1)
-        results = [rows + last, last + rows, last * 2, last + last[:, :1], turned + turned.contiguous(), last.sort(1)[0]]
+        results = [
+            rows + last,
+            last + rows,
+            last * 2,
+            last + last[:, :1],
+            turned + turned.contiguous(),
+            last.sort(1)[0],
+        ]
         return [(steps(result), result) for result in results]
 
     agree(program)
@@ -98,7 +105,9 @@ STRETCHED = {
     "halves": lambda torch: torch.linspace(0.1, 0.9, 6).half().reshape(2, 1, 3).expand(2, 4, 3).permute(2, 0, 1),
 }
 
-NAMES = "sigmoid tanh exp abs neg erf digamma lgamma relu sqrt square sign logit isnan expm1 nan_to_num i0 clone".split()
+NAMES = (
+    "sigmoid tanh exp abs neg erf digamma lgamma relu sqrt square sign logit isnan expm1 nan_to_num i0 clone".split()
+)
 ACTIVATIONS = "gelu silu mish softplus elu selu hardswish leaky_relu hardtanh softsign dropout alpha_dropout".split()
 EXPRESSIONS = {
     "plus one": lambda torch, x: x + 1,

@@ -45,6 +45,8 @@ def test_linspace(kind: str, start: float, end: float, count: int) -> None:
 @given(start=st.integers(-(2**62), 2**62), step=st.integers(-(2**40), 2**40).filter(bool), count=st.integers(0, 20))
 def test_arange_of_large_integers_is_exact(start: int, step: int, count: int) -> None:
     end = start + step * count
-    assert undertow.arange(start, end, step).tolist() == torch.arange(start, end, step).tolist() == list(
-        np.array([start + step * place for place in range(count)], dtype=object)
+    assert (
+        undertow.arange(start, end, step).tolist()
+        == torch.arange(start, end, step).tolist()
+        == list(np.array([start + step * place for place in range(count)], dtype=object))
     )

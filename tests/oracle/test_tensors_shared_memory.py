@@ -24,7 +24,11 @@ def test_dlpack_both_ways(kind: str, part: str) -> None:
 
     source = torch.arange(12).reshape(3, 4).to(getattr(torch, kind))
     taken = undertow.from_dlpack(cut(source))
-    assert (taken.dtype.name, tuple(taken.shape), taken.stride()) == (kind, tuple(cut(source).shape), cut(source).stride())
+    assert (taken.dtype.name, tuple(taken.shape), taken.stride()) == (
+        kind,
+        tuple(cut(source).shape),
+        cut(source).stride(),
+    )
     assert taken.tolist() == cut(source).tolist()
     cut(source).zero_()
     assert not any(np.ravel(taken.tolist()))

@@ -55,7 +55,9 @@ def paths(torch, log):
     pairs, _ = tree.tree_flatten_with_path(nested(torch))
     log(pairs, [tree.keystr(path) for path, _ in pairs], [tree.key_get(nested(torch), path) for path, _ in pairs])
     log(tree.tree_map_with_path(lambda path, x: tree.keystr(path), {"a": [1, 2]}))
-    log(tree.SequenceKey(0) == tree.SequenceKey(0), tree.SequenceKey(0) == (0,), tree.tree_leaves([tree.SequenceKey(0)]))
+    log(
+        tree.SequenceKey(0) == tree.SequenceKey(0), tree.SequenceKey(0) == (0,), tree.tree_leaves([tree.SequenceKey(0)])
+    )
 
 
 @cases

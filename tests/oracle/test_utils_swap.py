@@ -80,7 +80,11 @@ def test_classes_of_custom_functions():
             def forward(ctx, x):
                 return x * 2, isinstance(ctx, module.BackwardCFunction), isinstance(ctx, module.FunctionCtx)
 
-        kinds = type(Twice) is module.FunctionMeta, Twice._backward_cls.__name__, Twice._backward_cls._forward_cls is Twice
+        kinds = (
+            type(Twice) is module.FunctionMeta,
+            Twice._backward_cls.__name__,
+            Twice._backward_cls._forward_cls is Twice,
+        )
         nested = issubclass(module.NestedIOFunction, torch.autograd.Function)
         return Twice.apply(torch.ones(1)), kinds, nested, torch.autograd.NestedIOFunction is module.NestedIOFunction
 

@@ -9,7 +9,9 @@ from torch import nn
 OPTIMIZERS = {
     "plain": lambda params: Lion(params, lr=1e-3),
     "decay": lambda params: Lion(params, lr=1e-3, weight_decay=1e-2),
-    "decoupled": lambda params: Lion(params, lr=1e-3, weight_decay=1e-2, decoupled_weight_decay=True, betas=(0.95, 0.98)),
+    "decoupled": lambda params: Lion(
+        params, lr=1e-3, weight_decay=1e-2, decoupled_weight_decay=True, betas=(0.95, 0.98)
+    ),
     "foreach": lambda params: ForeachLion(params, lr=1e-3, weight_decay=0.1),
     "cautious": lambda params: CautiousLion(params, lr=1e-3, weight_decay=0.1, cautious_factor=0.5),
 }

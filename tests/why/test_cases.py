@@ -15,7 +15,9 @@ import pytest
 
 from tests.why.case_server import Server
 
-_CASES = sorted(path for folder in ("short", "long") for path in (Path(__file__).parent / "cases" / folder).glob("*.py"))
+_CASES = sorted(
+    path for folder in ("short", "long") for path in (Path(__file__).parent / "cases" / folder).glob("*.py")
+)
 
 
 @cache

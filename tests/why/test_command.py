@@ -155,7 +155,9 @@ def test_a_misspelt_option(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_warning_names_the_line_of_the_program(tmp_path: Path) -> None:
-    program = "import warnings, torch\nwarnings.simplefilter('always')\ny = torch.ones(2, requires_grad=True) * 2\ny.grad\n"
+    program = (
+        "import warnings, torch\nwarnings.simplefilter('always')\ny = torch.ones(2, requires_grad=True) * 2\ny.grad\n"
+    )
     with pytest.warns(UserWarning, match="not a leaf") as told:
         why(tmp_path, program)
     assert [(Path(one.filename).name, one.lineno) for one in told] == [("script.py", 4)]

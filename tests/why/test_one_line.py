@@ -68,4 +68,7 @@ for x in data:
     opt.step()
     total += loss
 """
-    assert [(found.code, found.line) for found in findings(tmp_path, source)] == [("no-grad-mode", 8), ("graph-leak", 14)]
+    assert [(found.code, found.line) for found in findings(tmp_path, source)] == [
+        ("no-grad-mode", 8),
+        ("graph-leak", 14),
+    ]

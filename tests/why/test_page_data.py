@@ -69,7 +69,9 @@ def test_nodes_stand_in_the_modules_that_made_them(torch: Any) -> None:
     assert box_of(data, nodes["ReluBackward0"]) == ["1", "body", "net"]
     assert box_of(data, nodes["net.head.weight"]) == ["head", "net"]
     assert nodes["SumBackward0"]["line"] == made and nodes["SumBackward0"]["tensor"] == "loss"
-    assert data["files"][nodes["SumBackward0"]["file"]]["lines"][made - 1].strip() == "loss = net(torch.ones(2, 3)).sum()"
+    assert (
+        data["files"][nodes["SumBackward0"]["file"]]["lines"][made - 1].strip() == "loss = net(torch.ones(2, 3)).sum()"
+    )
     assert graph["roots"] == [nodes["SumBackward0"]["id"]] and nodes["SumBackward0"]["received"] == 1
     assert nodes["net.head.weight"]["received"] == pytest.approx(net.head.weight.grad.norm().item(), rel=1e-5)
     assert nodes["ExpBackward0"]["shape"] == [2, 1] and nodes["ExpBackward0"]["saved"] == 8
@@ -154,7 +156,9 @@ def test_states_of_gradients(torch: Any) -> None:
     with why.watch(engine=torch) as seen:
         (x.sqrt() * torch.tensor([0.0, 1.0])).sum().backward()
     nodes = named(data_of(seen))
-    assert nodes["SqrtBackward0"]["state"] == "born" and nodes["x"]["state"] == "nan" and nodes["x"]["received"] == "nan"
+    assert (
+        nodes["SqrtBackward0"]["state"] == "born" and nodes["x"]["state"] == "nan" and nodes["x"]["received"] == "nan"
+    )
     with why.watch(engine=torch) as seen:
         torch.relu(x - 10).sum().backward()
     nodes = named(data_of(seen))

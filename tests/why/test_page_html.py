@@ -19,14 +19,14 @@ ROOT = Path(__file__).parent.parent.parent
 SOURCES = ROOT / "page"
 BUILT = Path(page.__file__).parent / "built"
 
-SCRIPT = '''import torch
+SCRIPT = """import torch
 
 w = torch.ones(2, requires_grad=True)
 note = "</script><script>alert(1)</script> <!-- \\u2028 &amp;"
 loss = (w * 2).detach().sum() + torch.ones(1, requires_grad=True).sum()
 loss.backward()
 print(w.grad)
-'''
+"""
 
 
 class Loads(HTMLParser):
@@ -109,7 +109,9 @@ def test_the_built_page_is_what_its_sources_give() -> None:
 def test_licences_of_what_is_bundled_are_there() -> None:
     text = (BUILT / "THIRD_PARTY.txt").read_text(encoding="utf-8")
     lock = json.loads((SOURCES / "package-lock.json").read_text(encoding="utf-8"))["packages"]
-    bundled = {path.removeprefix("node_modules/"): about for path, about in lock.items() if path and not about.get("dev")}
+    bundled = {
+        path.removeprefix("node_modules/"): about for path, about in lock.items() if path and not about.get("dev")
+    }
     assert "@dagrejs/graphlib" in bundled  # inside dagre's own bundle
     for name, about in bundled.items():
         assert about["license"] in ("MIT", "ISC", "BSD-3-Clause"), name

@@ -939,7 +939,12 @@ EFFECTS: dict[str, tuple[Any, tuple[Any, ...], str, str]] = {
     "module_dict": (lambda g: [m(g) for m in PARTS.values()][0], T, "update", "updates `"),
     "module_dict_items": (lambda g: [m(g) for name, m in PARTS.items()][0], T, "update", "updates `"),
     "shared_memory": (lambda g: torch.from_numpy(BUFFER).fill_(0), T, "update", "writes into `BUFFER`"),
-    "shared_memory_index": (lambda g: torch.as_tensor(BUFFER).__setitem__(0, 1), T, "call", "calls `BUFFER.__setitem__`"),
+    "shared_memory_index": (
+        lambda g: torch.as_tensor(BUFFER).__setitem__(0, 1),
+        T,
+        "call",
+        "calls `BUFFER.__setitem__`",
+    ),
     "tree_map": (lambda g: tree_map(lambda box: box.hook(1), [WATCHER]), T, "call", "appends to"),
     "local_callable": (lambda g: checkpoint(Keeping(), g, use_reentrant=False), T, "call", "appends to `EVENTS`"),
     "subclass": (lambda g: torch.add(g, WATCHED), T, "call", "appends to `EVENTS`"),
@@ -948,6 +953,9 @@ EFFECTS: dict[str, tuple[Any, tuple[Any, ...], str, str]] = {
     "unbound": (lambda g: g * not_defined_anywhere, T, "call", "uses `not_defined_anywhere`"),  # noqa: F821
     "with_generator": (lambda g: noted().__enter__(), T, "call", "appends"),
     "methodcaller": (
-        lambda g: __import__("operator").methodcaller("append", g)(EVENTS), T, "call", "calls `operator.methodcaller`"
+        lambda g: __import__("operator").methodcaller("append", g)(EVENTS),
+        T,
+        "call",
+        "calls `operator.methodcaller`",
     ),
 }

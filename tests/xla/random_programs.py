@@ -8,7 +8,7 @@ import linecache
 import random
 from typing import Any
 
-WORLD = '''
+WORLD = """
 import functools
 class Box:
     rate = 1
@@ -77,7 +77,7 @@ ITER = iter(range(10**6))
 FUNCTIONS = [identity, add_to]
 BOUND = BOX.put
 PART = functools.partial(second, LOG)
-'''
+"""
 STATE = ("LOG", "NEST", "TABLE", "COUNT", "BOX")
 OUTSIDE = ("LOG", "NEST", "TABLE", "BOX", "PAIR", "COUNT", "ITER", "FUNCTIONS", "BOUND", "PART")
 FUNCTIONS = ("identity", "second", "pack", "add_to", "make", "call", "again", "add_again", "Box", "Sub", "list", "tuple",

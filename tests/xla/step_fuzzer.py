@@ -203,12 +203,20 @@ class Writer:
         body = self.effects("outer[0]", 2)
         if self.chance(0.3):
             body.append("return tuple(g if g is None else g * 0.5 for g in inner)")
-        return name, self.function(f"{name}(module, inner, outer)", body), f"{where}.register_full_backward_hook({name})"
+        return (
+            name,
+            self.function(f"{name}(module, inner, outer)", body),
+            f"{where}.register_full_backward_hook({name})",
+        )
 
     def optimizer_hook(self) -> tuple[str, str, str]:
         name, when = self.name("stepping"), self.pick(["pre", "post"])
         body = self.effects("model[0].weight", 2)
-        return name, self.function(f"{name}(optimizer, args, kwargs)", body), f"optimizer.register_step_{when}_hook({name})"
+        return (
+            name,
+            self.function(f"{name}(optimizer, args, kwargs)", body),
+            f"optimizer.register_step_{when}_hook({name})",
+        )
 
     def hook(self) -> tuple[str, str, str]:
         often = [self.gradient_hook, self.gradient_hook, self.leaf_hook, self.forward_hook]
@@ -347,7 +355,11 @@ def compare(
             return "refused", str(b).split("\n")[0]
         if isinstance(a, Exception) or isinstance(b, Exception):
             same = type(a) is type(b) or type(a).__name__ == type(b).__name__
-            return ("both raise", str(a)) if same else ("DIFFERENT ERROR", f"call {call}: {str(a)[:300]!r} and {b!r}"[:900])
+            return (
+                ("both raise", str(a))
+                if same
+                else ("DIFFERENT ERROR", f"call {call}: {str(a)[:300]!r} and {b!r}"[:900])
+            )
         differing = differences(a, b, f"call {call} ", tolerance=tolerance)
         if differing:
             return "SILENT", "\n    ".join(differing[:4])

@@ -940,8 +940,10 @@ class WithClassItem:
 @row
 def an_item_of_a_class() -> Row:
     fresh_globals()
-    return Row(lambda x: x * WithClassItem["a"],  # type: ignore[misc]
-               attribute(HERE, "SCALE"))
+    return Row(
+        lambda x: x * WithClassItem["a"],  # type: ignore[misc]
+        attribute(HERE, "SCALE"),
+    )
 
 
 class Base:
@@ -1097,7 +1099,9 @@ def tripled(x: Any, scale: Any = 1.0, *, more: Any = 1.0) -> Any:
 
 def again(function: Any) -> Any:
     """Another function of the same code."""
-    other = types.FunctionType(function.__code__, globals(), function.__name__, function.__defaults__, function.__closure__)
+    other = types.FunctionType(
+        function.__code__, globals(), function.__name__, function.__defaults__, function.__closure__
+    )
     other.__kwdefaults__ = dict(function.__kwdefaults__ or {})
     return other
 
@@ -1249,7 +1253,9 @@ class Color(enum.Enum):
 def an_enum_by_name() -> Row:
     held = Plain()
     held.scale = "RED"
-    return Row(lambda x: x * Color[held.scale].value, lambda turn: setattr(held, "scale", "BLUE" if turn == 1 else "RED"))
+    return Row(
+        lambda x: x * Color[held.scale].value, lambda turn: setattr(held, "scale", "BLUE" if turn == 1 else "RED")
+    )
 
 
 @row
@@ -1369,7 +1375,9 @@ def a_dict_that_computes() -> Row:
 @row
 def a_class_attribute_of_a_dict() -> Row:
     held = Computing(scale=1.0)
-    return Row(lambda x: x * held["scale"], attribute(Computing, "extra"), undo=lambda: setattr(Computing, "extra", 0.0))
+    return Row(
+        lambda x: x * held["scale"], attribute(Computing, "extra"), undo=lambda: setattr(Computing, "extra", 0.0)
+    )
 
 
 @row
@@ -1556,7 +1564,9 @@ def the_length_of_an_object() -> Row:
 @row
 def the_truth_of_an_object() -> Row:
     held = Sized()
-    return Row(lambda x: x * 2 if held else x, lambda turn: held.entries.append(3.0) if turn == 1 else held.entries.pop())
+    return Row(
+        lambda x: x * 2 if held else x, lambda turn: held.entries.append(3.0) if turn == 1 else held.entries.pop()
+    )
 
 
 @row
@@ -2878,7 +2888,9 @@ def a_dict_that_is_mutated() -> Row:
 @row
 def a_set_that_is_mutated() -> Row:
     held = {1}
-    return Row(lambda x, given: x * len(given), lambda turn: held.add(1 + turn), args=lambda turn: (torch.ones(3), held))
+    return Row(
+        lambda x, given: x * len(given), lambda turn: held.add(1 + turn), args=lambda turn: (torch.ones(3), held)
+    )
 
 
 @row

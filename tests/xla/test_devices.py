@@ -233,7 +233,16 @@ def draws(device):
     own = torch.rand(2, device=device, generator=torch.Generator(device).manual_seed(1))
     assert own[:1].data_ptr() == own.data_ptr() != chances.data_ptr()
     drawn = [torch.bernoulli(chances), torch.multinomial(chances, 2), torch.randn_like(chances), torch.poisson(chances)]
-    return *dropped, *random, x.grad, *filled, *drawn, own, torch.rand(2, device=device), torch.randperm(3, device=device)
+    return (
+        *dropped,
+        *random,
+        x.grad,
+        *filled,
+        *drawn,
+        own,
+        torch.rand(2, device=device),
+        torch.randperm(3, device=device),
+    )
 
 
 def recurrent_layers(device):

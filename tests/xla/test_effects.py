@@ -221,7 +221,9 @@ def test_modules() -> None:
     assert analyse_module(zoo.BLOCK).pure
     assert analyse_module(zoo.NESTED).pure
     assert analyse_module(torch.nn.Transformer(8, 2, 1, 1, 8, batch_first=True), ["tensor", "tensor"]).pure
-    assert [effect.what for effect in analyse_module(zoo.NESTED_COUNTING).effects] == ["updates `a CountingBlock.calls`"]
+    assert [effect.what for effect in analyse_module(zoo.NESTED_COUNTING).effects] == [
+        "updates `a CountingBlock.calls`"
+    ]
     assert [effect.kind for effect in analyse_module(zoo.SavingBlock()).effects] == ["store"]
     noisy = torch.nn.TransformerEncoderLayer(8, 2, 8, activation=zoo.wrapped_loudly)
     assert not analyse_module(noisy).pure
@@ -266,7 +268,7 @@ def test_lambdas_that_share_a_line_are_told_apart() -> None:
     log: list[Any] = []
     first, second, third = lambda g: g * 2, lambda g: log.append(g), lambda g: (lambda h: h + 1)(g)
     assert [analyse(each, ["tensor"]).pure for each in (first, second, third)] == [True, False, True]
-    outer = lambda g: (lambda g: log.append(g))  # the outer one only makes the inner one
+    outer = lambda g: lambda g: log.append(g)  # the outer one only makes the inner one
     assert analyse(outer, ["tensor"]).pure
     assert not analyse(outer(0), ["tensor"]).pure
 
@@ -376,7 +378,15 @@ def test_random_programs_said_to_be_pure_change_nothing(seed: int) -> None:
 
 
 def test_classes_of_undertow_are_known_by_what_they_are() -> None:
-    own = [torch.Tensor, torch.nn.Parameter, torch.autocast, torch.device, torch.dtype, torch.nn.Linear, torch.optim.SGD]
+    own = [
+        torch.Tensor,
+        torch.nn.Parameter,
+        torch.autocast,
+        torch.device,
+        torch.dtype,
+        torch.nn.Linear,
+        torch.optim.SGD,
+    ]
     assert [trust.home(kind) for kind in own] == ["own"] * len(own)
     assert trust.home(real_torch.nn.Linear) == "user"
     assert trust.home(zoo.Scaler) == trust.home(zoo.Block) == trust.home(zoo.Watched) == "user"

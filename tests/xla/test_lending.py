@@ -58,7 +58,9 @@ KEEP = {
     "a clone of optimizer state": lambda model, optimizer: [optimizer.state[weight(model)]["exp_avg"].clone()],
     "a view of optimizer state": lambda model, optimizer: [state(model, optimizer)[0]],
     "optimizer state, and writes to it": lambda model, optimizer: [state(model, optimizer).mul_(0.5).detach()],
-    "optimizer state on the host": lambda model, optimizer: [undertow.tensor(state(model, optimizer).cpu().numpy() * 2)],
+    "optimizer state on the host": lambda model, optimizer: [
+        undertow.tensor(state(model, optimizer).cpu().numpy() * 2)
+    ],
     "a gradient on the host": lambda model, optimizer: [weight(model).grad.cpu()],
     "a copy of the optimizer's state": lambda model, optimizer: [
         copy.deepcopy(optimizer.state_dict())["state"][0]["exp_avg_sq"]
@@ -285,7 +287,9 @@ def test_xla_compiles_a_program_once(capfd: pytest.CaptureFixture[str]) -> None:
         optimizer.step()
 
     with jax.log_compiles():
-        for _ in range(4):  # from the second one on, parameters are where the program left them, and soon the options too
+        for _ in range(
+            4
+        ):  # from the second one on, parameters are where the program left them, and soon the options too
             step(undertow.ones(2, 4))
         model.weight.sum().item()
         step(undertow.ones(2, 4))

@@ -21,6 +21,7 @@ WHOLE = {
 }
 TOLERANCE = {"float16": 2e-3, "bfloat16": 1e-2, "float32": 2e-6, "float64": 1e-12}
 
+
 def of_any(x: Any) -> list[Any]:
     return [
         x.to(torch.int64), x.to(torch.int32), x.to(torch.int16), x.to(torch.int8), x.to(torch.uint8), x.to(torch.bool),
@@ -88,7 +89,9 @@ def same(eager: Any, compiled: Any) -> Any:
         return eager.numpy() == compiled.numpy()
     a, b = eager.double().numpy(), compiled.double().numpy()
     special = ~np.isfinite(a) | (a == 0)
-    alike = np.where(special, (a == b) & (np.signbit(a) == np.signbit(b)), np.isclose(a, b, rtol=TOLERANCE[name], atol=0))
+    alike = np.where(
+        special, (a == b) & (np.signbit(a) == np.signbit(b)), np.isclose(a, b, rtol=TOLERANCE[name], atol=0)
+    )
     flushed = (np.abs(a) < torch.finfo(eager.dtype).tiny) & (b == 0) & (name != "float16")
     return alike | (np.isnan(a) & np.isnan(b)) | flushed
 

@@ -132,7 +132,7 @@ def test_a_function_that_keeps_its_results_acts_once(capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out == "asked for a\n"
 
 
-PACKAGE = '''
+PACKAGE = """
 class Options:
     verbose = False
     def __init__(self): self.mode = "quiet"; self.level = 0
@@ -165,7 +165,7 @@ def sets_any_object(x, which):
 
 def which():
     yield OPTIONS
-'''
+"""
 
 
 @pytest.fixture

@@ -1,5 +1,8 @@
 """A compile that stops, and a report, name the line that registered a hook."""
 
+# Several statements to a line: registrations are told apart there.
+# fmt: off
+
 from __future__ import annotations
 
 import copy

@@ -60,7 +60,10 @@ def test_stances() -> None:
     [
         (lambda: torch.compiler.set_stance("eager"), "invalid torch.compile stance 'eager'"),
         (lambda: torch.compiler.set_stance("force_eager", force_backend="eager"), "non-default stance cannot have"),
-        (lambda: torch.compile(lambda x: torch.compiler.set_stance("force_eager"))(torch.ones(1)), "torch.compiler.set_st"),
+        (
+            lambda: torch.compile(lambda x: torch.compiler.set_stance("force_eager"))(torch.ones(1)),
+            "torch.compiler.set_st",
+        ),
         (lambda: torch.compiler.disable(3), "fn must be callable"),
     ],
 )

@@ -344,7 +344,15 @@ def values_among_results() -> Any:
             metrics["norm"] = norm
         share = x.mean().item()
         best = total.item() if total > 0 else 0.0
-        return total.detach(), metrics, [part.item() for part in parts.values()], x * share, best, calls[0], layer.weight
+        return (
+            total.detach(),
+            metrics,
+            [part.item() for part in parts.values()],
+            x * share,
+            best,
+            calls[0],
+            layer.weight,
+        )
 
     return step, lambda: calls
 

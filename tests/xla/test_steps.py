@@ -776,9 +776,7 @@ def checks_of_values_are_left_out() -> Case:
     return Case(step, args=lambda turn: (torch.randn(5, 3), torch.randint(0, 5, (5,))))
 
 
-@pytest.mark.parametrize(
-    "step", [lambda x: x.unique(), lambda x: x.numpy()]
-)
+@pytest.mark.parametrize("step", [lambda x: x.unique(), lambda x: x.numpy()])
 def test_what_needs_values_is_refused_with_its_line(step: Any) -> None:
     with pytest.raises(CompileError, match=r"test_steps\.py:\d+"):
         torch.compile(step)(torch.randn(3))

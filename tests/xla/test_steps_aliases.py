@@ -204,7 +204,11 @@ def test_what_a_module_with_backward_hooks_gives_is_seen_on_the_host() -> None:
             return y.detach()
 
         called = torch.compile(step) if compiled else step
-        return [called(torch.full((3, 2), 0.1 * number)).tolist() for number in range(4)], log, model[0].bias.grad.tolist()
+        return (
+            [called(torch.full((3, 2), 0.1 * number)).tolist() for number in range(4)],
+            log,
+            model[0].bias.grad.tolist(),
+        )
 
     for compiled, eager in zip(logged(True), logged(False), strict=True):
         np.testing.assert_allclose(compiled, eager, rtol=1e-5)

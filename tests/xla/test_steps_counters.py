@@ -45,7 +45,7 @@ def numbers_that_meet_tensors() -> Case:
         held.temperature *= 0.9
         count += 2
         whole = x.long() * count + torch.arange(3)
-        return x / held.temperature, whole, 2 ** -count * x, (x > count, count % 7 < x), min(1.0, count / 100), -count
+        return x / held.temperature, whole, 2**-count * x, (x > count, count % 7 < x), min(1.0, count / 100), -count
 
     return Case(step, args=one, look=lambda: [held.temperature, count])
 

@@ -23,6 +23,7 @@ from undertow._src.compile.tracing.recording import Recording
 
 NAME = "undertow_tests_large"
 LARGE = "\n".join(f"def rare_{n}(v):\n    LOG.append({n})\n    return rare_{n + 1}(v) * 1.01" for n in range(20))
+# fmt: off
 PACKAGE = """
 import collections, functools, random, time
 import undertow
@@ -162,6 +163,7 @@ class Net(nn.Module):
             self.kept = self.inner.weight.detach().sum().reshape(1)
         return self.inner(v) + self.kept
 """ % LARGE  # noqa: UP031  (there are braces in it)
+# fmt: on
 ACTING = """
 import time
 

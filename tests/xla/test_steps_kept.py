@@ -74,8 +74,12 @@ def outputs_kept_inside_the_program() -> Case:
 def memory_of_parameters() -> Case:
     model, kept = layers(), list[Any]()
     model[0].register_forward_hook(lambda module, args, out: kept.append(module.weight.data))
-    model[3].register_forward_hook(lambda module, args, out: kept.append([module.weight.detach()[0], module.weight.norm()]))
-    model[2].register_forward_hook(lambda module, args, out: kept.append([module.running_mean, dict(module.state_dict())]))
+    model[3].register_forward_hook(
+        lambda module, args, out: kept.append([module.weight.detach()[0], module.weight.norm()])
+    )
+    model[2].register_forward_hook(
+        lambda module, args, out: kept.append([module.running_mean, dict(module.state_dict())])
+    )
     return trained(model, lambda: [kept, [kept[-2][0] is model[2].running_mean]])
 
 

@@ -138,7 +138,9 @@ def test_wrong_guesses_are_found_before_a_program_is_compiled(monkeypatch: pytes
     assert len(runs) == 2 and runs[0] is runs[1]
 
 
-def test_a_value_that_takes_most_of_the_step_is_guessed_and_found_by_running_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_that_takes_most_of_the_step_is_guessed_and_found_by_running_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     runs = count_runs(monkeypatch)
 
     def step(x: Any) -> Any:

@@ -107,7 +107,9 @@ def version_of_a_parameter_after_an_update() -> Case:
 @case
 def version_of_an_argument_that_is_written() -> Case:
     model, log = nn.Linear(3, 2), []
-    model.register_forward_pre_hook(lambda module, inputs: log.append((inputs[0]._version, inputs[0].detach()._version)))
+    model.register_forward_pre_hook(
+        lambda module, inputs: log.append((inputs[0]._version, inputs[0].detach()._version))
+    )
 
     def step(x: Any) -> Any:
         x.mul_(2)
@@ -150,7 +152,9 @@ def flag_that_the_step_leaves_changed() -> Case:
 def node_of_a_buffer_that_joins_a_graph_and_leaves_it() -> Case:
     model, log = nn.Linear(3, 2), []
     buffer = torch.zeros(2)
-    model.register_forward_hook(lambda *given: log.append((buffer.is_leaf, buffer.requires_grad, buffer.grad_fn is None)))
+    model.register_forward_hook(
+        lambda *given: log.append((buffer.is_leaf, buffer.requires_grad, buffer.grad_fn is None))
+    )
 
     def step(x: Any) -> None:
         model(x)

@@ -183,7 +183,9 @@ def test_all_else_is_a_program_for_each_number(name: str) -> None:
 
 def on_host(net: Any, log: list[Any]) -> None:
     net[2].register_forward_hook(lambda module, args, out: log.append((tuple(args[0].shape), out.sum().item())))
-    net[2].register_full_backward_hook(lambda module, given, got: log.append((tuple(got[0].shape), given[0].sum().item())))
+    net[2].register_full_backward_hook(
+        lambda module, given, got: log.append((tuple(got[0].shape), given[0].sum().item()))
+    )
 
 
 def in_program(net: Any, log: list[Any]) -> None:

@@ -46,7 +46,9 @@ def test_training_from_outside() -> None:
             run(x).pow(2).mean().backward()
             optimizer.step()
     same_state(model, other)
-    assert len(torch.compile.explain(compiled._forward).data[0]["programs"]) == 1  # gradients that come and go don't count
+    assert (
+        len(torch.compile.explain(compiled._forward).data[0]["programs"]) == 1
+    )  # gradients that come and go don't count
 
 
 def test_several_forwards_before_a_backward() -> None:

@@ -246,7 +246,9 @@ def test_a_hook_changes_what_it_is_given(hook: Any, made: str) -> None:
             return model(x, world.cache, world.items, world.table)
 
         step = inside if made == "inside" else outside
-        return Case(step, args=lambda turn: (torch.ones(1) * turn,), look=lambda: [*log, *world.items, len(world.table)])
+        return Case(
+            step, args=lambda turn: (torch.ones(1) * turn,), look=lambda: [*log, *world.items, len(world.table)]
+        )
 
     try:
         agree(build, steps=3)

@@ -309,7 +309,11 @@ def test_a_step_that_leaves_gradients_switched_off_is_refused() -> None:
 
 def test_hooks_of_one_definition_come_apart_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them used to take another trace."""
-    model, log, weight = nn.Sequential(*[nn.Linear(2, 2) for _ in range(4)]), list[Any](), torch.ones(2, requires_grad=True)
+    model, log, weight = (
+        nn.Sequential(*[nn.Linear(2, 2) for _ in range(4)]),
+        list[Any](),
+        torch.ones(2, requires_grad=True),
+    )
 
     def noting(name: str) -> Callable[..., Any]:
         def clipped(gradient: Any) -> Any:

@@ -513,7 +513,9 @@ def test_dataclasses_count_by_what_they_hold() -> None:
             return loss, batch.inner
 
         def args(turn: int) -> tuple[Any, ...]:
-            return (Batch(torch.full((3,), 1.0 + turn), Inner(torch.rand(3), 0.5 * turn), "sum" if turn == 3 else "mean"),)
+            return (
+                Batch(torch.full((3,), 1.0 + turn), Inner(torch.rand(3), 0.5 * turn), "sum" if turn == 3 else "mean"),
+            )
 
         return Case(step, weight, args=args)
 

@@ -57,9 +57,7 @@ def scaled(optimizer: str, bad: set[int], clip: bool, log: list[Any] | None = No
     return Case(step, model, steps, args=batches(bad), log=log)
 
 
-@pytest.mark.parametrize(
-    "optimizer, bad", [("momentum", "first"), ("adam", "later"), ("nadam", "first")]
-)
+@pytest.mark.parametrize("optimizer, bad", [("momentum", "first"), ("adam", "later"), ("nadam", "first")])
 def test_skipped_steps(optimizer: str, bad: str) -> None:
     agree(lambda: scaled(optimizer, BAD[bad], clip=optimizer == "adam"), steps=6, programs=3)
 

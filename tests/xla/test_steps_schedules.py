@@ -99,7 +99,9 @@ def test_what_is_logged_is_what_it_is_at_its_turn() -> None:
         optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
         scheduler = lr.OneCycleLR(optimizer, 0.5, total_steps=20)
         seen: list[Any] = []
-        model.weight.register_hook(lambda gradient: seen.append((scheduler.last_epoch, optimizer.param_groups[0]["lr"])))
+        model.weight.register_hook(
+            lambda gradient: seen.append((scheduler.last_epoch, optimizer.param_groups[0]["lr"]))
+        )
 
         def step(x: Any) -> Any:
             optimizer.zero_grad()

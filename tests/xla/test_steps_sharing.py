@@ -127,7 +127,11 @@ def test_hooks_on_a_leafs_node_come_and_go() -> None:
 
 def test_signs_of_zero_and_nan_are_values_of_their_own() -> None:
     step = torch.compile(lambda x, zero: x / torch.tensor(zero))
-    assert [step(torch.ones(1), zero).item() for zero in (0.0, -0.0, 0.0)] == [float("inf"), -float("inf"), float("inf")]
+    assert [step(torch.ones(1), zero).item() for zero in (0.0, -0.0, 0.0)] == [
+        float("inf"),
+        -float("inf"),
+        float("inf"),
+    ]
     for _ in range(3):
         step(torch.ones(1), float("nan"))
     assert len(torch.compile.explain(step).data[0]["programs"]) == 3

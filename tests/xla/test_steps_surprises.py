@@ -197,7 +197,9 @@ def asks_for_strides_and_addresses() -> Case:
         addresses = [each.data_ptr() == x.data_ptr() for each in (x.detach(), x.transpose(0, 1), y)]
         return x.stride(), y.stride(), y.is_contiguous(), addresses
 
-    return Case(step, args=lambda turn: (torch.ones(2, 3), torch.ones(4, 2, 2).transpose(0, 2))[turn % 2 : turn % 2 + 1])
+    return Case(
+        step, args=lambda turn: (torch.ones(2, 3), torch.ones(4, 2, 2).transpose(0, 2))[turn % 2 : turn % 2 + 1]
+    )
 
 
 @case

@@ -283,7 +283,11 @@ def test_alignment_by_lengths_that_are_arguments(flat: bool) -> None:
 @case
 def counts() -> Case:
     def step(x: Any, weights: Any) -> Any:
-        return torch.bincount(x, minlength=6), torch.bincount(x, weights, minlength=6), torch.bincount(torch.tensor([1, 4]))
+        return (
+            torch.bincount(x, minlength=6),
+            torch.bincount(x, weights, minlength=6),
+            torch.bincount(torch.tensor([1, 4])),
+        )
 
     return Case(step, args=lambda turn: (torch.randint(0, 6, (5,)), torch.rand(5)))
 

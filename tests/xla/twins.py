@@ -98,7 +98,9 @@ def differences(a: Any, b: Any, where: str = "", tolerance: float = 2e-5) -> lis
     if isinstance(a, list):
         if len(a) != len(b):
             return [f"{where}: {len(a)} and {len(b)} entries: {a!r} and {b!r}"[:300]]
-        return [each for place in range(len(a)) for each in differences(a[place], b[place], f"{where}[{place}]", tolerance)]
+        return [
+            each for place in range(len(a)) for each in differences(a[place], b[place], f"{where}[{place}]", tolerance)
+        ]
     if isinstance(a, float):
         return [] if np.isclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True) else [f"{where}: {a} and {b}"]
     return [] if a == b else [f"{where}: {a!r} and {b!r}"[:300]]

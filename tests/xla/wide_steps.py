@@ -164,7 +164,14 @@ class Wide(step_fuzzer.Writer):
 
     def hook(self) -> tuple[str, str, str]:
         kind = self.random.randrange(10)
-        others = [self.keyword_hook, self.global_hook, self.many_hook, self.raising_hook, self.method_hook, self.leaf_hook]
+        others = [
+            self.keyword_hook,
+            self.global_hook,
+            self.many_hook,
+            self.raising_hook,
+            self.method_hook,
+            self.leaf_hook,
+        ]
         return super().hook() if kind < 5 else self.random.choice(others)()
 
     def keyword_hook(self) -> tuple[str, str, str]:

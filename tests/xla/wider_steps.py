@@ -126,7 +126,10 @@ class Wider(wide_steps.Wide):
         """A hook that removes itself at one of its turns."""
         name = self.name("once")
         body = self.effects("g", 1)
-        body += [f"TIMES[{name!r}] = TIMES.get({name!r}, 0) + 1", f"if TIMES[{name!r}] == 2: {name.upper()}[0].remove()"]
+        body += [
+            f"TIMES[{name!r}] = TIMES.get({name!r}, 0) + 1",
+            f"if TIMES[{name!r}] == 2: {name.upper()}[0].remove()",
+        ]
         source = self.function(f"{name}(g)", body) + f"{name.upper()} = []\n"
         return name, source, f"({name.upper()}.append({self._on_tensor(name)}), {name.upper()}[0])[1]"
 

@@ -62,7 +62,7 @@ def _set_grad_enabled(enabled: bool) -> None:
 
 
 def _log_api_usage_once(event: str) -> None:
-    """Counts the use of a feature: nobody counts."""
+    """Count the use of a feature: nobody counts."""
 
 
 # What PyTorch was built with.
@@ -74,7 +74,7 @@ def _has_distributed() -> bool:
 
 
 def _get_tracing_state() -> None:
-    """What records a program while it is traced: nothing does."""
+    """Return what records a program while it is traced: nothing does."""
 
 
 def _is_tracing() -> bool:
@@ -113,7 +113,7 @@ def _get_privateuse1_backend_name() -> str:
 
 
 def _get_accelerator(check: bool = False) -> device:
-    """The device to compute on."""
+    """Return the device to compute on."""
     return device("cpu")
 
 

@@ -34,7 +34,7 @@ def _push_saved_tensors_default_hooks(pack_hook: Callable[[Any], Any], unpack_ho
 
 
 def _pop_saved_tensors_default_hooks() -> None:
-    """Ends the last of these."""
+    """End the last of these."""
     saved_tensors_hooks(id, id).__exit__()
 
 

@@ -51,11 +51,11 @@ class DispatchKeySet:
         return key in self._keys
 
     def add(self, key: _Key) -> DispatchKeySet:
-        """These and one more."""
+        """Return the set with one more key."""
         return self | DispatchKeySet(key)
 
     def remove(self, key: _Key) -> DispatchKeySet:
-        """These without one."""
+        """Return the set without a key."""
         return self - DispatchKeySet(key)
 
     def __or__(self, other: DispatchKeySet) -> DispatchKeySet:

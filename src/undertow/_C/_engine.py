@@ -17,13 +17,13 @@ from undertow.storage import root_of
 
 
 def _current_graph_task_id() -> int:
-    """The number of the backward pass at work; -1 if there is none."""
+    """Return the number of the backward pass at work; -1 if there is none."""
     task = local.modes.backward_pass
     return -1 if task is None else task.number
 
 
 def _current_autograd_node() -> Node | None:
-    """The node whose hooks are running."""
+    """Return the node whose hooks are running."""
     task = local.modes.backward_pass
     return None if task is None else task.running
 
@@ -78,14 +78,14 @@ def _set_creation_meta(tensor: Any, made: CreationMeta) -> None:
 
 
 def _get_sequence_nr() -> int:
-    """The number that the next node will get."""
+    """Return the number that the next node will get."""
     number = next(local.modes.sequence)
     local.modes.sequence = itertools.count(number)  # the next node is to get it, too
     return number
 
 
 def _top_saved_tensors_default_hooks(ignore_is_tracing: bool) -> tuple[Any, Any] | None:
-    """The hooks in force for saved tensors."""
+    """Return the hooks in force for saved tensors."""
     active = local.modes.saved_hooks
     return active[-1][:2] if active and local.modes.saved_hooks_disabled is None else None
 
@@ -101,17 +101,17 @@ def _has_storage(tensor: Any) -> bool:
 
 
 def _increment_version(tensors: TensorCore | Sequence[TensorCore]) -> None:
-    """Counts a write."""
+    """Count a write."""
     increment_version(tensors)
 
 
 def _set_multithreading_enabled(enabled: bool) -> None:
-    """What `torch.autograd.set_multithreading_enabled` says."""
+    """Return what `torch.autograd.set_multithreading_enabled` says."""
     _Switches.multithreading = enabled
 
 
 def _set_view_replay_enabled(enabled: bool) -> None:
-    """What `torch.autograd._force_original_view_tracking` says."""
+    """Return what `torch.autograd._force_original_view_tracking` says."""
     _Switches.view_replay = replaying.on = enabled
 
 
@@ -119,7 +119,7 @@ _fallback = ["warn"]
 
 
 def _get_autograd_fallback_mode() -> str:
-    """What happens at an operator without a gradient: here it always has one or refuses."""
+    """Return what happens at an operator without a gradient: here it always has one or refuses."""
     return _fallback[0]
 
 

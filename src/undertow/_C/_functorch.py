@@ -23,7 +23,7 @@ def is_gradtrackingtensor(tensor: Any) -> bool:
 
 
 def get_unwrapped(tensor: Any) -> Any:
-    """The whole tensor, all examples along its first dim."""
+    """Return the whole tensor, all examples along its first dim."""
     if not is_batchedtensor(tensor):
         raise RuntimeError("No wrappers present!")
     return tensor._value
@@ -40,12 +40,12 @@ def maybe_get_level(tensor: Any) -> int:
 
 
 def maybe_current_level() -> int | None:
-    """The number of the innermost vmap at work."""
+    """Return the number of the innermost vmap at work."""
     levels = open_levels()
     return levels[-1].number if levels else None
 
 
 def peek_interpreter_stack() -> Any:
-    """The innermost transform at work, or None."""
+    """Return the innermost transform at work, or None."""
     levels = open_levels()
     return levels[-1] if levels else None

@@ -31,7 +31,7 @@ __getattr__, __dir__ = lazy_names(__name__, _homes)
 
 
 def _parse_to(*args: Any, **kwargs: Any) -> tuple[Device | None, dtype | None, bool, Any]:
-    """The device, dtype, non_blocking and memory_format that a call of `to` with these arguments means."""
+    """Return the device, dtype, non_blocking and memory_format that a call of `to` with these arguments means."""
     if len(args) == 1 and type(args[0]) in (bool, int, float):  # numbers count as tensors here
         kind = float64 if type(args[0]) is float else SCALAR_DTYPE[type(args[0])]
         return Device("cpu"), kind, False, None

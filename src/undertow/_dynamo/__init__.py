@@ -20,8 +20,9 @@ __all__ = [
     "set_stance",
 ]  # fmt: skip
 
+
 def graph_break(msg: str = "") -> None:
-    """Ends a compiled program here: there is none."""
+    """End a compiled program here: there is none."""
 
 
 def _mark(t: Any, index: Any = None, **options: Any) -> None:
@@ -77,7 +78,7 @@ class OptimizedModule(Module):
         return len(self._orig_mod)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy, or what is loaded from a file, is compiled anew."""
+        """Return a copy, or what is loaded from a file, is compiled anew."""
         own = {name: value for name, value in vars(self).items() if name not in ("_modules", *_OF_THE_WRAPPER)}
         return _compiled_again, (self._orig_mod, self.dynamo_ctx), own
 
@@ -87,7 +88,7 @@ def _compiled_again(mod: Module, dynamo_ctx: Any) -> OptimizedModule:
 
 
 def list_backends(exclude_tags: Any = ()) -> list[str]:
-    """The compilers that a program may choose from: none has a name here."""
+    """Return the compilers that a program may choose from: none has a name here."""
     return []
 
 

@@ -24,5 +24,5 @@ class TestCase(_TestCase):
 
 
 def run_tests(needs: str | tuple[str, ...] = ()) -> Any:
-    """Runs the tests of a file."""
+    """Run the tests of a file."""
     return _run_tests()

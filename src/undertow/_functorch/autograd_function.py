@@ -19,7 +19,7 @@ def has_overridden_vmap_rule(autograd_function: Any) -> bool:
 
 
 def validate_vmap_returns_tuple_of_two_elements(result: Any) -> None:
-    """Checks what a custom function's `vmap` returned."""
+    """Check what a custom function's `vmap` returned."""
     if not isinstance(result, tuple) or len(result) != 2:
         what = f"a {len(result)}-element tuple" if isinstance(result, tuple) else f"something of type {type(result)}"
         raise RuntimeError(
@@ -32,7 +32,7 @@ def reductify_leaf(
     grad_input: Any, grad_input_bdim: int | None, input_bdim: int | None, batch_size: int,
     target_shape_without_bdim_to_reduce_to: Any = None,
 ) -> Any:  # fmt: skip
-    """A gradient of all examples in the form of the input: summed over them if the input had no examples."""
+    """Return a gradient of all examples in the form of the input: summed over them if the input had no examples."""
     if grad_input is None or (grad_input_bdim is None and input_bdim is None):
         return grad_input
     if grad_input_bdim is not None and input_bdim is None:
@@ -52,7 +52,7 @@ def reductify(
     grad_input: Any, grad_input_bdim: Any, input_bdim: Any, batch_size: int,
     target_shape_without_bdim_to_reduce_to: Any = None,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """The same for several gradients."""
+    """Return the same for several gradients."""
     several = [grad_input, grad_input_bdim, input_bdim]
     if isinstance(grad_input, TensorCore) or grad_input is None:
         several = [(each,) for each in several]

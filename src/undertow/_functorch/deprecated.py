@@ -12,7 +12,7 @@ from undertow._src.base.sites import warn
 
 
 def get_warning(api: str, new_api: str | None = None, replace_newlines: bool = False) -> str:
-    """What is said of a function of functorch's."""
+    """Return what is said of a function of functorch's."""
     new_api = f"torch.func.{api}" if new_api is None else new_api
     words = (
         "We've integrated functorch into PyTorch. \n"

@@ -44,7 +44,7 @@ def _check_unique_non_empty(argnums: Any) -> None:
 
 
 def _validate_and_wrap_argnum(argnum: int, num_args: int) -> int:
-    """The place of an argument, counted from the first."""
+    """Return the place of an argument, counted from the first."""
     return check_argnum(argnum, num_args)
 
 
@@ -57,7 +57,7 @@ def _validate_and_wrap_argnums(argnums: Any, num_args: int) -> Any:
 
 
 def _slice_argnums(args: tuple[Any, ...], argnums: Any, as_tuple: bool = True) -> Any:
-    """Some of the arguments."""
+    """Return some of the arguments."""
     chosen = chosen_of(args, _validate_and_wrap_argnums(argnums, len(args)))
     return _as_tuple(chosen) if as_tuple else chosen
 
@@ -94,5 +94,5 @@ def lazy_dynamo_disallow(func: Any) -> Any:
 
 @contextmanager
 def enable_inplace_requires_grad(enabled: bool) -> Iterator[None]:
-    """A block in which `requires_grad_` may be called inside a transform; here it may always."""
+    """Return a block in which `requires_grad_` may be called inside a transform; here it may always."""
     yield

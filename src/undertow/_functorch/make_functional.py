@@ -42,22 +42,22 @@ def _extract(members: Callable[..., Iterable[tuple[str, Any]]]) -> tuple[Tensors
 
 
 def extract_weights(mod: Module) -> tuple[Tensors, Names, dict[str, list[str]]]:
-    """A module's parameters, each once; their names; and all names of each."""
+    """Return a module's parameters, each once; their names; and all names of each."""
     return _extract(mod.named_parameters)
 
 
 def extract_buffers(mod: Module) -> tuple[Tensors, Names, dict[str, list[str]]]:
-    """The same of its buffers."""
+    """Return the same of its buffers."""
     return _extract(mod.named_buffers)
 
 
 def load_weights(mod: Module, names: Sequence[str], params: Sequence[Any], as_params: bool = False) -> None:
-    """Puts tensors into a module under these names."""
+    """Put tensors into a module under these names."""
     NamedMemberAccessor(mod).set_tensors(names, [Parameter(each) for each in params] if as_params else list(params))
 
 
 def load_buffers(mod: Module, names: Sequence[str], buffers: Sequence[Any], as_params: bool = False) -> None:
-    """The same for buffers."""
+    """Return the same for buffers."""
     NamedMemberAccessor(mod).set_tensors(names, list(buffers))
 
 
@@ -142,7 +142,7 @@ def _refuse_buffers(model: Module, name: str, other: str) -> None:
 
 
 def make_functional(model: Module, disable_autograd_tracking: bool = False) -> tuple[FunctionalModule, Tensors]:
-    """A function of a model's parameters, and copies of these."""
+    """Return a function of a model's parameters, and copies of these."""
     _refuse_buffers(model, "make_functional", "make_functional_with_buffers")
     return FunctionalModule._create_from(model, disable_autograd_tracking)
 
@@ -150,12 +150,12 @@ def make_functional(model: Module, disable_autograd_tracking: bool = False) -> t
 def make_functional_with_buffers(
     model: Module, disable_autograd_tracking: bool = False
 ) -> tuple[FunctionalModuleWithBuffers, Tensors, Tensors]:
-    """A function of a model's parameters and buffers, and copies of both."""
+    """Return a function of a model's parameters and buffers, and copies of both."""
     return FunctionalModuleWithBuffers._create_from(model, disable_autograd_tracking)
 
 
 def make_functional_deprecated_v1(model: Module) -> tuple[Tensors, Callable[..., Any], Names]:
-    """The oldest form: `fun(weights, (data,))`."""
+    """Return the oldest form: `fun(weights, (data,))`."""
     _refuse_buffers(model, "make_functional_deprecated_v1", "make_functional_with_buffers_deprecated_v1")
     function, params = FunctionalModule._create_from(model)
     return params, lambda weights, data: function(weights, *data), function.param_names
@@ -164,7 +164,7 @@ def make_functional_deprecated_v1(model: Module) -> tuple[Tensors, Callable[...,
 def make_functional_with_buffers_deprecated_v1(
     model: Module,
 ) -> tuple[Tensors, Tensors, Callable[..., Any], Names, Names]:
-    """The same: `fun(weights, buffers, (data,))`."""
+    """Return the same: `fun(weights, buffers, (data,))`."""
     function, params, buffers = FunctionalModuleWithBuffers._create_from(model)
     return (
         params, buffers, lambda weights, held, data: function(weights, held, *data), function.param_names,
@@ -176,18 +176,16 @@ def make_functional_with_buffers_deprecated_v1(
 
 
 def transpose_stack(tuple_of_tuple_of_tensors: tuple[Tensors, ...]) -> Tensors:
-    """The tensors of several models, each stacked with its likes."""
+    """Return the tensors of several models, each stacked with its likes."""
     return tuple([stack(likes).detach() for likes in zip(*tuple_of_tuple_of_tensors, strict=True)])
 
 
 def combine_state_for_ensemble(models: Sequence[Module]) -> tuple[FunctionalModuleWithBuffers, Tensors, Tensors]:
-    """A function of the state of one of several models, and the state of all of them, stacked, for `vmap`."""
+    """Return a function of the state of one of several models, and the state of all of them, stacked, for `vmap`."""
     if len(models) == 0:
         raise RuntimeError(f"combine_state_for_ensemble: Expected at least one model, got {len(models)}.")
     if not (all(model.training for model in models) or all(not model.training for model in models)):
-        raise RuntimeError(
-            "combine_state_for_ensemble: Expected all models to have the same training/eval mode."
-        )
+        raise RuntimeError("combine_state_for_ensemble: Expected all models to have the same training/eval mode.")
     if any(type(model) is not type(models[0]) for model in models):
         raise RuntimeError("combine_state_for_ensemble: Expected all models to be of the same class.")
     functions, params, buffers = zip(*[make_functional_with_buffers(model) for model in models], strict=True)
@@ -197,7 +195,7 @@ def combine_state_for_ensemble(models: Sequence[Module]) -> tuple[FunctionalModu
 def functional_init(
     model_class: type[Module], ensemble_shape: tuple[int, ...] = (), device: Any = "cpu"
 ) -> Callable[..., tuple[Tensors, Callable[..., Any], Names]]:
-    """What makes a model, or so many with stacked weights, as `make_functional_deprecated_v1` gives it."""
+    """Return what makes a model, or so many with stacked weights, as `make_functional_deprecated_v1` gives it."""
 
     def made(*args: Any, **kwargs: Any) -> tuple[Tensors, Callable[..., Any], Names]:
         results = _several(make_functional_deprecated_v1, model_class, ensemble_shape, device, args, kwargs)
@@ -211,10 +209,12 @@ def functional_init(
 def functional_init_with_buffers(
     model_class: type[Module], ensemble_shape: tuple[int, ...] = (), device: Any = "cpu"
 ) -> Callable[..., tuple[Any, ...]]:
-    """The same for models with buffers."""
+    """Return the same for models with buffers."""
 
     def made(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        results = _several(make_functional_with_buffers_deprecated_v1, model_class, ensemble_shape, device, args, kwargs)
+        results = _several(
+            make_functional_with_buffers_deprecated_v1, model_class, ensemble_shape, device, args, kwargs
+        )
         if not ensemble_shape:
             return results[0]
         stacked = [transpose_stack(tuple([result[place] for result in results])) for place in (0, 1)]

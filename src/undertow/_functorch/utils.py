@@ -15,7 +15,7 @@ argnums_t = int | tuple[int, ...]
 
 @contextmanager
 def enable_single_level_autograd_function() -> Iterator[None]:
-    """A block in which custom functions belong to one transform; here they always do."""
+    """Return a block in which custom functions belong to one transform; here they always do."""
     yield
 
 

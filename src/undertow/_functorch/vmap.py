@@ -23,18 +23,18 @@ def vmap_impl(
     func: Callable[..., Any], in_dims: Any, out_dims: Any, randomness: str, chunk_size: int | None, *args: Any,
     **kwargs: Any,
 ) -> Any:  # fmt: skip
-    """A function mapped over its arguments, and called."""
+    """Return a function mapped over its arguments, and called."""
     return vmap(func, in_dims, out_dims, randomness, chunk_size=chunk_size)(*args, **kwargs)
 
 
 def get_chunk_sizes(total_elems: int, chunk_size: int) -> list[int]:
-    """The sizes of parts, the last of which may be smaller."""
+    """Return the sizes of parts, the last of which may be smaller."""
     sizes = [chunk_size] * (total_elems // chunk_size)
     return sizes + [total_elems % chunk_size] if total_elems % chunk_size else sizes
 
 
 def _as_tuple(value: Any, num_elements: int, error_message_lambda: Callable[[], str]) -> tuple[Any, ...]:
-    """A tuple of so many."""
+    """Return a tuple of so many."""
     if not isinstance(value, tuple):
         return (value,) * num_elements
     if len(value) != num_elements:
@@ -47,7 +47,7 @@ def _num_outputs(batched_outputs: Any) -> int:
 
 
 def doesnt_support_saved_tensors_hooks(f: Callable[..., Any]) -> Callable[..., Any]:
-    """A function in which hooks on saved tensors are refused."""
+    """Return a function in which hooks on saved tensors are refused."""
     message = (
         "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Leave the block of hooks "
         "before the call."

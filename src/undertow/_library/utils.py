@@ -31,7 +31,7 @@ class RegistrationHandle:
 
 
 def get_source(stacklevel: int) -> str:
-    """The file and line of a caller."""
+    """Return the file and line of a caller."""
     frame = sys._getframe(stacklevel)
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
@@ -41,14 +41,14 @@ def parse_namespace(qualname: str) -> tuple[str, str]:
     parts = qualname.split("::")
     if len(parts) != 2:
         raise ValueError(
-            f"Expected `qualname` to be of the form \"namespace::name\", but got {qualname}. "
+            f'Expected `qualname` to be of the form "namespace::name", but got {qualname}. '
             "Write the library, two colons and the operator, such as aten::sin."
         )
     return parts[0], parts[1]
 
 
 def lookup_op(qualname: str) -> Any:
-    """The operator of a name."""
+    """Return the operator of a name."""
     namespace, name = parse_namespace(qualname)
     name, _, overload = name.partition(".")
     return getattr(getattr(_ops.namespace(namespace), name), overload or "default")
@@ -79,7 +79,7 @@ def mutates_and_returns_first_arg(op: Any) -> bool:
 
 
 def fill_defaults(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a call, with those that it left out."""
+    """Return the arguments of a call, with those that it left out."""
     placed, named = [], {}
     for number, argument in enumerate(schema.arguments):
         if argument.kwarg_only:
@@ -111,7 +111,7 @@ def mutated_args_kwargs(schema: Any) -> tuple[list[int], list[str]]:
 
 
 def iter_tensors(args: tuple[Any, ...], kwargs: dict[str, Any], allowed_nesting: int = 1) -> Iterator[Any]:
-    """The tensors among the arguments, and in lists of them."""
+    """Return the tensors among the arguments, and in lists of them."""
     for value in (*args, *kwargs.values()):
         if isinstance(value, TensorCore):
             yield value

@@ -58,7 +58,7 @@ class TorchLogsFormatter(logging.Formatter):
 
 
 def set_logs(*, all: int | None = None, modules: dict[str, Any] | None = None, **settings: Any) -> None:
-    """Shows these logs at these levels, and these artifacts (True); everything else is as in the beginning.
+    """Show these logs at these levels, and these artifacts (True); everything else is as in the beginning.
 
     `TORCH_LOGS` in the environment stands above this function.
     """
@@ -114,7 +114,7 @@ def _reset_logs() -> None:
 
 
 def _init_logs(log_file_name: str | None = None) -> None:
-    """Shows what the state says: on the terminal, and in a file if one is given."""
+    """Show what the state says: on the terminal, and in a file if one is given."""
     _reset_logs()
     for name, level in log_state.log_qname_to_level.items():
         logging.getLogger(name).setLevel(level)
@@ -138,7 +138,7 @@ def _log_autograd() -> None:
 
 
 def _log_node(node: Any, gradients: Any, results: Any) -> None:
-    """A line for a node that ran."""
+    """Return a line for a node that ran."""
     given = gradients if isinstance(gradients, (tuple, list)) else (gradients,)
     _nodes.debug("Executing: %s with grad_outputs: %s", node, f"[{','.join(map(_in_short, given))}]")
 
@@ -153,17 +153,17 @@ def _in_short(gradient: Any) -> str:
 
 
 def get_loggers() -> list[logging.Logger]:
-    """The loggers that have names in `set_logs`."""
+    """Return the loggers that have names in `set_logs`."""
     return [logging.getLogger(name) for names in _LOGS.values() for name in names]
 
 
 def register_log(setting_name: str, log_name: str | list[str]) -> None:
-    """Gives loggers a name in `set_logs`."""
+    """Give loggers a name in `set_logs`."""
     _LOGS[setting_name] = [log_name] if isinstance(log_name, str) else log_name
 
 
 def getArtifactLogger(module_qname: str, artifact_name: str) -> logging.Logger:
-    """The logger of one artifact, as one module writes it."""
+    """Return the logger of one artifact, as one module writes it."""
     if artifact_name not in _ARTIFACTS:
         raise ValueError(f"Artifact name: {artifact_name!r} not registered, please call register_artifact")
     log = logging.getLogger(f"{module_qname}.__{artifact_name}")
@@ -183,7 +183,7 @@ class LazyString:
 
 @functools.lru_cache(None)
 def warning_once(logger_obj: logging.Logger, *args: Any, **kwargs: Any) -> None:
-    """A warning that is given once for the same words."""
+    """Return a warning that is given once for the same words."""
     logger_obj.warning(*args, **kwargs)
 
 
@@ -196,7 +196,7 @@ def user_warning_filter(
 
 @contextlib.contextmanager
 def hide_warnings(filter_fn: Callable[..., bool] = lambda *args, **kwargs: True) -> Iterator[None]:
-    """A block that shows only the warnings that a function lets through."""
+    """Return a block that shows only the warnings that a function lets through."""
     before = warnings.showwarning
 
     def show(*args: Any, **kwargs: Any) -> None:

@@ -42,13 +42,13 @@ IntWithoutSymInt, FloatWithoutSymFloat = int, float
 
 
 def check(b: bool, s: Callable[[], str], exc_type: type[Exception] = RuntimeError) -> None:
-    """Raises unless something holds; the words are made when they are needed."""
+    """Raise unless something holds; the words are made when they are needed."""
     if not b:
         raise exc_type(s())
 
 
 def prod(xs: Sequence[Any]) -> Any:
-    """The product of numbers."""
+    """Return the product of numbers."""
     return reduce(operator.mul, xs, 1)
 
 
@@ -71,7 +71,7 @@ def is_cpu_scalar_tensor(a: Any) -> bool:
 
 
 def extract_shape(*args: Any, allow_cpu_scalar_tensors: bool) -> Any:
-    """The one shape of the tensors among the arguments; None if they differ or there are none."""
+    """Return the one shape of the tensors among the arguments; None if they differ or there are none."""
     shapes, lone = list[Any](), None
     for each in args:
         if not isinstance(each, TensorCore):
@@ -127,7 +127,7 @@ def validate_dim_length(length: int) -> None:
 
 
 def extract_shape_from_varargs(shape: Any, validate: bool = True) -> tuple[int, ...]:
-    """The sizes of `f(2, 3)` and `f((2, 3))`."""
+    """Return the sizes of `f(2, 3)` and `f((2, 3))`."""
     if len(shape) == 1 and isinstance(shape[0], Sequence):
         shape = shape[0]
     if validate:
@@ -141,7 +141,7 @@ extract_dims_from_varargs: Callable[[Any], Any] = lambda dims: (
 
 
 def infer_size(shape: ShapeType, numel: int) -> tuple[int, ...]:
-    """A shape with the size in place of -1."""
+    """Return a shape with the size in place of -1."""
     known = math.prod(size for size in shape if size != -1)
     unknown = [place for place, size in enumerate(shape) if size == -1]
     if len(unknown) > 1:
@@ -164,7 +164,7 @@ def is_expandable_to(shape: ShapeType, desired: ShapeType) -> bool:
 
 
 def canonicalize_dim(rank: int, idx: int, wrap_scalar: bool = True) -> int:
-    """A dim counted from the front."""
+    """Return a dim counted from the front."""
     if rank < 0:
         raise IndexError(f"Rank cannot be negative but got {rank}")
     if rank == 0:
@@ -184,7 +184,7 @@ def canonicalize_dims(rank: int, indices: Any, wrap_scalar: bool = True) -> Any:
 
 
 def reduction_dims(shape: ShapeType, dims: Sequence[int] | None) -> tuple[int, ...]:
-    """The dims that a reduction goes over; none given means all."""
+    """Return the dims that a reduction goes over; none given means all."""
     if dims is None:
         return tuple(range(len(shape)))
     found = tuple([canonicalize_dim(len(shape), each) for each in dims])
@@ -194,7 +194,7 @@ def reduction_dims(shape: ShapeType, dims: Sequence[int] | None) -> tuple[int, .
 
 
 def compute_reduction_output_shape(shape: ShapeType, dimensions: Sequence[int]) -> tuple[int, ...]:
-    """A shape without the dims that are reduced."""
+    """Return a shape without the dims that are reduced."""
     return tuple([size for dim, size in enumerate(shape) if dim not in dimensions])
 
 
@@ -214,7 +214,7 @@ def apply_perm(inp: Sequence[Any], perm: Sequence[int]) -> list[Any]:
 
 
 def invert_perm(perm: Sequence[int]) -> list[int]:
-    """The order that undoes another."""
+    """Return the order that undoes another."""
     return [perm.index(place) for place in range(len(perm))]
 
 
@@ -232,7 +232,7 @@ def set_correction(unbiased: bool | None = None, correction: Any = None) -> floa
 
 
 def make_contiguous_strides_for(shape: ShapeType, row_major: bool = True) -> tuple[int, ...]:
-    """The strides of elements that lie one after the other; with row_major=False the last two dims are exchanged."""
+    """Return the strides of elements that lie one after the other; with row_major=False the last two dims are exchanged."""
     validate_shape(shape)
     strides, step = list[int](), 1
     for size in reversed(shape):
@@ -243,7 +243,7 @@ def make_contiguous_strides_for(shape: ShapeType, row_major: bool = True) -> tup
 
 
 def make_channels_last_strides_for(shape: Sequence[int]) -> tuple[int, ...]:
-    """The strides of images whose channels lie together."""
+    """Return the strides of images whose channels lie together."""
     if len(shape) not in (3, 4, 5):
         raise RuntimeError(f"no channels last format strides exist in {len(shape)} dimensions")
     strides, step = [0] * len(shape), 1
@@ -268,7 +268,8 @@ is_contiguous_or_false = is_contiguous
 def is_channels_last_contiguous(a: Any) -> bool:
     """Whether an image's channels lie together."""
     return any(
-        a.ndim == dims and a.is_contiguous(memory_format=form) for dims, form in ((4, channels_last), (5, channels_last_3d))
+        a.ndim == dims and a.is_contiguous(memory_format=form)
+        for dims, form in ((4, channels_last), (5, channels_last_3d))
     )
 
 
@@ -281,7 +282,7 @@ def is_contiguous_for_memory_format(a: Any, *, memory_format: Any, false_if_dde:
 
 
 def suggest_memory_format(x: Any) -> Any:
-    """The format that a tensor lies in."""
+    """Return the format that a tensor lies in."""
     if x.layout is strided and is_channels_last_contiguous(x) and not x.is_contiguous():
         return channels_last if x.ndim == 4 else channels_last_3d
     return contiguous_format
@@ -299,7 +300,7 @@ def is_non_overlapping_and_dense_or_false(a: Any) -> bool:
 
 
 def compute_elementwise_output_strides(*tensors: Any) -> tuple[int, ...]:
-    """The strides of what an elementwise function of tensors of one shape returns."""
+    """Return the strides of what an elementwise function of tensors of one shape returns."""
     if not tensors:
         raise ValueError("Can't compute elementwise output strides for zero tensors!")
     check_same_shape(*tensors, allow_cpu_scalar_tensors=True)
@@ -321,13 +322,13 @@ def compute_required_storage_length(shape: ShapeType, strides: StrideType, stora
 
 
 def clone_preserve_strides(x: Any) -> Any:
-    """A copy with the same strides, also where elements share a place."""
+    """Return a copy with the same strides, also where elements share a place."""
     needed = compute_required_storage_length(x.size(), x.stride(), x.storage_offset())
     return x.as_strided((needed,), (1,), 0).clone().as_strided(x.size(), x.stride(), x.storage_offset())
 
 
 def mask_tensor(mask: Any, t: Any) -> Any:
-    """A tensor with zeros where a mask is not set."""
+    """Return a tensor with zeros where a mask is not set."""
     return t.logical_and(mask) if t.dtype is dtypes.bool else where(mask, t, 0)
 
 
@@ -347,15 +348,15 @@ def compare_tensor_meta(
 
 
 def device_or_default(device: Any) -> Any:
-    """A device, or the computer's own memory."""
+    """Return a device, or the computer's own memory."""
     return device if device is not None else Device("cpu")
 
 
 def layout_or_default(layout: Any) -> Any:
-    """A layout, or the plain one."""
+    """Return a layout, or the plain one."""
     return layout if layout is not None else strided
 
 
 def canonicalize_device(device: Any) -> Any:
-    """A device, by itself or by its name."""
+    """Return a device, by itself or by its name."""
     return device if isinstance(device, Device) else Device(device)

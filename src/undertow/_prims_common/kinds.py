@@ -86,12 +86,12 @@ def is_grad_dtype(dtype: Dtype) -> bool:
 
 
 def corresponding_real_dtype(dtype: Dtype) -> Dtype:
-    """The dtype of a complex number's parts."""
+    """Return the dtype of a complex number's parts."""
     return _complex_to_real_dtype_map[dtype]
 
 
 def corresponding_complex_dtype(dtype: Dtype) -> Dtype:
-    """The complex dtype whose parts have this dtype."""
+    """Return the complex dtype whose parts have this dtype."""
     return _real_to_complex_dtype_map[dtype]
 
 
@@ -111,12 +111,12 @@ def dtype_to_type(dtype: Dtype) -> type:
 
 
 def dtype_to_type_ctor(dtype: Dtype) -> Callable[[Any], Any]:
-    """What makes Python's kind of number for a dtype."""
+    """Return what makes Python's kind of number for a dtype."""
     return dtype_to_type(dtype)
 
 
 def type_to_dtype(typ: type) -> Dtype:
-    """The dtype for Python's kind of number."""
+    """Return the dtype for Python's kind of number."""
     if not isinstance(typ, type):
         raise AssertionError(f"Expected type, got {type(typ)}")
     default = d.get_default_dtype()
@@ -136,12 +136,12 @@ def number_type(x: Any) -> type:
 
 
 def get_dtype(x: Any) -> Dtype:
-    """The dtype of a tensor, or for a number."""
+    """Return the dtype of a tensor, or for a number."""
     return x.dtype if isinstance(x, TensorCore) else type_to_dtype(type(x))
 
 
 def get_higher_type(a: type, b: type) -> type:
-    """The higher of two kinds of numbers."""
+    """Return the higher of two kinds of numbers."""
     for kind in (a, b):
         if kind not in _ordered_types:
             raise RuntimeError(f"Expected builtin numeric types, found {a}, {b}")
@@ -164,7 +164,7 @@ def can_safe_cast_to(*, cast_to: Dtype, cast_from: Dtype) -> bool:
 
 
 def get_higher_dtype(a: Any, b: Any) -> Dtype | None:
-    """The lowest dtype that holds the values of both: of tensors, dtypes or numbers."""
+    """Return the lowest dtype that holds the values of both: of tensors, dtypes or numbers."""
     one, two = (each if each is None or isinstance(each, Dtype) else get_dtype(each) for each in (a, b))
     if one is two or two is None:
         return one
@@ -177,12 +177,12 @@ def get_higher_dtype(a: Any, b: Any) -> Dtype | None:
 
 
 def get_computation_dtype(dtype: Dtype) -> Dtype:
-    """The dtype that functions of a dtype compute in."""
+    """Return the dtype that functions of a dtype compute in."""
     return _computation_dtype_map.get(dtype, dtype)
 
 
 def dtype_or_default(dtype: Dtype | None) -> Dtype:
-    """A dtype, or the default one."""
+    """Return a dtype, or the default one."""
     return dtype if dtype is not None else d.get_default_dtype()
 
 
@@ -195,7 +195,7 @@ def check_fp_or_complex(dtype: Dtype, fn_name: str, allow_low_precision_dtypes: 
 
 
 def elementwise_dtypes(*_args: Any, type_promotion_kind: ELEMENTWISE_TYPE_PROMOTION_KIND) -> tuple[Dtype, Dtype]:
-    """The dtype that an elementwise function of these tensors and numbers computes in, and the one that it returns.
+    """Return the dtype that an elementwise function of these tensors and numbers computes in, and the one that it returns.
 
     A tensor with dims decides before one without, and that before a number, unless the later one is of a higher kind.
     """
@@ -206,7 +206,9 @@ def elementwise_dtypes(*_args: Any, type_promotion_kind: ELEMENTWISE_TYPE_PROMOT
     for each in args:
         if not isinstance(each, (TensorCore, bool, int, float, complex)):
             raise ValueError(f"Unexpected type {type(each)} when computing elementwise type promotion!")
-        highest = get_higher_type(highest, dtype_to_type(each.dtype) if isinstance(each, TensorCore) else number_type(each))
+        highest = get_higher_type(
+            highest, dtype_to_type(each.dtype) if isinstance(each, TensorCore) else number_type(each)
+        )
     result: Dtype | None = None
     for wanted in (lambda x: x.ndim > 0, lambda x: x.ndim == 0):
         for each in args:
@@ -220,7 +222,7 @@ def elementwise_dtypes(*_args: Any, type_promotion_kind: ELEMENTWISE_TYPE_PROMOT
 
 
 def _for_numbers(highest: type, args: list[Any]) -> Dtype:
-    """The dtype when the highest kind comes from a number: a float beside tensors of floats has theirs."""
+    """Return the dtype when the highest kind comes from a number: a float beside tensors of floats has theirs."""
     if highest is complex:
         floats = [each.dtype for each in args if isinstance(each, TensorCore) and each.dtype.is_floating_point]
         real: Dtype | None = None
@@ -248,7 +250,7 @@ def _promoted(result: Dtype, kind: ELEMENTWISE_TYPE_PROMOTION_KIND) -> tuple[Dty
 def reduction_dtypes(
     arg: Any, output_dtype_kind: REDUCTION_OUTPUT_TYPE_KIND, dtype: Dtype | None = None
 ) -> tuple[Dtype, Dtype | None]:
-    """The dtype that a reduction computes in, and the one that it returns; None for what it computed in."""
+    """Return the dtype that a reduction computes in, and the one that it returns; None for what it computed in."""
     own = dtype if dtype is not None else arg.dtype
     kinds, computed = REDUCTION_OUTPUT_TYPE_KIND, get_computation_dtype(own)
     if output_dtype_kind in (kinds.SAME, kinds.COMPLEX_TO_FLOAT):

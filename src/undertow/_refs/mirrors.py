@@ -11,7 +11,7 @@ from undertow._tensor import Tensor
 
 
 def mirror(module: str, home: str, names: str) -> tuple[Callable[[str], Any], list[str]]:
-    """A module's `__getattr__` and `__all__`: these names, as functions of a home or else as methods of tensors."""
+    """Return a module's `__getattr__` and `__all__`: these names, as functions of a home or else as methods of tensors."""
     known = names.split()
 
     def find(name: str) -> Any:
@@ -25,7 +25,7 @@ def mirror(module: str, home: str, names: str) -> tuple[Callable[[str], Any], li
 
 @functools.cache
 def _of_tensors(name: str) -> Callable[..., Any]:
-    """A method or an attribute of tensors as a function; a draw in place as one into a copy."""
+    """Return a method or an attribute of tensors as a function; a draw in place as one into a copy."""
     method = getattr(Tensor, name, None)
 
     def function(input: Any, *args: Any, **kwargs: Any) -> Any:

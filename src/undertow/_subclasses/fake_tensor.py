@@ -66,5 +66,5 @@ def is_fake(x: Any) -> bool:
 
 @contextmanager
 def unset_fake_temporarily() -> Iterator[None]:
-    """A block in which tensors have values, as everywhere."""
+    """Return a block in which tensors have values, as everywhere."""
     yield

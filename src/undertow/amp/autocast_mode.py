@@ -106,7 +106,7 @@ def autocast_decorator(autocast_instance: autocast, func: Callable[..., Any]) ->
 
 
 def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) -> Any:
-    """Decorates the `forward` of a custom Function. With `cast_inputs` it runs on inputs of that dtype, autocast off.
+    """Decorate the `forward` of a custom Function. With `cast_inputs` it runs on inputs of that dtype, autocast off.
 
     Without it, forward runs under whatever autocast is on, and `custom_bwd` repeats that in the backward pass.
     """
@@ -126,7 +126,7 @@ def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) ->
 
 
 def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
-    """Decorates the `backward` of a custom Function: it runs under the autocast that its forward ran under."""
+    """Decorate the `backward` of a custom Function: it runs under the autocast that its forward ran under."""
     _check_device_type(device_type)
 
     def run(function: Any, args: Any, kwargs: Any) -> Any:

@@ -64,7 +64,7 @@ class Autocast:
         self.policies = POLICIES
 
     def run(self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A listed function on arguments of the dtype that its list asks for."""
+        """Return a listed function on arguments of the dtype that its list asks for."""
         policy = POLICIES[function.__name__]
         modes = local.modes
         lower = self.lower_for((args, kwargs))
@@ -79,7 +79,7 @@ class Autocast:
             modes.autocast = before
 
     def for_rule(self, rule: Rule, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The inputs of a rule that no public function of its own stands before: the recurrent layers."""
+        """Return the inputs of a rule that no public function of its own stands before: the recurrent layers."""
         lower = self.lower_for(inputs) if rule.name in _RECURRENT else None
         if lower is None:
             return inputs
@@ -87,12 +87,12 @@ class Autocast:
         return tuple([self.cast(value, target) for value in inputs])
 
     def lower_for(self, values: Any) -> dtype | None:
-        """The dtype to compute in where the first tensor lives; None if autocast is off there."""
+        """Return the dtype to compute in where the first tensor lives; None if autocast is off there."""
         first = next(_tensors(values), None)
         return None if first is None else self.lower.get(first.device.type)
 
     def target(self, policy: str, lower: dtype, values: Any) -> dtype:
-        """The dtype to cast to."""
+        """Return the dtype to cast to."""
         if policy == LOWER:
             return lower
         if policy in (FLOAT32, PAD):
@@ -103,7 +103,7 @@ class Autocast:
         return widest
 
     def cast(self, value: Any, target: dtype) -> Any:
-        """A tensor in the wanted dtype if it is floating point and not double; lists of tensors too."""
+        """Return a tensor in the wanted dtype if it is floating point and not double; lists of tensors too."""
         if isinstance(value, TensorCore):
             kind = DTYPE_OF[value._array.dtype]
             if kind is target or not kind.is_floating_point or kind is dtypes.float64:
@@ -169,7 +169,7 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
 
 
 def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
-    """Turns autocast on or off for a type of device; with one argument, for CUDA."""
+    """Turn autocast on or off for a type of device; with one argument, for CUDA."""
     if enabled is None:
         device_type, enabled = "cuda", device_type
     kind = Device(device_type).type
@@ -180,7 +180,7 @@ def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
 
 
 def get_autocast_dtype(device_type: str) -> dtype:
-    """The dtype that autocast computes in on a type of device."""
+    """Return the dtype that autocast computes in on a type of device."""
     kind = Device(device_type).type
     if kind not in _CASTING_DEVICES:
         raise RuntimeError("unsupported scalarType")
@@ -190,7 +190,7 @@ def get_autocast_dtype(device_type: str) -> dtype:
 
 
 def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
-    """Sets it."""
+    """Set it."""
     kind = Device(device_type).type
     settings.dtype[kind] = dtype
     if local.modes.autocast is not None and kind in local.modes.autocast.lower:
@@ -198,7 +198,7 @@ def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
 
 
 def _switch(kind: str, enabled: bool) -> None:
-    """Turns a thread's mode on or off for a type of device; while it is on, ops take their general path."""
+    """Turn a thread's mode on or off for a type of device; while it is on, ops take their general path."""
     modes = local.modes
     was = modes.autocast
     lower = {} if was is None else {other: to for other, to in was.lower.items() if other != kind}
@@ -242,7 +242,7 @@ def clear_autocast_cache() -> None:
 
 
 def autocast_increment_nesting() -> int:
-    """Counts one more block within which casts are kept."""
+    """Count one more block within which casts are kept."""
     settings.nesting += 1
     return settings.nesting
 

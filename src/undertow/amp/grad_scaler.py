@@ -69,7 +69,9 @@ class GradScaler:
             raise AssertionError("The growth factor must be > 1.0.")
         if not backoff_factor < 1.0:
             raise AssertionError("The backoff factor must be < 1.0.")
-        self._set({"growth_factor": growth_factor, "backoff_factor": backoff_factor, "growth_interval": growth_interval})
+        self._set(
+            {"growth_factor": growth_factor, "backoff_factor": backoff_factor, "growth_interval": growth_interval}
+        )
         self._scale: Any = None  # this and the tracker are made at the first use
         self._growth_tracker: Any = None
         self._set_start(init_scale, 0)
@@ -103,7 +105,7 @@ class GradScaler:
     # --- the four steps of an iteration
 
     def scale(self, outputs: Any) -> Any:
-        """A loss, or an iterable of them, times the scale."""
+        """Return a loss, or an iterable of them, times the scale."""
         if not self._enabled:
             return outputs
         if isinstance(outputs, TensorCore):
@@ -115,9 +117,7 @@ class GradScaler:
             return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
 
-    def _unscale_grads_(
-        self, optimizer: Any, inv_scale: Any, found_inf: Any, allow_fp16: bool
-    ) -> dict[Any, Any]:
+    def _unscale_grads_(self, optimizer: Any, inv_scale: Any, found_inf: Any, allow_fp16: bool) -> dict[Any, Any]:
         """Multiplies every gradient by `inv_scale`; notes in `found_inf` whether one was not finite."""
         factor, flag, any_found = inv_scale._array, found_inf._array, False
         for group in optimizer.param_groups:
@@ -128,7 +128,9 @@ class GradScaler:
                 if not allow_fp16 and grad.dtype is dtypes.float16:
                     raise ValueError("Attempting to unscale FP16 gradients.")
                 any_found = True
-                if grad.is_sparse:  # the elements that are kept; in float16 those of one place together may be too large
+                if (
+                    grad.is_sparse
+                ):  # the elements that are kept; in float16 those of one place together may be too large
                     grad = (grad.coalesce() if grad.dtype is dtypes.float16 else grad)._values()
                 finite = np.isfinite(grad._array).all()
                 flag[...] = np.maximum(flag, (~finite).astype(flag.dtype))
@@ -215,7 +217,7 @@ class GradScaler:
         return self._scale
 
     def get_scale(self) -> float:
-        """The scale, 1.0 if scaling is disabled."""
+        """Return the scale, 1.0 if scaling is disabled."""
         if not self._enabled:
             return 1.0
         return self._init_scale if self._scale is None else self._scale.item()
@@ -247,14 +249,14 @@ class GradScaler:
         return self._enabled
 
     def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` needs; empty if scaling is disabled."""
+        """Return what `load_state_dict` needs; empty if scaling is disabled."""
         if not self._enabled:
             return {}
         settings = {name: getattr(self, f"_{name}") for name in _SETTINGS}
         return {"scale": self.get_scale(), **settings, "_growth_tracker": self._get_growth_tracker()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over the scale and its settings."""
+        """Take over the scale and its settings."""
         if not self._enabled:
             return
         if not state_dict:
@@ -279,7 +281,7 @@ class GradScaler:
         self.__dict__.update(state)
 
     def _check_inf_per_device(self, optimizer: Any) -> Any:
-        """Looks for gradients that are not finite, leaving them as they are."""
+        """Look for gradients that are not finite, leaving them as they are."""
         self._check_scale_growth_tracker("_check_inf_per_device")
         one, found = wrap(np.ones((), np.float32)), wrap(np.zeros((), np.float32))
         state = self._per_optimizer_states[id(optimizer)]

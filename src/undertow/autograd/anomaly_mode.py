@@ -52,9 +52,7 @@ def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
     for place, (argument, value) in enumerate({"enabled": enabled, "check_nan": check_nan}.items(), 1):
         if not isinstance(value, bool):
             kind = type(value).__name__
-            raise TypeError(
-                f"set_anomaly_enabled(): argument '{argument}' (position {place}) must be bool, not {kind}"
-            )
+            raise TypeError(f"set_anomaly_enabled(): argument '{argument}' (position {place}) must be bool, not {kind}")
     _switch(enabled, check_nan)
 
 
@@ -91,7 +89,7 @@ def _stories(node: Node | None) -> Iterator[str]:
 
 
 def check_nan(node: Node, results: tuple[Any, ...]) -> None:
-    """Raises if a node's gradient has NaN."""
+    """Raise if a node's gradient has NaN."""
     for place, value in enumerate(results):
         if value is None:
             continue

@@ -63,7 +63,7 @@ class _DualLevel(Level):
         return nodes_behind(starts, self.unasked)
 
     def add(self, dual: Any, tangent: Any) -> None:
-        """Makes a tensor a dual: an input of this level, or an output of a custom function."""
+        """Make a tensor a dual: an input of this level, or an output of a custom function."""
         node, number = dual._edge
         self.duals.setdefault(node, {})[number] = (input_edge(dual), laid_out_as(dual, tangent))
         self.note(dual)
@@ -100,7 +100,7 @@ class _DualLevel(Level):
         return found
 
     def leave(self) -> None:
-        """The end: what does not ask for gradients apart from the duals becomes a plain tensor."""
+        """Return the end: what does not ask for gradients apart from the duals becomes a plain tensor."""
         alive = [tensor for reference in list(self.tensors.values()) if (tensor := reference()) is not None]
         starts = [tensor._edge[0] for tensor in alive if tensor._edge is not None]
         outside = self._outside(starts) if self.tracked else set()
@@ -154,7 +154,7 @@ class _DualLevel(Level):
         return self.known[start]
 
     def tangent_of(self, tensor: TensorCore) -> Any:
-        """The derivative of a tensor along the duals that it depends on; None if it has none."""
+        """Return the derivative of a tensor along the duals that it depends on; None if it has none."""
         if self.pushing or not requires_grad(tensor):  # while one is worked out, nothing in it has one
             return None
         edge: Any = tensor._edge or (None, 0)
@@ -183,7 +183,7 @@ class _DualLevel(Level):
         return not self.pushing and any(isinstance(tensor, TensorCore) and self.leads_to(tensor) for tensor in tensors)
 
     def settled(self, gradient: Any) -> Any:
-        """A gradient that was recorded for the sake of its derivative alone, which it keeps."""
+        """Return a gradient that was recorded for the sake of its derivative alone, which it keeps."""
         tangent = None if gradient is None else self.tangent_of(gradient)
         if tangent is None:
             return None if gradient is None else gradient.detach()
@@ -196,7 +196,7 @@ class _DualLevel(Level):
         return cut(tuple(self.unasked))
 
     def tangents_of(self, inputs: tuple[Any, ...]) -> list[Any] | None:
-        """The derivatives of a custom function's inputs; None if there are none."""
+        """Return the derivatives of a custom function's inputs; None if there are none."""
         tangents = [self.tangent_of(given) if isinstance(given, TensorCore) else None for given in inputs]
         return tangents if any(tangent is not None for tangent in tangents) else None
 
@@ -204,7 +204,7 @@ class _DualLevel(Level):
         self, ctx: Any, inputs: tuple[Any, ...], tangents: list[Any], returned: tuple[Any, ...],
         outputs: tuple[Any, ...], written: tuple[Any, ...], constant: tuple[Any, ...],
     ) -> None:  # fmt: skip
-        """A custom function inside the level: its `jvp` gives its outputs their derivatives.
+        """Return a custom function inside the level: its `jvp` gives its outputs their derivatives.
 
         `returned` is what forward gave, `outputs` what became of that in the graph; forward said of some that it wrote
         into them, and of some that they are constant.
@@ -245,10 +245,8 @@ class _DualLevel(Level):
             self.add(output, self.release(tangent))
 
 
-def _check_written_tangent(
-    written: Any, tangent: Any, moved: list[tuple[Any, Any]], versions: list[int]
-) -> None:
-    """What forward writes into carries its tangent along: jvp has to write into that, and return it."""
+def _check_written_tangent(written: Any, tangent: Any, moved: list[tuple[Any, Any]], versions: list[int]) -> None:
+    """Return what forward writes into carries its tangent along: jvp has to write into that, and return it."""
     for (given, before), version in zip(moved, versions, strict=True):
         if given is written and tangent._get_storage().version == version:
             raise RuntimeError(
@@ -263,7 +261,7 @@ def _check_written_tangent(
 
 
 def _check_viewed_tangent(output: Any, tangent: Any, moved: list[tuple[Any, Any]]) -> None:
-    """The tangent of a view of an input is a view of that input's tangent."""
+    """Return the tangent of a view of an input is a view of that input's tangent."""
     for given, before in moved:
         if given._storage is None or given._storage is not output._storage:
             continue
@@ -281,7 +279,7 @@ def _check_viewed_tangent(output: Any, tangent: Any, moved: list[tuple[Any, Any]
 
 @contextmanager
 def cut(nodes: Sequence[Node]) -> Iterator[None]:
-    """What lies behind these nodes is not gone through: duals, and outputs of custom functions, carry their own."""
+    """Return what lies behind these nodes is not gone through: duals, and outputs of custom functions, carry their own."""
     before = [(node, node._edges) for node in nodes]
     try:
         for node, edges in before:
@@ -306,7 +304,7 @@ def enter_dual_level() -> int:
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Ends the level: its duals are plain tensors from now on."""
+    """End the level: its duals are plain tensors from now on."""
     found = special.duals
     if level not in (None, 0):
         raise RuntimeError(
@@ -337,7 +335,7 @@ class dual_level:
 
 
 def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
-    """A tensor that carries `tangent` as its derivative."""
+    """Return a tensor that carries `tangent` as its derivative."""
     if level not in (None, 0):
         raise RuntimeError("Invalid level given to _make_dual")
     found = special.duals
@@ -351,8 +349,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     _check_size(tensor, tangent)
     if found.tangent_of(tensor) is not None:
         raise RuntimeError(
-            "Making a dual Tensor based on a Tensor that already has a tangent at level 0 is not "
-            "supported."
+            "Making a dual Tensor based on a Tensor that already has a tangent at level 0 is not supported."
         )
     if found.tangent_of(tangent) is not None:
         raise RuntimeError(
@@ -373,7 +370,7 @@ def _check_size(tensor: Any, tangent: Any) -> None:
 
 
 def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
-    """The value of a dual and its derivative, None for a tensor that does not depend on a dual."""
+    """Return the value of a dual and its derivative, None for a tensor that does not depend on a dual."""
     if not isinstance(tensor, TensorCore):
         raise TypeError(f"_unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}")
     found = special.duals
@@ -402,5 +399,5 @@ _enabled = [True]
 
 
 def is_forward_enabled() -> bool:
-    """What `_set_fwd_grad_enabled` said last."""
+    """Return what `_set_fwd_grad_enabled` said last."""
     return _enabled[0]

@@ -38,7 +38,7 @@ class FunctionMeta(type):
         )
 
     def _written_backward(cls: Any) -> Callable[..., Any]:
-        """The method that a program wrote: `backward`, or `vjp`, its other name."""
+        """Return the method that a program wrote: `backward`, or `vjp`, its other name."""
         if cls.vjp is Function.vjp:
             return cls.backward
         if cls.backward is not Function.backward:
@@ -70,8 +70,7 @@ class Function(metaclass=FunctionMeta):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warn(
-            f"{type(self)} should not be instantiated. Its methods are static: call "
-            "apply() of the class.",
+            f"{type(self)} should not be instantiated. Its methods are static: call apply() of the class.",
             DeprecationWarning,
         )
 
@@ -83,12 +82,12 @@ class Function(metaclass=FunctionMeta):
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """Computes the result: forward(ctx, *inputs), or forward(*inputs) together with setup_context."""
+        """Compute the result: forward(ctx, *inputs), or forward(*inputs) together with setup_context."""
         raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
-        """Saves what backward needs, if forward takes no ctx."""
+        """Save what backward needs, if forward takes no ctx."""
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
@@ -115,7 +114,7 @@ class Function(metaclass=FunctionMeta):
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Runs forward and puts one node for it into the graph."""
+        """Run forward and puts one node for it into the graph."""
         if special.active:
             for arg in (*args, *kwargs.values()):
                 if hasattr(arg, "_apply_function"):  # one example of a vmap, which knows what to do with all of them
@@ -142,9 +141,12 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
         if view is not None and (modes.grad_enabled or view.origin is None):  # which refuses, if it was written to
             refresh_view(args[place])
     records = modes.grad_enabled and any(args[place]._requires_grad for place in places)
-    node.needs_input_grad = tuple([
-        isinstance(arg, TensorCore) and (arg._requires_grad if special.duals is None else arg.requires_grad) for arg in args
-    ])
+    node.needs_input_grad = tuple(
+        [
+            isinstance(arg, TensorCore) and (arg._requires_grad if special.duals is None else arg.requires_grad)
+            for arg in args
+        ]
+    )
     node._n_arguments, node._tensor_places = len(args), places
     node._given_specs = tuple([spec_of(args[place]) for place in places])
     if records:
@@ -174,12 +176,12 @@ def _is_setup_context_defined(fn: Callable[..., Any]) -> bool:
 
 
 def custom_function_call(autograd_function: type[Function], *args: Any, **kwargs: Any) -> Any:
-    """What `apply` of a custom function does."""
+    """Return what `apply` of a custom function does."""
     return autograd_function.apply(*args, **kwargs)
 
 
 def _in_order(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """The arguments of a call by position; with those that were left out, if forward takes no ctx."""
+    """Return the arguments of a call by position; with those that were left out, if forward takes no ctx."""
     separate = cls.setup_context is not Function.setup_context
     if not (kwargs or (separate and not _takes_exactly(cls.forward, len(args)))):
         return args
@@ -210,7 +212,7 @@ def _takes_exactly(forward: Any, count: int) -> bool:
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Marks a backward that can't itself be differentiated: doing so raises instead of giving a wrong result."""
+    """Mark a backward that can't itself be differentiated: doing so raises instead of giving a wrong result."""
 
     @functools.wraps(function)
     def once(ctx: Any, *grads: Any) -> Any:

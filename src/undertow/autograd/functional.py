@@ -62,7 +62,7 @@ def jacobian(
     vectorize: bool = False,
     strategy: str = "reverse-mode",
 ) -> Any:
-    """The Jacobian of func: for each output and input, a tensor of shape output.shape + input.shape."""
+    """Return the Jacobian of func: for each output and input, a tensor of shape output.shape + input.shape."""
     if strategy not in ("reverse-mode", "forward-mode"):
         raise AssertionError(
             'Expected strategy to be either "forward-mode" or "reverse-mode". The first costs a pass for each number '
@@ -71,12 +71,12 @@ def jacobian(
     if strategy == "forward-mode":
         if create_graph:
             raise NotImplementedError(
-                "torch.autograd.functional.jacobian: `create_graph=True` and `strategy=\"forward-mode\"` do not go "
+                'torch.autograd.functional.jacobian: `create_graph=True` and `strategy="forward-mode"` do not go '
                 "together (yet)."
             )
         if strict:
             raise RuntimeError(
-                "torch.autograd.functional.jacobian: `strict=True` and `strategy=\"forward-mode\"` do not go "
+                'torch.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` do not go '
                 "together (yet)."
             )
         if not vectorize:
@@ -96,7 +96,9 @@ def jacobian(
                 raise RuntimeError(
                     "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together."
                 )
-            rows = tuple([_rows(part, place, given, create_graph, strict, vectorize) for place, part in enumerate(output)])
+            rows = tuple(
+                [_rows(part, place, given, create_graph, strict, vectorize) for place, part in enumerate(output)]
+            )
     rows = tuple([_release(row, create_graph) for row in rows])
     if several_outputs:
         return rows if several else tuple([row[0] for row in rows])
@@ -104,7 +106,7 @@ def jacobian(
 
 
 def _pushed_forward(func: Callable[..., Any], given: Tensors) -> tuple[tuple[Tensors, ...], bool]:
-    """The Jacobians of each output, by forward mode: a direction per element of the inputs."""
+    """Return the Jacobians of each output, by forward mode: a direction per element of the inputs."""
     level = PushLevel(wraps=False)
     try:
         inside = [level.begin(part.detach()) for part in given]
@@ -124,12 +126,14 @@ def _pushed_forward(func: Callable[..., Any], given: Tensors) -> tuple[tuple[Ten
                 column.append(product.detach())
         for row, output, column in zip(rows, outputs, columns, strict=True):
             shape = tuple(output.shape) + tuple(part.shape)
-            row.append(stack(column).movedim(0, -1).reshape(shape) if column else creation.zeros(shape, dtype=output.dtype))
+            row.append(
+                stack(column).movedim(0, -1).reshape(shape) if column else creation.zeros(shape, dtype=output.dtype)
+            )
     return tuple([tuple(row) for row in rows]), several_outputs
 
 
 def _rows(output: Any, place: int, given: Tensors, create_graph: bool, strict: bool, vectorize: bool) -> Tensors:
-    """The Jacobians of one output: a backward pass per element, stacked; `vectorize` takes complex ones too."""
+    """Return the Jacobians of one output: a backward pass per element, stacked; `vectorize` takes complex ones too."""
     flat = output.reshape(-1)
     columns: list[list[Any]] = [[] for _ in given]
     for index in range(flat.shape[0]):
@@ -150,12 +154,14 @@ def _rows(output: Any, place: int, given: Tensors, create_graph: bool, strict: b
                     f"{nr}, which strict mode refuses with create_graph=True."
                 )
             column.append(creation.zeros_like(source) if part is None else part)
-    return tuple([
-        stack(column).reshape(tuple(output.shape) + tuple(source.shape))
-        if column
-        else creation.zeros(tuple(output.shape) + tuple(source.shape), dtype=source.dtype)
-        for column, source in zip(columns, given, strict=True)
-    ])
+    return tuple(
+        [
+            stack(column).reshape(tuple(output.shape) + tuple(source.shape))
+            if column
+            else creation.zeros(tuple(output.shape) + tuple(source.shape), dtype=source.dtype)
+            for column, source in zip(columns, given, strict=True)
+        ]
+    )
 
 
 def hessian(
@@ -166,7 +172,7 @@ def hessian(
     vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
-    """The matrix of second derivatives of a scalar function, for every pair of inputs."""
+    """Return the matrix of second derivatives of a scalar function, for every pair of inputs."""
     several, given = _as_tuple(inputs, "inputs", "hessian")
     if outer_jacobian_strategy not in ("reverse-mode", "forward-mode"):
         raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
@@ -188,19 +194,21 @@ def hessian(
 
 
 def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
-    """A scalar function's value and the product of v with its Hessian."""
+    """Return a scalar function's value and the product of v with its Hessian."""
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "vhp")
         given = _prepare(given, create_graph)
         direction = _vector(v, given, several, "vhp")
         output = _scalar_call(func, given, "vhp", strict)
         slopes = _slopes(_grads((output,), given, None, True, strict), given, strict)
-        products = _fill(_grads(slopes, given, direction, create_graph, strict), given, strict, create_graph, "double_back")
+        products = _fill(
+            _grads(slopes, given, direction, create_graph, strict), given, strict, create_graph, "double_back"
+        )
     return _release((output,), create_graph)[0], _unwrap(_release(products, create_graph), several)
 
 
 def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
-    """A scalar function's value and the product of its Hessian with v."""
+    """Return a scalar function's value and the product of its Hessian with v."""
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "hvp")
         given = _prepare(given, create_graph)
@@ -211,7 +219,11 @@ def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         doubled = _fill(_grads(slopes, given, dummies, True, strict), given, strict, True, "double_back")
         _check_graph(doubled, strict, "hessian")
         products = _fill(
-            _grads(doubled, dummies, direction, create_graph, strict), dummies, strict, create_graph, "double_back_trick"
+            _grads(doubled, dummies, direction, create_graph, strict),
+            dummies,
+            strict,
+            create_graph,
+            "double_back_trick",
         )
     return _release((output,), create_graph)[0], _unwrap(_release(products, create_graph), several)
 
@@ -220,7 +232,7 @@ def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 
 
 def _construct_standard_basis_for(tensors: Tensors, tensor_numels: tuple[int, ...]) -> Tensors:
-    """The rows of a unit matrix, cut into one part for each tensor; packages that make Jacobians borrow it."""
+    """Return the rows of a unit matrix, cut into one part for each tensor; packages that make Jacobians borrow it."""
     rows = creation.eye(sum(tensor_numels))
     parts, begin = [], 0
     for each, n in zip(tensors, tensor_numels, strict=True):
@@ -244,7 +256,7 @@ def _as_tuple(values: Any, what: str, name: str) -> tuple[bool, Tensors]:
 
 
 def _prepare(given: Tensors, create_graph: bool) -> Tensors:
-    """Copies that ask for gradients; with create_graph they stay connected to the caller's tensors."""
+    """Copy that ask for gradients; with create_graph they stay connected to the caller's tensors."""
     if create_graph:
         return tuple([part.view_as(part) if part.requires_grad else part.detach().requires_grad_() for part in given])
     return tuple([part.detach().requires_grad_() for part in given])
@@ -268,11 +280,9 @@ def _vector(v: object, like: Tensors, several: bool, name: str) -> Tensors:
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
             raise RuntimeError(
-                "The vector v can only be None if the user-provided function returns one Tensor of one "
-                "element."
+                "The vector v can only be None if the user-provided function returns one Tensor of one element."
                 if name == "vjp"
-                else "The vector v can only be None if the input to the function is one Tensor of "
-                "one element."
+                else "The vector v can only be None if the input to the function is one Tensor of one element."
             )
         return (creation.ones_like(like[0]),)
     _, vectors = _as_tuple(v, "v", name)

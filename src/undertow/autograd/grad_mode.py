@@ -82,7 +82,7 @@ class enforce_grad_layout_policy(_Switch):
 
 
 def is_multithreading_enabled() -> bool:
-    """What `set_multithreading_enabled` said last."""
+    """Return what `set_multithreading_enabled` said last."""
     return _Switches.multithreading
 
 

@@ -24,7 +24,7 @@ RemovableHandle = hooks.RemovableHandle
 
 
 def _get_grad_fn_or_grad_acc(t: Any) -> Node:
-    """The node where a tensor's gradient goes: its own, or for a leaf its accumulator."""
+    """Return the node where a tensor's gradient goes: its own, or for a leaf its accumulator."""
     return get_gradient_edge(t).node
 
 
@@ -59,7 +59,9 @@ class saved_tensors_hooks:
 
     def __exit__(self, *exc: Any) -> None:
         if not local.modes.saved_hooks:
-            raise RuntimeError("There is no saved_tensors_hooks block to leave: it was left before, or in a backward pass.")
+            raise RuntimeError(
+                "There is no saved_tensors_hooks block to leave: it was left before, or in a backward pass."
+            )
         local.modes.saved_hooks.pop()
 
 
@@ -169,7 +171,7 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., None], *,
 
 
 def _weak_place(tensor: TensorCore) -> Callable[[], Node | None]:
-    """Finds a tensor's node without keeping either alive: the hook that asks hangs on that very node."""
+    """Find a tensor's node without keeping either alive: the hook that asks hangs on that very node."""
     if tensor._edge is not None:
         return weakref.ref(tensor._edge[0])
     leaf = weakref.ref(tensor)
@@ -217,12 +219,12 @@ class _AllowMutationOnSavedContext:
         self.sid_to_tid: dict[_Memory, set[Any]] = {}
 
     def clear(self) -> None:
-        """Gives every saved tensor back."""
+        """Give every saved tensor back."""
         for table in (self.original, self.cloned, self.tid_to_weakhandle, self.sid_to_tid):
             table.clear()
 
     def pack(self, tensor: TensorCore) -> _Kept:
-        """Keeps a tensor that is being saved."""
+        """Keep a tensor that is being saved."""
         storage = tensor._get_storage()
         memory = (id(storage), storage.version)
         which = (id(tensor._array), *memory)
@@ -235,7 +237,7 @@ class _AllowMutationOnSavedContext:
         return kept
 
     def unpack(self, kept: _Kept) -> Any:
-        """What was saved, as it was then."""
+        """Return what was saved, as it was then."""
         found = self.cloned.get(kept, self.original.get(kept))
         if found is None:
             raise AssertionError(
@@ -245,7 +247,7 @@ class _AllowMutationOnSavedContext:
         return found
 
     def before_write(self, target: TensorCore) -> None:
-        """Copies the kept tensors whose memory is about to change."""
+        """Copy the kept tensors whose memory is about to change."""
         storage = target._get_storage()
         for which in self.sid_to_tid.get((id(storage), storage.version), ()):
             kept = self.tid_to_weakhandle.get(which)
@@ -270,7 +272,7 @@ def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
 
 @contextmanager
 def unsafe_preserve_version_counter(tensor: Any) -> Iterator[None]:
-    """Writes inside the block are not counted."""
+    """Write inside the block are not counted."""
     several = (tensor,) if isinstance(tensor, TensorCore) else tuple(tensor)
     before = [each._get_storage().version for each in several]
     try:
@@ -281,7 +283,7 @@ def unsafe_preserve_version_counter(tensor: Any) -> Iterator[None]:
 
 
 def increment_version(tensor: Any) -> None:
-    """Counts a write that autograd could not see, for one tensor or several."""
+    """Count a write that autograd could not see, for one tensor or several."""
     if not isinstance(tensor, (TensorCore, Iterable)):
         raise RuntimeError("increment_version expect a Iterable[Tensor] as input")
     several: Iterable[Any] = (tensor,) if isinstance(tensor, TensorCore) else tensor

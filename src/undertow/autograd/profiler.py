@@ -85,7 +85,7 @@ class record_function(contextlib.ContextDecorator):
             owner._end(event)
 
     def _call_end_callbacks_on_future(self, fut: Any) -> Any:
-        """Ends the stretch when a future is done, not with the block; returns a future that is done after that."""
+        """End the stretch when a future is done, not with the block; returns a future that is done after that."""
         if not self.run_callbacks_on_exit:
             raise RuntimeError("_call_end_callbacks_on_future can only be called once.")
         self.run_callbacks_on_exit = False
@@ -118,8 +118,17 @@ class profile:
         self.enabled, self.use_cuda, self.use_device = enabled, False, None
         if use_cuda or use_device not in (None, "cpu"):
             warn("CUDA is not available, disabling CUDA profiling")
-        self.record_shapes, self.with_flops, self.profile_memory = record_shapes or with_flops, with_flops, profile_memory
-        self.with_stack, self.with_modules, self.use_cpu, self.acc_events = with_stack, with_modules, use_cpu, acc_events
+        self.record_shapes, self.with_flops, self.profile_memory = (
+            record_shapes or with_flops,
+            with_flops,
+            profile_memory,
+        )
+        self.with_stack, self.with_modules, self.use_cpu, self.acc_events = (
+            with_stack,
+            with_modules,
+            use_cpu,
+            acc_events,
+        )
         self.experimental_config = experimental_config or _ExperimentalConfig()
         self.custom_trace_id_callback, self.trace_id = custom_trace_id_callback, ""
         self.kineto_results = None
@@ -162,14 +171,14 @@ class profile:
         self._collecting = False
 
     def default_trace_id(self) -> str:
-        """A name for what one block found."""
+        """Return a name for what one block found."""
         return f"{perf_counter_ns():032X}"
 
     def create_trace_id(self) -> str:
         return self.custom_trace_id_callback() if self.custom_trace_id_callback else self.default_trace_id()
 
     def config(self, create_trace_id: bool = False) -> ProfilerConfig:
-        """What was asked of it."""
+        """Return what was asked of it."""
         if create_trace_id:
             self.trace_id = self.create_trace_id()
         return ProfilerConfig(
@@ -178,7 +187,7 @@ class profile:
         )  # fmt: skip
 
     def toggle_collection_dynamic(self, enabled: bool, activities: Iterable[Any]) -> None:
-        """Stops and goes on recording inside the block."""
+        """Stop and goes on recording inside the block."""
         self._collecting = enabled if ProfilerActivity.CPU in set(activities) else self._collecting
 
     # --- events
@@ -206,7 +215,7 @@ class profile:
             del around[around.index(event) :]
 
     def _node_ran(self, node: Node, gradients: Any, results: Any) -> None:
-        """A node of a backward pass ran just now: an event of the engine, and in it one of the node."""
+        """Return a node of a backward pass ran just now: an event of the engine, and in it one of the node."""
         now, name = perf_counter_ns() / 1e3, node._node_name()
         thread = threading.get_ident()
         start = max(self._node_ended, *[event.time_range.start for event in self._open.get(thread, ())], 0.0)
@@ -239,15 +248,15 @@ class profile:
         return self.function_events.total_average()
 
     def table(self, *args: Any, **options: Any) -> str:
-        """The calls as text."""
+        """Return the calls as text."""
         return self.function_events.table(*args, **options)
 
     def export_chrome_trace(self, path: str, metadata: Any = None, use_python_export: bool = False) -> None:
-        """Writes the calls in the format of chrome://tracing."""
+        """Write the calls in the format of chrome://tracing."""
         self.function_events.export_chrome_trace(path)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
-        """Writes the stacks of calling lines; the profiler has to be made `with_stack`."""
+        """Write the stacks of calling lines; the profiler has to be made `with_stack`."""
         if not self.with_stack:
             raise AssertionError("export_stacks() requires with_stack=True")
         self.function_events.export_stacks(path, metric)
@@ -264,7 +273,7 @@ class profile:
 
 
 def _calling_lines() -> list[str]:
-    """The user's lines on the stack, the innermost first."""
+    """Return the user's lines on the stack, the innermost first."""
     lines, frame = [], sys._getframe(1)
     while frame is not None:
         if not frame.f_code.co_filename.startswith(_HERE):
@@ -376,7 +385,7 @@ class emit_nvtx:
 
 
 def parse_nvprof_trace(path: str) -> list[FunctionEvent]:
-    """The functions in a file that NVIDIA's profiler wrote while `emit_nvtx` marked them."""
+    """Return the functions in a file that NVIDIA's profiler wrote while `emit_nvtx` marked them."""
     sqlite3: Any = import_module("sqlite3")
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.row_factory = sqlite3.Row
@@ -394,5 +403,5 @@ def parse_nvprof_trace(path: str) -> list[FunctionEvent]:
 
 
 def load_nvprof(path: str) -> EventList:
-    """The same as a list that makes tables."""
+    """Return the same as a list that makes tables."""
     return EventList(parse_nvprof_trace(path))

@@ -84,7 +84,11 @@ class FunctionEvent(FormattedTimesMixin):
         self.cpu_children: list[FunctionEvent] = []
         self.cpu_parent: FunctionEvent | None = None
         self.input_shapes, self.concrete_inputs, self.stack, self.scope = input_shapes, concrete_inputs, stack, scope
-        self.use_device, self.cpu_memory_usage, self.device_memory_usage = use_device, cpu_memory_usage, device_memory_usage
+        self.use_device, self.cpu_memory_usage, self.device_memory_usage = (
+            use_device,
+            cpu_memory_usage,
+            device_memory_usage,
+        )
         self.is_async, self.is_remote, self.sequence_nr, self.is_legacy = is_async, is_remote, sequence_nr, is_legacy
         self.device_type, self.device_index = device_type, device_index
         self.device_resource_id = thread if device_resource_id is None else device_resource_id
@@ -164,7 +168,7 @@ class FunctionEventAvg(FormattedTimesMixin):
         self.device_type: Any = DeviceType.CPU
 
     def add(self, other: object) -> FunctionEventAvg:
-        """Counts another call, or other calls, of the same name."""
+        """Count another call, or other calls, of the same name."""
         if self.key is None:
             for name in self._COPIED:
                 setattr(self, name, getattr(other, name))
@@ -203,7 +207,7 @@ class EventList(list[Any]):
         )
 
     def _build_tree(self) -> None:
-        """Finds out which calls were made inside which, by their times."""
+        """Find out which calls were made inside which, by their times."""
         self._populate_cpu_children()
         self._tree_built = True
 
@@ -259,7 +263,7 @@ class EventList(list[Any]):
         max_name_column_width: int = 55, max_shapes_column_width: int = 80, header: str | None = None,
         top_level_events_only: bool = False, time_unit: str | None = None,
     ) -> str:  # fmt: skip
-        """The rows as text, the largest first by any of their numbers (`cpu_time_total`, `count`…)."""
+        """Return the rows as text, the largest first by any of their numbers (`cpu_time_total`, `count`…)."""
         return _build_table(
             self, sort_by=sort_by, row_limit=row_limit, max_src_column_width=max_src_column_width,
             max_name_column_width=max_name_column_width, max_shapes_column_width=max_shapes_column_width, header=header,
@@ -268,7 +272,7 @@ class EventList(list[Any]):
         )  # fmt: skip
 
     def export_chrome_trace(self, path: str) -> None:
-        """Writes the calls in the format of chrome://tracing."""
+        """Write the calls in the format of chrome://tracing."""
         events = [
             {
                 "name": event.trace_name, "ph": "X", "ts": event.time_range.start, "dur": event.time_range.elapsed_us(),
@@ -283,7 +287,7 @@ class EventList(list[Any]):
         return ["self_cpu_time_total", "self_cuda_time_total", "self_xpu_time_total", "self_privateuse1_time_total"]
 
     def export_stacks(self, path: str, metric: str) -> None:
-        """Writes, for each stack of calling lines, how long was spent there, as flame graphs take it."""
+        """Write, for each stack of calling lines, how long was spent there, as flame graphs take it."""
         if metric not in self.supported_export_stacks_metrics():
             raise ValueError(f"metric should be one of: {self.supported_export_stacks_metrics()}")
         value = attrgetter(metric.replace("xpu", "device").replace("privateuse1", "device"))
@@ -324,7 +328,7 @@ def _filter_name(name: str) -> bool:
 
 
 def _rewrite_name(name: str, with_wildcard: bool = False) -> str:
-    """A name as it is shown; with wildcards, one for all steps of a profiler."""
+    """Return a name as it is shown; with wildcards, one for all steps of a profiler."""
     return "ProfilerStep*" if with_wildcard and name.startswith("ProfilerStep#") else name
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 @contextmanager
 def set_inside(module: str, **switches: Any) -> Iterator[None]:
-    """Sets a module's switches inside a block; those that are None stay as they are."""
+    """Set a module's switches inside a block; those that are None stay as they are."""
     place = vars(sys.modules[module])
     before = {name: place[name] for name, value in switches.items() if value is not None}
     place.update({name: switches[name] for name in before})

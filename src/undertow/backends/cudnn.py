@@ -34,7 +34,7 @@ def flags(
     enabled: bool = False, benchmark: bool = False, benchmark_limit: int = 10, deterministic: bool = False,
     allow_tf32: bool = True, fp32_precision: str = "none",
 ) -> AbstractContextManager[None]:  # fmt: skip
-    """A block with these switches."""
+    """Return a block with these switches."""
     return set_inside(
         __name__, enabled=enabled, benchmark=benchmark, deterministic=deterministic, allow_tf32=allow_tf32
     )

@@ -4,11 +4,11 @@ _fastpath_enabled = True
 
 
 def get_fastpath_enabled() -> bool:
-    """What was set."""
+    """Return what was set."""
     return _fastpath_enabled
 
 
 def set_fastpath_enabled(value: bool) -> None:
-    """Notes it."""
+    """Note it."""
     global _fastpath_enabled
     _fastpath_enabled = value

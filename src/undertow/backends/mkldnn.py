@@ -20,5 +20,5 @@ def is_available() -> bool:
 def flags(
     enabled: bool = False, deterministic: bool = False, allow_tf32: bool = True, fp32_precision: str = "none"
 ) -> AbstractContextManager[None]:
-    """A block with these switches."""
+    """Return a block with these switches."""
     return set_inside(__name__, enabled=enabled, deterministic=deterministic, allow_tf32=allow_tf32)

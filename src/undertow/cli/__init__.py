@@ -11,7 +11,7 @@ from undertow.cli import run, why
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command that the arguments name; the result is the exit code."""
+    """Run the command that the arguments name; the result is the exit code."""
     parser = argparse.ArgumentParser(
         prog="undertow", description="PyTorch's autograd and hooks, in Python. Runs programs that say `import torch`."
     )

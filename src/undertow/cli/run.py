@@ -19,7 +19,7 @@ _CANNOT_OPEN = 2  # Python's own exit code for this
 
 
 def add_to(commands: Any) -> None:
-    """Adds the command to a parser."""
+    """Add the command to a parser."""
     parser = commands.add_parser(
         "run",
         help="run a PyTorch program on undertow",
@@ -27,7 +27,11 @@ def add_to(commands: Any) -> None:
         usage="undertow run [-h] (script.py | -m module) [argument ...]",
     )
     parser.add_argument(
-        "-m", dest="module", nargs=argparse.REMAINDER, metavar="module", help="run a module by its name, and its arguments"
+        "-m",
+        dest="module",
+        nargs=argparse.REMAINDER,
+        metavar="module",
+        help="run a module by its name, and its arguments",
     )
     parser.add_argument("script", nargs=argparse.REMAINDER, help="the program and its arguments")
     parser.set_defaults(command=lambda arguments: _run(parser, arguments.module, arguments.script))
@@ -59,14 +63,14 @@ def _run(parser: argparse.ArgumentParser, module: list[str] | None, script: list
 
 
 def cannot_open(path: str, error: OSError) -> str:
-    """What Python says of a program that it can't run."""
+    """Return what Python says of a program that it can't run."""
     if os.path.isdir(path):
         return f"can't find '__main__' module in {path!r}"
     return f"can't open file {path!r}: [Errno {error.errno}] {error.strerror}"
 
 
 def _begin(folder: str) -> None:
-    """Makes the process look as it does when Python itself begins to run a program of this folder."""
+    """Make the process look as it does when Python itself begins to run a program of this folder."""
     if not sys.flags.safe_path:
         sys.path[0] = folder
     pretend_torch()
@@ -74,7 +78,7 @@ def _begin(folder: str) -> None:
 
 
 def _run_as_main(path: str, source: bytes) -> None:
-    """Runs a program's source as the module `__main__`, which stays there until the process ends."""
+    """Run a program's source as the module `__main__`, which stays there until the process ends."""
     main = ModuleType("__main__")
     main.__dict__.update(
         __file__=path, __cached__=None, __builtins__=builtins, __loader__=SourceFileLoader("__main__", path)

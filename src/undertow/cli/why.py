@@ -33,7 +33,7 @@ _CANNOT_OPEN = 2  # Python's own exit code for this
 
 
 def add_to(commands: Any) -> None:
-    """Adds the command to a parser."""
+    """Add the command to a parser."""
     parser = commands.add_parser(
         "why",
         help="run a PyTorch program and say why its gradients and hooks do what they do",
@@ -109,7 +109,7 @@ def split(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _file_of(module: str) -> str:
-    """The file of a module that is run by its name, as far as it lies where the program starts."""
+    """Return the file of a module that is run by its name, as far as it lies where the program starts."""
     path = os.path.join(*module.split("."))
     return os.path.join(path, "__main__.py") if os.path.isdir(path) else f"{path}.py"
 
@@ -168,7 +168,9 @@ def _why(arguments: argparse.Namespace) -> int:
         print(f"undertow: {refusal}", file=sys.stderr)
         return _CANNOT_OPEN
     recorder = Recorder() if arguments.html else None
-    page, data = [os.path.abspath(name or "") for name in (arguments.html, arguments.json)]  # the program may go elsewhere
+    page, data = [
+        os.path.abspath(name or "") for name in (arguments.html, arguments.json)
+    ]  # the program may go elsewhere
     name, by_name = arguments.module or arguments.script, bool(arguments.module)
     run = Run(name, arguments.arguments, arguments.engine, arguments.limit, recorder, by_name, arguments.alone)
     process = os.getpid()

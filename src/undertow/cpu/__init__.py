@@ -25,7 +25,7 @@ def is_initialized() -> bool:
 
 
 def synchronize(device: Any = None) -> None:
-    """Waits for the CPU: everything is computed when a call returns, so nothing happens."""
+    """Wait for the CPU: everything is computed when a call returns, so nothing happens."""
 
 
 class Stream:
@@ -64,12 +64,12 @@ _stream = Stream()
 
 
 def current_stream(device: Any = None) -> Stream:
-    """The CPU's one stream."""
+    """Return the CPU's one stream."""
     return _stream
 
 
 def stream(stream: Stream) -> AbstractContextManager[Any]:
-    """A block whose work goes to a stream."""
+    """Return a block whose work goes to a stream."""
     return nullcontext(stream)
 
 

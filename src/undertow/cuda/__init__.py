@@ -89,7 +89,7 @@ def device_count() -> int:
 
 
 def get_arch_list() -> list[str]:
-    """The GPU architectures that this was built for: none."""
+    """Return the GPU architectures that this was built for: none."""
     return []
 
 
@@ -144,7 +144,7 @@ class StreamContext:
 
 
 def stream(stream: Any) -> StreamContext:
-    """A block whose work goes to a stream."""
+    """Return a block whose work goes to a stream."""
     return StreamContext(stream)
 
 

@@ -35,7 +35,7 @@ def make_graphed_callables(callables: Any, sample_args: Any, *args: Any, **kwarg
 
 
 def graph_pool_handle() -> NoReturn:
-    """The memory of recorded work."""
+    """Return the memory of recorded work."""
     raise RuntimeError("Tried to instantiate dummy base class _graph_pool_handle")
 
 

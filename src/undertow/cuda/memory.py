@@ -10,7 +10,7 @@ from undertow.cuda._absent import refuse
 
 
 def empty_cache() -> None:
-    """Gives back unused GPU memory: there is none."""
+    """Give back unused GPU memory: there is none."""
 
 
 def memory_allocated(device: Any = None) -> int:
@@ -22,13 +22,13 @@ max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
 
 
 def memory_cached(device: Any = None) -> int:
-    """An old name of memory_reserved."""
+    """Return an old name of memory_reserved."""
     _renamed("memory_cached", "memory_reserved")
     return 0
 
 
 def max_memory_cached(device: Any = None) -> int:
-    """An old name of max_memory_reserved."""
+    """Return an old name of max_memory_reserved."""
     _renamed("max_memory_cached", "max_memory_reserved")
     return 0
 
@@ -47,7 +47,7 @@ host_memory_stats = memory_stats_as_nested_dict = memory_stats
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """The same as a table."""
+    """Return the same as a table."""
     return "no GPU, no GPU memory"
 
 

@@ -19,6 +19,6 @@ range_pop = range_start = range_end = mark = range_push
 
 @contextmanager
 def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
-    """A named stretch, as a block or over a function."""
+    """Return a named stretch, as a block or over a function."""
     range_push(msg.format(*args, **kwargs))
     yield

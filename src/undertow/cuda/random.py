@@ -22,16 +22,16 @@ def seed() -> None:
 
 
 def seed_all() -> None:
-    """The same for all GPUs."""
+    """Return the same for all GPUs."""
 
 
 def get_rng_state_all() -> list[Any]:
-    """The generator states of all GPUs: of none."""
+    """Return the generator states of all GPUs: of none."""
     return []
 
 
 def set_rng_state_all(new_states: Any) -> None:
-    """Sets the generator states of all GPUs."""
+    """Set the generator states of all GPUs."""
     for state in new_states:
         set_rng_state(state)
 

@@ -11,4 +11,6 @@ class DTensor:
     """A tensor that lies on several devices. None can be made."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise RuntimeError("undertow has no torch.distributed.tensor.DTensor: torch.distributed.is_available() is False")
+        raise RuntimeError(
+            "undertow has no torch.distributed.tensor.DTensor: torch.distributed.is_available() is False"
+        )

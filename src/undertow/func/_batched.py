@@ -29,7 +29,7 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(names: str) -> Callable[[Rule], Rule]:
-    """Registers how functions of these names run on whole tensors: rule(function, level, args, kwargs)."""
+    """Register how functions of these names run on whole tensors: rule(function, level, args, kwargs)."""
 
     def register(function: Rule) -> Rule:
         RULES.update(dict.fromkeys(names.split(), function))
@@ -109,6 +109,7 @@ class BatchedTensor(Tensor):
                 "consider using tensor.mH"
             )
         return self.adjoint() if self.ndim else self
+
     real = property(lambda self: self._level.wrap(self._value.real))
     imag = property(lambda self: self._level.wrap(self._value.imag))
 
@@ -214,7 +215,7 @@ _UNANSWERABLE = {
 
 
 def call(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """A public function with examples among its arguments."""
+    """Return a public function with examples among its arguments."""
     level = innermost((args, kwargs))
     name = getattr(function, "__name__", "")
     if name == "__get__":  # a property that is the same for one example and for all
@@ -232,13 +233,13 @@ def call(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def innermost(values: Any) -> MappedLevel:
-    """The innermost vmap that has examples among these values."""
+    """Return the innermost vmap that has examples among these values."""
     found = [value._level for value in pytree.tree_leaves(values) if isinstance(value, BatchedTensor)]
     return max(found, key=lambda level: level.number)
 
 
 def one_by_one(function: Any, level: MappedLevel, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Runs a function once per example and stacks what it gives."""
+    """Run a function once per example and stacks what it gives."""
     leaves, spec = pytree.tree_flatten((list(args), kwargs))
     if level.size == 0:
         raise RuntimeError(f"vmap: {function.__name__} can't be mapped over no examples at all")
@@ -287,7 +288,7 @@ class VmapInfo(NamedTuple):
 
 
 def apply_function(made: Any, args: tuple[Any, ...]) -> Any:
-    """A custom Function with examples among its arguments: its own `vmap`, or one call per example."""
+    """Return a custom Function with examples among its arguments: its own `vmap`, or one call per example."""
     level = innermost(args)
     own, generated = made.vmap is not Function.vmap, getattr(made, "generate_vmap_rule", False)
     if made.setup_context is Function.setup_context:
@@ -308,14 +309,18 @@ def apply_function(made: Any, args: tuple[Any, ...]) -> Any:
             "set generate_vmap_rule=True."
         )
     dims = pytree.tree_map(lambda value: value._given_at if level.holds(value) else None, args)
-    whole = pytree.tree_map(lambda value: value._value.movedim(0, value._given_at) if level.holds(value) else value, args)
+    whole = pytree.tree_map(
+        lambda value: value._value.movedim(0, value._given_at) if level.holds(value) else value, args
+    )
     outputs, places = made.vmap(VmapInfo(level.size, level.randomness), dims, *whole)
     found, spec = pytree.tree_flatten(outputs)
     flat = pytree._broadcast_to_and_flatten(places, spec) or [places] * len(found)
-    return spec.unflatten([
-        value if place is None else level.wrap(value if place == 0 else value.movedim(place, 0))
-        for value, place in zip(found, flat, strict=True)
-    ])
+    return spec.unflatten(
+        [
+            value if place is None else level.wrap(value if place == 0 else value.movedim(place, 0))
+            for value, place in zip(found, flat, strict=True)
+        ]
+    )
 
 
 MappedLevel.example_class = BatchedTensor

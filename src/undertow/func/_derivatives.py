@@ -31,7 +31,7 @@ class Transform:
         self.begun = False
 
     def begin(self, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Inputs for the function, and where their gradients will arrive."""
+        """Return inputs for the function, and where their gradients will arrive."""
         local.modes.transforms += 1
         self.begun = True
         inside, edges = [], []
@@ -47,7 +47,7 @@ class Transform:
         return inside, edges
 
     def close(self) -> None:
-        """The function has run."""
+        """Return the function has run."""
         self.level.close()
         local.modes.transforms -= self.begun
 
@@ -59,7 +59,7 @@ class Transform:
         return [from_whole(self.level.release(value), self.maps) for value in values]
 
     def release(self, tree: Any) -> Any:
-        """A nest of tensors that the function gave, as they leave the transform."""
+        """Return a nest of tensors that the function gave, as they leave the transform."""
 
         def released(value: Any) -> Any:
             if not isinstance(value, TensorCore):
@@ -73,7 +73,7 @@ class Transform:
 
 
 def grad(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
-    """The gradient of a function with a scalar result, as a function of the same arguments.
+    """Return the gradient of a function with a scalar result, as a function of the same arguments.
 
     argnums: the arguments to differentiate (nests of tensors are fine). has_aux: func returns (result, anything), and
     the gradient comes as (gradient, anything).
@@ -157,13 +157,13 @@ def _places(args: tuple[Any, ...], argnums: Any) -> tuple[int, ...]:
 
 
 def chosen_of(args: tuple[Any, ...], argnums: Any) -> Any:
-    """The arguments to differentiate: one, or a tuple of them."""
+    """Return the arguments to differentiate: one, or a tuple of them."""
     places = _places(args, argnums)
     return args[places[0]] if isinstance(argnums, int) else tuple([args[place] for place in places])
 
 
 def with_chosen(args: tuple[Any, ...], argnums: Any, replacements: Any) -> list[Any]:
-    """The arguments with the chosen ones replaced."""
+    """Return the arguments with the chosen ones replaced."""
     places = _places(args, argnums)
     given = list(args)
     for place, value in zip(places, (replacements,) if isinstance(argnums, int) else replacements, strict=True):

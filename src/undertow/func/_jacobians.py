@@ -21,7 +21,7 @@ def jacrev(
     chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
 ) -> Function:
-    """The Jacobian of a function, by one backward pass per element of its result: shape output + input.
+    """Return the Jacobian of a function, by one backward pass per element of its result: shape output + input.
 
     Nested results give nests of Jacobians, and so do nested arguments, inside them.
     """
@@ -52,7 +52,7 @@ def _refuse_complex(tensors: list[Any], name: str, kind: str) -> None:
 
 
 def _rows(nr: int, outputs: list[Any], out_spec: pytree.TreeSpec, inputs: list[Any], pull_back: Function) -> list[Any]:
-    """The Jacobians of one output with respect to every input."""
+    """Return the Jacobians of one output with respect to every input."""
     output = outputs[nr]
     count = output.numel()
     seeds = [creation.zeros(tuple(one.shape), dtype=one.dtype, device=one.device) for one in outputs]
@@ -64,9 +64,9 @@ def _rows(nr: int, outputs: list[Any], out_spec: pytree.TreeSpec, inputs: list[A
         for column, part in zip(columns, pytree.tree_leaves(pull_back(out_spec.unflatten(row))), strict=True):
             column.append(part)
     return [
-        (stack(column) if column else creation.zeros((0, *value.shape), dtype=value.dtype, device=value.device)).reshape(
-            (*output.shape, *value.shape)
-        )
+        (
+            stack(column) if column else creation.zeros((0, *value.shape), dtype=value.dtype, device=value.device)
+        ).reshape((*output.shape, *value.shape))
         for column, value in zip(columns, inputs, strict=True)
     ]
 
@@ -74,7 +74,7 @@ def _rows(nr: int, outputs: list[Any], out_spec: pytree.TreeSpec, inputs: list[A
 def jacfwd(
     func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False, *, randomness: str = "error"
 ) -> Function:
-    """The Jacobian of a function, by one forward product per element of its arguments: shape output + input."""
+    """Return the Jacobian of a function, by one forward product per element of its arguments: shape output + input."""
 
     @functools.wraps(func)
     def jacobian(*args: Any) -> Any:
@@ -97,7 +97,7 @@ def jacfwd(
 
 
 def _columns(nr: int, inputs: list[Any], outputs: list[Any], push: Function) -> list[Any]:
-    """The Jacobians of every output with respect to one input."""
+    """Return the Jacobians of every output with respect to one input."""
     value = inputs[nr]
     directions = [creation.zeros(tuple(one.shape), dtype=one.dtype, device=one.device) for one in inputs]
     rows: list[list[Any]] = [[] for _ in outputs]
@@ -108,13 +108,13 @@ def _columns(nr: int, inputs: list[Any], outputs: list[Any], push: Function) -> 
         for row, part in zip(rows, pytree.tree_leaves(push(given)), strict=True):
             row.append(part)
     return [
-        (stack(row).movedim(0, -1) if row else creation.zeros((*one.shape, 0), dtype=one.dtype, device=one.device)).reshape(
-            (*one.shape, *value.shape)
-        )
+        (
+            stack(row).movedim(0, -1) if row else creation.zeros((*one.shape, 0), dtype=one.dtype, device=one.device)
+        ).reshape((*one.shape, *value.shape))
         for row, one in zip(rows, outputs, strict=True)
     ]
 
 
 def hessian(func: Function, argnums: int | tuple[int, ...] = 0) -> Function:
-    """The second derivatives of a function, as the Jacobian of its Jacobian."""
+    """Return the second derivatives of a function, as the Jacobian of its Jacobian."""
     return jacfwd(jacrev(func, argnums), argnums)

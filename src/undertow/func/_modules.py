@@ -12,14 +12,14 @@ from undertow.nn.modules.batchnorm import _BatchNorm
 
 
 def batch_norm_without_running_stats(module: Any) -> None:
-    """Makes a batch norm forget its running averages; other modules are left alone."""
+    """Make a batch norm forget its running averages; other modules are left alone."""
     if isinstance(module, _BatchNorm) and module.track_running_stats:
         module.running_mean = module.running_var = module.num_batches_tracked = None
         module.track_running_stats = False
 
 
 def replace_all_batch_norm_modules_(root: Any) -> Any:
-    """Makes batch norms forget their running averages, which vmap can't keep."""
+    """Make batch norms forget their running averages, which vmap can't keep."""
     for module in root.modules():
         batch_norm_without_running_stats(module)
     return root
@@ -42,7 +42,7 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
 
 
 def debug_unwrap(tensor: Any, *, recurse: bool = True) -> Any:
-    """What a tensor seen inside a transform holds; for looking at, not for computing."""
+    """Return what a tensor seen inside a transform holds; for looking at, not for computing."""
     while hasattr(tensor, "_value"):
         tensor = tensor._value
         if not recurse:

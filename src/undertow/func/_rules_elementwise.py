@@ -77,7 +77,7 @@ def pointwise(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule(IN_PLACE)
 def in_place(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Writes into the whole tensor; what is the same for all examples can't take a value of each."""
+    """Write into the whole tensor; what is the same for all examples can't take a value of each."""
     target, *others = args
     values = aligned(level, [*others, *kwargs.values()], target.dim()) if others or kwargs else []
     if not level.holds(target):
@@ -147,7 +147,7 @@ def reduction(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
     if rank == 0:
         whole, rank = whole.unsqueeze(1), 1
         shifted: Any = 1
-        args = args[: place]
+        args = args[:place]
         if name != "count_nonzero":
             kwargs["keepdim"] = False
     else:
@@ -158,7 +158,7 @@ def reduction(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 
 def shift(dim: Any, rank: int) -> Any:
-    """A dim of an example, or several, as dims of the whole tensor."""
+    """Return a dim of an example, or several, as dims of the whole tensor."""
     if isinstance(dim, (tuple, list)):
         return tuple([shift(each, rank) for each in dim])
     if not -max(rank, 1) <= dim < max(rank, 1):
@@ -176,7 +176,7 @@ def _map(function: Any, results: Any) -> Any:
 
 @rule(" ".join(ALONG))
 def along(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Runs along a dim of every example."""
+    """Run along a dim of every example."""
     if not level.holds(args[0]):
         return NotImplemented
     place, usual = ALONG[function.__name__]

@@ -20,7 +20,9 @@ def gradients(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
     given = dict(zip((*names, "is_grads_batched", "materialize_grads"), args, strict=False)) | kwargs
     if given["is_grads_batched"] or any(level.holds(each) for each in (*given["outputs"], *given["inputs"])):
         return NotImplemented
-    ones = [output.new_ones(output.shape) if g is None else g for output, g in zip(given["outputs"], given["grad_outputs"])]
+    ones = [
+        output.new_ones(output.shape) if g is None else g for output, g in zip(given["outputs"], given["grad_outputs"])
+    ]
     given |= {"grad_outputs": [level.whole(each) for each in ones], "is_grads_batched": True}
     return level.wrap_all(function(**given))
 
@@ -90,7 +92,7 @@ def product(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 
 def multiply(level: MappedLevel, left: Any, right: Any) -> Any:
-    """The whole tensor of the products."""
+    """Return the whole tensor of the products."""
     a, b = left.dim(), right.dim()
     if a == 0 or b == 0:
         raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {a}D and {b}D")
@@ -148,7 +150,7 @@ def outer(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("einsum")
 def einsum(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """The equation with one more letter."""
+    """Return the equation with one more letter."""
     equation, *operands = args
     if not isinstance(equation, str):
         return NotImplemented
@@ -197,7 +199,7 @@ _RANKS = {  # how many dims an example has if it holds a batch itself
 
 @rule(" ".join(_RANKS))
 def on_images(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """The mapped dim joins the batch dim; one of its own kernel for every example runs one by one."""
+    """Return the mapped dim joins the batch dim; one of its own kernel for every example runs one by one."""
     others = [*args[1:], *kwargs.values()]
     if not args or not level.holds(args[0]) or any(level.holds(value) for value in others):
         return NotImplemented
@@ -205,7 +207,7 @@ def on_images(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 
 def joined(function: Any, level: MappedLevel, args: Any, kwargs: Any, rank: int) -> Any:
-    """Runs a function of batches on the batches of all examples as one."""
+    """Run a function of batches on the batches of all examples as one."""
     first, *rest = args
     whole = first._value
     if first.dim() == rank - 1:  # no batch dim of its own: the mapped one serves
@@ -219,7 +221,7 @@ def joined(function: Any, level: MappedLevel, args: Any, kwargs: Any, rank: int)
 
 @rule("interpolate group_norm")
 def on_batches(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """The mapped dim joins the batch dim."""
+    """Return the mapped dim joins the batch dim."""
     others = [*args[1:], *kwargs.values()]
     if not args or not level.holds(args[0]) or any(level.holds(value) for value in others) or args[0].dim() < 2:
         return NotImplemented
@@ -228,7 +230,7 @@ def on_batches(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any
 
 @rule("layer_norm rms_norm")
 def trailing_norm(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """The last dims normalised; scale and shift afterwards if every example has its own."""
+    """Return the last dims normalised; scale and shift afterwards if every example has its own."""
     names = dict(zip(("input", "normalized_shape", "weight", "bias", "eps"), args, strict=False)) | kwargs
     if function.__name__ == "rms_norm":
         names = dict(zip(("input", "normalized_shape", "weight", "eps"), args, strict=False)) | kwargs
@@ -247,8 +249,10 @@ def trailing_norm(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> 
 
 @rule("batch_norm instance_norm")
 def running_norm(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Running averages of all examples can't be kept in one buffer."""
-    names = dict(zip(("input", "running_mean", "running_var", "weight", "bias", "training"), args, strict=False)) | kwargs
+    """Refuse running averages: those of all examples cannot be kept in one buffer."""
+    names = (
+        dict(zip(("input", "running_mean", "running_var", "weight", "bias", "training"), args, strict=False)) | kwargs
+    )
     mean = names.get("running_mean")
     training = names.get("training", names.get("use_input_stats", function.__name__ == "instance_norm"))
     if training and mean is not None and not level.holds(mean):
@@ -272,8 +276,13 @@ def embedding(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("scaled_dot_product_attention")
 def attention(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Queries, keys and values of all examples; the mapped dim is one more dim of the stack."""
-    if len(args) < 3 or not all(isinstance(value, TensorCore) for value in args[:3]) or kwargs.get("dropout_p") or args[4:]:
+    """Return queries, keys and values of all examples; the mapped dim is one more dim of the stack."""
+    if (
+        len(args) < 3
+        or not all(isinstance(value, TensorCore) for value in args[:3])
+        or kwargs.get("dropout_p")
+        or args[4:]
+    ):
         return NotImplemented
     mask = args[3] if len(args) > 3 else kwargs.get("attn_mask")
     rank = max([value.dim() for value in args[:3]])
@@ -293,7 +302,7 @@ def attention(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
     "poisson_nll_loss"
 )
 def elementwise_loss(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """The loss of every element, then reduced over the dims of an example."""
+    """Return the loss of every element, then reduced over the dims of an example."""
     kwargs = _given(kwargs)
     if len(args) > 2 or kwargs.keys() & {"size_average", "reduce"}:
         return NotImplemented

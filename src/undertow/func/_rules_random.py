@@ -22,7 +22,7 @@ RANDOM = frozenset([*_SIZED, *_LIKE, *_DROPOUTS, *_IN_PLACE, "randperm", "multin
 
 
 def random(level: MappedLevel, function: Any, args: Any, kwargs: Any) -> Any:
-    """A call inside vmap, random or not."""
+    """Return a call inside vmap, random or not."""
     name = getattr(function, "__name__", "")
     if name not in RANDOM or (name in _DROPOUTS and not _active(name, args, kwargs)):
         return function(*args, **kwargs)
@@ -66,7 +66,9 @@ def _same(level: MappedLevel, name: str, mapped: bool, function: Any, args: Any,
 
 
 def _repeated(level: MappedLevel, value: Any) -> Any:
-    """What a derivative that is taken inside the vmap has repeated for every example, once; anything else as it is."""
+    """Return what a derivative that is taken inside the vmap has repeated for every example, once; anything else
+    as it is.
+    """
     if not level.holds(value):
         return value
     place = level.number - 1

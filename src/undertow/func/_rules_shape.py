@@ -18,13 +18,13 @@ def _sizes(args: Any) -> tuple[int, ...]:
 
 
 def _names(args: Any, kwargs: Any, *names: str) -> dict[str, Any]:
-    """The arguments of a call by name."""
+    """Return the arguments of a call by name."""
     return {**dict(zip(names, args, strict=False)), **kwargs}
 
 
 @rule("view reshape _unsafe_view")
 def view(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """A view of other sizes, or of another dtype."""
+    """Return a view of other sizes, or of another dtype."""
     first, *rest = args
     sizes = _sizes(rest) if rest else kwargs.get("shape", kwargs.get("size"))
     if not isinstance(sizes, (tuple, list)) or not all(isinstance(n, int) for n in sizes):
@@ -41,7 +41,7 @@ def view(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("view_as reshape_as")
 def view_as(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """The sizes of another tensor."""
+    """Return the sizes of another tensor."""
     return args[0].reshape(args[1].shape)
 
 
@@ -58,10 +58,12 @@ def expand(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("expand_as")
 def expand_as(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """The sizes of another tensor."""
+    """Return the sizes of another tensor."""
     if not level.holds(args[0]):
-        return level.wrap(level.whole(args[0]).expand(level.size, *args[1].shape)) if args[0].dim() == args[1].dim() else (
-            NotImplemented
+        return (
+            level.wrap(level.whole(args[0]).expand(level.size, *args[1].shape))
+            if args[0].dim() == args[1].dim()
+            else (NotImplemented)
         )
     return args[0].expand(*args[1].shape)
 
@@ -94,7 +96,7 @@ def transpose(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("t")
 def t(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """A matrix transposed."""
+    """Return a matrix transposed."""
     first = args[0]
     if first.dim() > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {first.dim()}D")
@@ -103,7 +105,7 @@ def t(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("adjoint mT")
 def adjoint(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """The last two dims exchanged."""
+    """Return the last two dims exchanged."""
     return level.wrap(function(args[0]._value))
 
 
@@ -124,7 +126,7 @@ def movedim(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("unsqueeze")
 def unsqueeze(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """A new dim."""
+    """Return a new dim."""
     first, dim = _names(args, kwargs, "input", "dim").values()
     return level.wrap(first._value.unsqueeze(shift(dim, first.dim() + 1)))
 
@@ -173,7 +175,7 @@ def moved(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("diagonal diag_embed")
 def diagonal(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """The diagonal of two dims, or the other way round."""
+    """Return the diagonal of two dims, or the other way round."""
     embeds = function.__name__ == "diag_embed"
     usual = {"offset": 0, "dim1": -2 if embeds else 0, "dim2": -1 if embeds else 1}
     given = {**usual, **_names(args, kwargs, "input", "offset", "dim1", "dim2")}
@@ -251,9 +253,7 @@ def _mapped_first(found: Any, entries: tuple[Any, ...]) -> Any:
     tensors = [entries[place] for place in places if isinstance(entries[place], (TensorCore, list))]
     if not tensors or places[-1] - places[0] == len(places) - 1:
         return found
-    ranks = [
-        1 if isinstance(entry, list) or entry.dtype.category == 0 else entry.dim() for entry in tensors
-    ]
+    ranks = [1 if isinstance(entry, list) or entry.dtype.category == 0 else entry.dim() for entry in tensors]
     return found.movedim(max(ranks), 0)
 
 
@@ -292,7 +292,7 @@ def join(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("new_zeros new_ones new_empty new_full")
 def new(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """A tensor of its own for every example."""
+    """Return a tensor of its own for every example."""
     first, *rest = args
     if function.__name__ == "new_full":
         return level.wrap(function(first._value, (level.size, *rest[0]), *rest[1:], **kwargs))

@@ -56,13 +56,12 @@ def _name(func: Any) -> str:
 
 
 def _flat_inputs(in_dims: Any, args: tuple[Any, ...], func: Any) -> tuple[list[Any], list[Any], pytree.TreeSpec]:
-    """The leaves of the arguments and the dim to map of each."""
+    """Return the leaves of the arguments and the dim to map of each."""
     name = _name(func)
     called = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)"
     if not isinstance(in_dims, (int, tuple)):
         raise ValueError(
-            f"{called}: expected `in_dims` to be int or a tuple, nested as the inputs are, "
-            f"not {type(in_dims)}."
+            f"{called}: expected `in_dims` to be int or a tuple, nested as the inputs are, not {type(in_dims)}."
         )
     if not args:
         raise ValueError(
@@ -80,9 +79,7 @@ def _flat_inputs(in_dims: Any, args: tuple[Any, ...], func: Any) -> tuple[list[A
         if dim is None:
             continue
         if not isinstance(dim, int):
-            raise ValueError(
-                f"{called}: Got in_dim={dim} for an input, and that is neither an integer nor None."
-            )
+            raise ValueError(f"{called}: Got in_dim={dim} for an input, and that is neither an integer nor None.")
         if not isinstance(value, TensorCore):
             raise ValueError(
                 f"{called}: Got in_dim={dim} for an input but the input is of type {type(value)}. Only tensors can be "
@@ -124,9 +121,9 @@ def _run(
         outputs = func(*spec.unflatten(inside), **kwargs)
     found, out_spec = pytree.tree_flatten(outputs)
     places = _flat_out_dims(out_dims, out_spec, outputs, func)
-    return out_spec.unflatten([
-        _finished(level, value, place, func) for value, place in zip(found, places, strict=True)
-    ])
+    return out_spec.unflatten(
+        [_finished(level, value, place, func) for value, place in zip(found, places, strict=True)]
+    )
 
 
 def _flat_out_dims(out_dims: Any, spec: pytree.TreeSpec, outputs: Any, func: Any) -> list[Any]:
@@ -142,7 +139,7 @@ def _flat_out_dims(out_dims: Any, spec: pytree.TreeSpec, outputs: Any, func: Any
 
 
 def _finished(level: MappedLevel, value: Any, place: Any, func: Any) -> Any:
-    """A result as the caller sees it, its mapped dim in place."""
+    """Return a result as the caller sees it, its mapped dim in place."""
     name = _name(func)
     if place is None:
         if level.holds(value):
@@ -175,6 +172,7 @@ def _in_chunks(
         places = _flat_out_dims(out_dims, out_spec, outputs, func)
         rows.append(found)
     joined = [
-        column[0] if place is None else cat(list(column), place) for column, place in zip(zip(*rows), places, strict=True)
+        column[0] if place is None else cat(list(column), place)
+        for column, place in zip(zip(*rows), places, strict=True)
     ]
     return out_spec.unflatten(joined)

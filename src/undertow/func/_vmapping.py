@@ -25,7 +25,7 @@ class MappedLevel:
         self.began = next(order_of_levels)  # among the derivatives that are being taken
 
     def wrap(self, value: Any, given_at: int = 0) -> Any:
-        """A whole tensor, its mapped dim in front, as one example. `given_at`: where the caller had that dim."""
+        """Return a whole tensor, its mapped dim in front, as one example. `given_at`: where the caller had that dim."""
         example = object.__new__(self.example_class)
         example._value, example._level, example._given_at = value, self, given_at
         example._edge = example._storage = example._view = example._meta = None
@@ -33,14 +33,14 @@ class MappedLevel:
         return example
 
     def wrap_all(self, results: Any) -> Any:
-        """The same for every tensor of a nest."""
+        """Return the same for every tensor of a nest."""
         return pytree.tree_map_only(TensorCore, self.wrap, results)
 
     def holds(self, value: Any) -> bool:
         return isinstance(value, TensorCore) and getattr(value, "_level", None) is self
 
     def whole(self, value: Any) -> Any:
-        """A tensor with the mapped dim in front, repeated along it if it is the same for every example."""
+        """Return a tensor with the mapped dim in front, repeated along it if it is the same for every example."""
         if self.holds(value):
             return value._value
         return value.unsqueeze(0).expand(self.size, *value.shape)
@@ -59,7 +59,7 @@ class LevelMode(overrides.TorchFunctionMode):
 
 @contextlib.contextmanager
 def transforming() -> Iterator[None]:
-    """Notes that a function is being transformed."""
+    """Note that a function is being transformed."""
     local.modes.transforms += 1
     try:
         yield
@@ -68,7 +68,7 @@ def transforming() -> Iterator[None]:
 
 
 def open_levels() -> list[MappedLevel]:
-    """The vmaps at work in this thread, outermost first."""
+    """Return the vmaps at work in this thread, outermost first."""
     return [mode.level for mode in local.modes.function_modes if isinstance(mode, LevelMode)]
 
 
@@ -78,7 +78,7 @@ def in_vmap() -> bool:
 
 
 def to_whole(tensor: Any, levels: Sequence[MappedLevel]) -> Any:
-    """A tensor with the dims of all these levels in front, outermost first."""
+    """Return a tensor with the dims of all these levels in front, outermost first."""
     if not levels:
         return tensor
     *outer, innermost = levels
@@ -98,6 +98,6 @@ def from_whole(tensor: Any, levels: Sequence[MappedLevel]) -> Any:
 
 
 def check_randomness(randomness: str) -> None:
-    """What random functions may do inside a vmap."""
+    """Return what random functions may do inside a vmap."""
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")

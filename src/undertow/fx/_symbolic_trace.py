@@ -29,7 +29,7 @@ _wrapped: dict[tuple[int, str], dict[str, Any]] = {}
 
 
 def wrap(fn_or_name: Any) -> Any:
-    """Marks a function of the calling file, or a builtin by its name, as one that tracing does not look into.
+    """Mark a function of the calling file, or a builtin by its name, as one that tracing does not look into.
 
     To be called at the top level of a file, or used as a decorator there. Returns what it was given.
     """
@@ -45,7 +45,7 @@ def wrap(fn_or_name: Any) -> Any:
 
 
 def _recording(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that becomes a node when it is called with a proxy."""
+    """Return a function that becomes a node when it is called with a proxy."""
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -60,7 +60,7 @@ def _recording(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _annotation(function: Any, name: str) -> Any:
-    """What a function says of an argument or its result; the `Any` of undertow's own modules says nothing."""
+    """Return what a function says of an argument or its result; the `Any` of undertow's own modules says nothing."""
     found = getattr(function, "__annotations__", {}).get(name)
     return None if found == "Any" and inspect.unwrap(function).__code__.co_filename.startswith(PACKAGE) else found
 
@@ -72,7 +72,9 @@ class Tracer(TracerBase):
         self, autowrap_modules: tuple[ModuleType, ...] = (math,),
         autowrap_functions: tuple[Callable[..., Any], ...] = (), param_shapes_constant: bool = False,
     ) -> None:  # fmt: skip
-        modules = [value for module in autowrap_modules for value in vars(module).items() if not value[0].startswith("_")]
+        modules = [
+            value for module in autowrap_modules for value in vars(module).items() if not value[0].startswith("_")
+        ]
         self._autowrapped = {id(value): value for _, value in modules if callable(value)}
         self._autowrapped |= {id(function): function for function in autowrap_functions}
         self._autowrap_search = list(autowrap_modules)
@@ -93,14 +95,14 @@ class Tracer(TracerBase):
         return of_nn and not isinstance(m, Sequential)
 
     def call_module(self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What the call of a submodule does: a leaf is recorded, others are run."""
+        """Return what the call of a submodule does: a leaf is recorded, others are run."""
         path = self.path_of_module(m)
         if self.is_leaf_module(m, path):
             return self.create_proxy("call_module", path, args, kwargs)
         return forward(*args, **kwargs)
 
     def path_of_module(self, mod: Module) -> str:
-        """The path of a submodule from the root."""
+        """Return the path of a submodule from the root."""
         if mod in self.submodule_paths:
             return self.submodule_paths[mod]
         found = next((name for name, module in self.root.named_modules() if module is mod), None)
@@ -109,7 +111,7 @@ class Tracer(TracerBase):
         return found
 
     def get_fresh_qualname(self, prefix: str) -> str:
-        """A name of an attribute that the root does not have."""
+        """Return a name of an attribute that the root does not have."""
         while True:
             number = self._counts.get(prefix, 0)
             self._counts[prefix] = number + 1
@@ -135,7 +137,7 @@ class Tracer(TracerBase):
         return super().create_arg(a)
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Proxy]) -> Any:
-        """What `module.attr` gives while the program is traced: a proxy for a parameter of the root's."""
+        """Return what `module.attr` gives while the program is traced: a proxy for a parameter of the root's."""
         if not isinstance(attr_val, Parameter):
             return attr_val
         for name, parameter in self.root.named_parameters():
@@ -151,7 +153,7 @@ class Tracer(TracerBase):
     # --- tracing
 
     def trace(self, root: Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None) -> Graph:
-        """The graph of a module or function. `concrete_args` are arguments of which the value is known."""
+        """Return the graph of a module or function. `concrete_args` are arguments of which the value is known."""
         if isinstance(root, Module):
             self.root = root
             function = getattr(type(root), self.traced_func_name)
@@ -172,7 +174,7 @@ class Tracer(TracerBase):
     def create_args_for_root(
         self, root_fn: Callable[..., Any], is_module: bool, concrete_args: dict[str, Any] | None = None
     ) -> tuple[Callable[..., Any], list[Any]]:
-        """The function to run and what to run it on: a proxy for each of its parameters."""
+        """Return the function to run and what to run it on: a proxy for each of its parameters."""
         plain = inspect.unwrap(root_fn)
         code = plain.__code__
         count = code.co_argcount + code.co_kwonlyargcount
@@ -260,7 +262,7 @@ def _parameter_proxy(tracer: Tracer, name: str, parameter: Any, node: Node) -> P
 
 
 def _tensors_of(root: Module) -> dict[int, str]:
-    """The paths of tensors that modules have as plain attributes, by identity."""
+    """Return the paths of tensors that modules have as plain attributes, by identity."""
     found = {}
     for path, module in root.named_modules():
         for name, value in vars(module).items():
@@ -270,7 +272,7 @@ def _tensors_of(root: Module) -> dict[int, str]:
 
 
 def _with_flat_arguments(function: Any, is_module: bool) -> Callable[..., Any]:
-    """A function with `*args`, `**kwargs` or keyword-only parameters, called with one value for each parameter."""
+    """Return a function with `*args`, `**kwargs` or keyword-only parameters, called with one value for each parameter."""
     kinds = list(inspect.signature(function).parameters.values())
 
     @functools.wraps(function)
@@ -286,7 +288,9 @@ def _with_flat_arguments(function: Any, is_module: bool) -> Callable[..., Any]:
         flags = code.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
         if flags == code.co_flags:
             return function(*positional, **named)
-        count = code.co_argcount + bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+        count = (
+            code.co_argcount + bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+        )
         if code.co_kwonlyargcount:
             raise NotImplementedError("undertow traces no function that has both *args and keyword-only parameters")
         plain = code.replace(co_flags=flags, co_argcount=count)
@@ -303,7 +307,7 @@ def _in_order_of_code(kinds: list[inspect.Parameter]) -> list[inspect.Parameter]
 
 
 def symbolic_trace(root: Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None) -> GraphModule:
-    """A module that does what `root` does, by its graph.
+    """Return a module that does what `root` does, by its graph.
 
     >>> traced = undertow.fx.symbolic_trace(lambda x: undertow.relu(x) + 1)
     >>> [node.name for node in traced.graph.nodes]

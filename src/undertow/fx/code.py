@@ -40,7 +40,7 @@ class PythonCode:
 
 
 def python_code(graph: Any, root_module: str = "self") -> PythonCode:
-    """The function that a graph stands for."""
+    """Return the function that a graph stands for."""
     return _Writer(root_module).written(graph)
 
 
@@ -116,7 +116,7 @@ class _Writer:
         return f"{name}{kind} = {self.global_name(target)}({self.arguments(args, node.kwargs)})"
 
     def path(self, target: str) -> str:
-        """An attribute of the module; parts that are no names are asked for with getattr."""
+        """Return an attribute of the module; parts that are no names are asked for with getattr."""
         found = self.root
         for atom in target.split("."):
             found = f"{found}.{atom}" if atom.isidentifier() else f'getattr({found}, "{atom}")'
@@ -126,7 +126,7 @@ class _Writer:
         return ", ".join([*map(self.word, args), *(f"{key} = {self.word(value)}" for key, value in kwargs.items())])
 
     def word(self, value: Any) -> str:
-        """A value in Python."""
+        """Return a value in Python."""
         if isinstance(value, Node):
             return value.name
         if isinstance(value, Size):
@@ -154,7 +154,7 @@ class _Writer:
         return repr(value)
 
     def type_word(self, kind: Any) -> str:
-        """An annotation in Python."""
+        """Return an annotation in Python."""
         if isinstance(kind, str):
             return repr(kind)
         origin = typing.get_origin(kind)
@@ -172,7 +172,7 @@ class _Writer:
         return self.global_name(kind)
 
     def global_name(self, thing: Any) -> str:
-        """The name of a function or class: PyTorch's own by their path, others as globals of the function."""
+        """Return the name of a function or class: PyTorch's own by their path, others as globals of the function."""
         if thing is typing.Any or getattr(thing, "__module__", "") == "typing":
             name = f"typing_{getattr(thing, '__name__', None) or thing._name}"
             self.globals[name] = thing

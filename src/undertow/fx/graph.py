@@ -24,7 +24,7 @@ class Names:
         self.counts: dict[str, int] = {}
 
     def create(self, candidate: str) -> str:
-        """A name like the candidate that is not taken, no keyword and no builtin."""
+        """Return a name like the candidate that is not taken, no keyword and no builtin."""
         candidate = re.sub(r"[^0-9a-zA-Z_]+", "_", candidate) or "_unnamed"
         if candidate[0].isdigit():
             candidate = f"_{candidate}"
@@ -118,11 +118,11 @@ class Graph:
         return NodeList(self)
 
     def output_node(self) -> Node:
-        """The node that returns."""
+        """Return the node that returns."""
         return next(node for node in reversed(self.nodes) if node.op == "output")
 
     def find_nodes(self, *, op: str, target: Target | None = None, sort: bool = True) -> list[Node]:
-        """The nodes of a kind, and of a target if one is given."""
+        """Return the nodes of a kind, and of a target if one is given."""
         return [node for node in self.nodes if node.op == op and (target is None or node.target == target)]
 
     # --- adding
@@ -131,7 +131,7 @@ class Graph:
         self, op: str, target: Target, args: tuple[Any, ...] | None = None, kwargs: dict[str, Any] | None = None,
         name: str | None = None, type_expr: Any = None,
     ) -> Node:  # fmt: skip
-        """Adds a node at the place of insertion, which is the end unless `inserting_before` or `_after` moved it."""
+        """Add a node at the place of insertion, which is the end unless `inserting_before` or `_after` moved it."""
         args, kwargs = () if args is None else args, {} if kwargs is None else kwargs
         if not isinstance(args, (tuple, list)):
             raise AssertionError("args must be a tuple")
@@ -151,37 +151,37 @@ class Graph:
         return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", word).lower()
 
     def placeholder(self, name: str, type_expr: Any = None, default_value: Any = _NO_DEFAULT) -> Node:
-        """Adds an input."""
+        """Add an input."""
         args = () if default_value is _NO_DEFAULT else (default_value,)
         return self.create_node("placeholder", name, args=args, type_expr=type_expr)
 
     def get_attr(self, qualified_name: str, type_expr: Any = None) -> Node:
-        """Adds an attribute of the module, such as "layer.weight"."""
+        """Add an attribute of the module, such as "layer.weight"."""
         return self.create_node("get_attr", qualified_name, type_expr=type_expr)
 
     def call_module(
         self, module_name: str, args: tuple[Any, ...] | None = None, kwargs: dict[str, Any] | None = None,
         type_expr: Any = None,
     ) -> Node:  # fmt: skip
-        """Adds the call of a submodule."""
+        """Add the call of a submodule."""
         return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
 
     def call_method(
         self, method_name: str, args: tuple[Any, ...] | None = None, kwargs: dict[str, Any] | None = None,
         type_expr: Any = None,
     ) -> Node:  # fmt: skip
-        """Adds the call of a method of the first argument."""
+        """Add the call of a method of the first argument."""
         return self.create_node("call_method", method_name, args, kwargs, type_expr=type_expr)
 
     def call_function(
         self, the_function: Callable[..., Any], args: tuple[Any, ...] | None = None,
         kwargs: dict[str, Any] | None = None, type_expr: Any = None, name: str | None = None,
     ) -> Node:  # fmt: skip
-        """Adds the call of a function."""
+        """Add the call of a function."""
         return self.create_node("call_function", the_function, args, kwargs, name=name, type_expr=type_expr)
 
     def output(self, result: Argument, type_expr: Any = None) -> Node:
-        """Adds what the program returns."""
+        """Add what the program returns."""
         return self.create_node("output", "output", args=(result,), type_expr=type_expr)
 
     def inserting_before(self, n: Node | None = None) -> Any:
@@ -203,7 +203,7 @@ class Graph:
     # --- removing
 
     def erase_node(self, to_erase: Node) -> None:
-        """Removes a node that nobody uses."""
+        """Remove a node that nobody uses."""
         if to_erase.users:
             raise RuntimeError(
                 f"Tried to erase Node {to_erase} but it still had {len(to_erase.users)} users in the graph: "
@@ -219,7 +219,7 @@ class Graph:
         to_erase._set_arguments((), {})
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
-        """Removes the nodes whose value nobody uses and that do nothing else; whether there were any."""
+        """Remove the nodes whose value nobody uses and that do nothing else; whether there were any."""
         self.lint()
         impure = is_impure_node or Node.is_impure
         dead = False
@@ -232,14 +232,14 @@ class Graph:
     # --- copying
 
     def node_copy(self, node: Node, arg_transform: Callable[[Node], Argument] = lambda x: x) -> Node:
-        """Adds a copy of a node of another graph; the transform says which node stands for each of its arguments."""
+        """Add a copy of a node of another graph; the transform says which node stands for each of its arguments."""
         args, kwargs = map_arg(node.args, arg_transform), map_arg(node.kwargs, arg_transform)
         copied = self.create_node(node.op, node.target, args, kwargs, node.name, node.type)
         copied.meta = dict(node.meta)
         return copied
 
     def graph_copy(self, g: Graph, val_map: dict[Node, Node], return_output_node: bool = False) -> Any:
-        """Adds copies of all nodes of another graph but its output, of which the value is returned."""
+        """Add copies of all nodes of another graph but its output, of which the value is returned."""
         copy_of = val_map.__getitem__
         for node in (each for each in g.nodes if each not in val_map):
             if node.op != "output":
@@ -309,15 +309,15 @@ class Graph:
             place = getattr(place, atom)
 
     def python_code(self, root_module: str = "self", **options: Any) -> PythonCode:
-        """The graph as a Python function named `forward`, and the globals that it needs."""
+        """Return the graph as a Python function named `forward`, and the globals that it needs."""
         return python_code(self, root_module)
 
     def set_codegen(self, codegen: CodeGen) -> None:
-        """Keeps a code generator of the program's own; undertow writes plain functions only."""
+        """Keep a code generator of the program's own; undertow writes plain functions only."""
         self._codegen = codegen
 
     def print_tabular(self) -> None:
-        """Prints the nodes as a table, with the package tabulate."""
+        """Print the nodes as a table, with the package tabulate."""
         try:
             from tabulate import tabulate  # type: ignore[import-untyped]
         except ImportError:

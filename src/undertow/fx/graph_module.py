@@ -18,7 +18,7 @@ _numbers = itertools.count()
 
 
 def _function_of(code: PythonCode) -> Any:
-    """The function of a piece of code; tracebacks show its lines."""
+    """Return the function of a piece of code; tracebacks show its lines."""
     file = f"<eval_with_key>.{next(_numbers)}"
     linecache.cache[file] = (len(code.src), None, code.src.splitlines(keepends=True), file)
     space = dict(code.globals)
@@ -27,7 +27,7 @@ def _function_of(code: PythonCode) -> Any:
 
 
 def _copy_attribute(source: Any, target: Any, path: str) -> None:
-    """Gives `target` the attribute of that path which `source` has; the modules on the way are bare."""
+    """Give `target` the attribute of that path which `source` has; the modules on the way are bare."""
     *prefix, last = path.split(".")
     for atom in prefix:
         found = getattr(source, atom)
@@ -109,14 +109,14 @@ class GraphModule(Module):
         return self.__dict__["_code"]
 
     def recompile(self) -> PythonCode:
-        """Writes the forward from the graph as it is now."""
+        """Write the forward from the graph as it is now."""
         written = self.graph.python_code("self")
         self.__dict__["_code"] = written.src
         type(self).forward = _function_of(written)
         return written
 
     def add_submodule(self, target: str, m: Module) -> bool:
-        """Adds a module at a path; whether there was place for it."""
+        """Add a module at a path; whether there was place for it."""
         *prefix, last = target.split(".")
         module: Module = self
         for atom in prefix:
@@ -131,7 +131,7 @@ class GraphModule(Module):
         return True
 
     def delete_submodule(self, target: str) -> bool:
-        """Removes the module at a path; whether there was one."""
+        """Remove the module at a path; whether there was one."""
         *prefix, last = target.split(".")
         module: Any = self
         for atom in prefix:
@@ -144,7 +144,7 @@ class GraphModule(Module):
         return True
 
     def delete_all_unused_submodules(self) -> None:
-        """Removes the modules that no node calls or reads from."""
+        """Remove the modules that no node calls or reads from."""
         used: set[str] = set()
         for node in self.graph.nodes:
             if node.op in ("call_module", "get_attr"):
@@ -157,7 +157,7 @@ class GraphModule(Module):
             self.delete_submodule(name)
 
     def print_readable(self, print_output: bool = True, *args: Any, **kwargs: Any) -> str:
-        """The module as a class in Python; printed unless told not to."""
+        """Return the module as a class in Python; printed unless told not to."""
         note = "        # No stacktrace found for following nodes\n"
         lines = self.code.lstrip("\n").rstrip().split("\n")
         body = "".join(f"    {line}\n" for line in lines[1:])
@@ -167,7 +167,7 @@ class GraphModule(Module):
         return text
 
     def to_folder(self, folder: Any, module_name: str = "FxModule") -> None:
-        """Writes the module to a folder as Python: undertow does not."""
+        """Write the module to a folder as Python: undertow does not."""
         raise NotImplementedError("undertow has no torch.fx.GraphModule.to_folder")
 
     def __str__(self) -> str:

@@ -33,7 +33,7 @@ class Interpreter:
                     self._last_uses.setdefault(node, []).append(argument)
 
     def run(self, *args: Any, initial_env: dict[Node, Any] | None = None, enable_io_processing: bool = True) -> Any:
-        """What the graph returns for these inputs."""
+        """Return what the graph returns for these inputs."""
         self.env = dict(initial_env or {})
         self.args_iter = iter(args)
         for node in self.graph.nodes:
@@ -53,12 +53,12 @@ class Interpreter:
         return None
 
     def run_node(self, n: Node) -> Any:
-        """The value of one node."""
+        """Return the value of one node."""
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         return getattr(self, n.op)(n.target, args, kwargs)
 
     def placeholder(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The next input."""
+        """Return the next input."""
         if target.startswith("*"):
             return list(self.args_iter)
         try:
@@ -66,30 +66,32 @@ class Interpreter:
         except StopIteration:
             if args:
                 return args[0]
-            raise RuntimeError(f"Expected positional argument for parameter {target}, but one was not passed in!") from None
+            raise RuntimeError(
+                f"Expected positional argument for parameter {target}, but one was not passed in!"
+            ) from None
 
     def get_attr(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An attribute of the module."""
+        """Return an attribute of the module."""
         return self.fetch_attr(target)
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result of a function."""
+        """Return the result of a function."""
         return target(*args, **kwargs)
 
     def call_method(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result of a method."""
+        """Return the result of a method."""
         return getattr(args[0], target)(*args[1:], **kwargs)
 
     def call_module(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result of a submodule."""
+        """Return the result of a submodule."""
         return self.fetch_attr(target)(*args, **kwargs)
 
     def output(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What is returned."""
+        """Return what is returned."""
         return args[0]
 
     def fetch_attr(self, target: str) -> Any:
-        """The attribute of the module at a path."""
+        """Return the attribute of the module at a path."""
         found: Any = self.module
         atoms = target.split(".")
         for i, atom in enumerate(atoms):
@@ -99,11 +101,11 @@ class Interpreter:
         return found
 
     def fetch_args_kwargs_from_env(self, n: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The values of a node's arguments."""
+        """Return the values of a node's arguments."""
         return self.map_nodes_to_values(n.args, n), dict(self.map_nodes_to_values(n.kwargs, n))
 
     def map_nodes_to_values(self, args: Any, n: Node) -> Any:
-        """A nest of arguments with values in place of nodes."""
+        """Return a nest of arguments with values in place of nodes."""
 
         def value(argument: Node) -> Any:
             if argument not in self.env:
@@ -116,7 +118,7 @@ class Interpreter:
 
 
 def _plain(nest: Any) -> Any:
-    """Lists and dicts of nodes' arguments as the usual ones, which functions may change."""
+    """List and dicts of nodes' arguments as the usual ones, which functions may change."""
     if isinstance(nest, list):
         return [_plain(item) for item in nest]
     if isinstance(nest, dict):
@@ -158,7 +160,7 @@ class Transformer(Interpreter):
         return self.tracer.create_proxy("call_method", target, args, kwargs)
 
     def transform(self) -> GraphModule:
-        """The new module."""
+        """Return the new module."""
         result = self.run(enable_io_processing=False)
         if result is not None:
             old = self.graph.output_node()

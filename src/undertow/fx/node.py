@@ -23,9 +23,7 @@ OPERATIONS = ("placeholder", "call_method", "call_module", "call_function", "get
 _side_effects: set[Callable[..., Any]] = set()
 
 _KEPT = ("_assert", "_assert_async", "setitem")
-_RANDOM = (
-    "bernoulli multinomial normal poisson rand rand_like randint randint_like randn randn_like randperm".split()
-)
+_RANDOM = "bernoulli multinomial normal poisson rand rand_like randint randint_like randn randn_like randperm".split()
 
 _BUILT_IN_NN = (
     "avg_pool2d avg_pool3d elu_ gelu hardtanh_ leaky_relu_ linear logsigmoid one_hot scaled_dot_product_attention softplus "
@@ -48,7 +46,7 @@ def has_side_effect(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
-    """A nest of tuples, lists, dicts and slices with `fn` applied to its leaves."""
+    """Return a nest of tuples, lists, dicts and slices with `fn` applied to its leaves."""
     if isinstance(a, tuple):
         items = [map_aggregate(item, fn) for item in a]
         return type(a)(*items) if hasattr(a, "_fields") else tuple(items)
@@ -70,7 +68,7 @@ def map_arg(a: Any, fn: Callable[[Node], Any]) -> Any:
 
 @functools.cache
 def _names_of_functions() -> dict[int, str]:
-    """The names under which PyTorch's own graphs show undertow's functions, by identity."""
+    """Return the names under which PyTorch's own graphs show undertow's functions, by identity."""
     package = sys.modules["undertow"]
     names: dict[int, str] = {}
     for part in ("nn.functional", "", "nn.init"):
@@ -97,7 +95,7 @@ def _names_of_functions() -> dict[int, str]:
 
 
 def qualified_name(func: Any) -> str:
-    """Module and name of a function, those of PyTorch's for undertow's."""
+    """Return a function's module and name, as PyTorch has them for undertow's own."""
     name = getattr(func, "__name__", None) or type(func).__name__
     if getattr(builtins, name, None) is func:
         return name
@@ -113,7 +111,7 @@ def qualified_name(func: Any) -> str:
 
 
 def shown_target(target: Any) -> str:
-    """A target as a graph prints it."""
+    """Return a target as a graph prints it."""
     if isinstance(target, str):
         return target
     name = qualified_name(target)
@@ -177,7 +175,7 @@ class Node:
         return self._prev
 
     def prepend(self, x: Node) -> None:
-        """Moves `x` to just before this node."""
+        """Move `x` to just before this node."""
         if self.graph is not x.graph:
             raise AssertionError("Attempting to move a Node into a different Graph")
         if self is x:
@@ -188,7 +186,7 @@ class Node:
         x._next, self._prev = self, x
 
     def append(self, x: Node) -> None:
-        """Moves `x` to just after this node."""
+        """Move `x` to just after this node."""
         self._next.prepend(x)
 
     def _remove_from_list(self) -> None:
@@ -238,23 +236,23 @@ class Node:
         self._args, self._kwargs = map_arg(tuple(args), use), map_arg(dict(kwargs), use)
 
     def update_arg(self, idx: int, arg: Argument) -> None:
-        """Replaces one positional argument."""
+        """Replace one positional argument."""
         args = list(self.args)
         args[idx] = arg
         self.args = tuple(args)
 
     def insert_arg(self, idx: int, arg: Argument) -> None:
-        """Inserts a positional argument."""
+        """Insert a positional argument."""
         if not 0 <= idx <= len(self.args):
             raise AssertionError("insert_args index must be between 0 and len(self.args)")
         self.args = (*self.args[:idx], arg, *self.args[idx:])
 
     def update_kwarg(self, key: str, arg: Argument) -> None:
-        """Replaces one named argument."""
+        """Replace one named argument."""
         self.kwargs = {**self.kwargs, key: arg}
 
     def replace_input_with(self, old_input: Node, new_input: Node) -> None:
-        """Puts one node in the place of another among the arguments."""
+        """Put one node in the place of another among the arguments."""
 
         def swap(node: Node) -> Node:
             return new_input if node is old_input else node

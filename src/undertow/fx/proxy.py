@@ -38,24 +38,24 @@ class TracerBase:
         self, kind: str, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], name: str | None = None,
         type_expr: Any = None,
     ) -> Node:  # fmt: skip
-        """Adds a node to the graph."""
+        """Add a node to the graph."""
         return self.graph.create_node(kind, target, args, kwargs, name, type_expr)
 
     def proxy(self, node: Node) -> Proxy:
-        """What stands for a node's value."""
+        """Return what stands for a node's value."""
         return Proxy(node, self)
 
     def create_proxy(
         self, kind: str, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], name: str | None = None,
         type_expr: Any = None, proxy_factory_fn: Callable[[Node], Proxy] | None = None,
     ) -> Any:  # fmt: skip
-        """Adds a node, and returns what stands for its value."""
+        """Add a node, and returns what stands for its value."""
         made, named = self.create_arg(args), self.create_arg(kwargs)
         node = self.create_node(kind, target, made, named, name, type_expr)
         return (proxy_factory_fn or self.proxy)(node)
 
     def create_arg(self, a: Any) -> Argument:
-        """A value as the argument of a node: proxies become their nodes."""
+        """Return a value as the argument of a node: proxies become their nodes."""
         if isinstance(a, Proxy):
             return a.node
         if hasattr(a, "__fx_create_arg__"):
@@ -80,11 +80,11 @@ class TracerBase:
         return made
 
     def to_bool(self, obj: Proxy) -> bool:
-        """The truth of a proxy, which is not known."""
+        """Return the truth of a proxy, which is not known."""
         raise TraceError("symbolically traced variables cannot be used as inputs to control flow")
 
     def iter(self, obj: Proxy) -> Iterator[Any]:
-        """The items of a proxy: known only where a statement says how many it takes."""
+        """Return the items of a proxy: known only where a statement says how many it takes."""
         count = _unpacked(sys._getframe(2))
         if count is not None:
             return iter([operator.getitem(obj, number) for number in range(count)])
@@ -94,7 +94,7 @@ class TracerBase:
         )
 
     def keys(self, obj: Proxy) -> Any:
-        """The keys of a proxy, as `**proxy` asks for them."""
+        """Return the keys of a proxy, as `**proxy` asks for them."""
         return Attribute(obj, "keys")()
 
 
@@ -155,14 +155,18 @@ class Proxy:
         kwargs = kwargs or {}
         tracers = {id(found.tracer): found.tracer for found in _proxies((args, kwargs))}
         if len(tracers) > 1:
-            raise RuntimeError(f"Found multiple different tracers {[*tracers.values()]} while trying to trace operations")
+            raise RuntimeError(
+                f"Found multiple different tracers {[*tracers.values()]} while trying to trace operations"
+            )
         tracer = next(iter(tracers.values()))
         if orig_method is sys.modules["undertow"].einsum and isinstance(args[-1], (list, tuple)) and len(args) == 2:
             args = (args[0], *args[1])  # PyTorch's einsum takes a list apart before anybody is asked
         name = _method_name(orig_method)
         if name is not None:
             return tracer.create_proxy("call_method", name, args, kwargs)
-        return tracer.create_proxy("call_function", orig_method, args, kwargs, name=getattr(orig_method, "__name__", None))
+        return tracer.create_proxy(
+            "call_function", orig_method, args, kwargs, name=getattr(orig_method, "__name__", None)
+        )
 
 
 def _proxies(value: Any) -> Iterator[Proxy]:
@@ -177,7 +181,7 @@ def _proxies(value: Any) -> Iterator[Proxy]:
 
 
 def _method_name(function: Any) -> str | None:
-    """The name of a method of tensors, None for a function of `torch`."""
+    """Return the name of a method of tensors, None for a function of `torch`."""
     name = getattr(function, "__name__", "")
     found = next((vars(base)[name] for base in tensor_class().__mro__ if name in vars(base)), None)
     return name if found is function and getattr(sys.modules["undertow"], name, None) is not function else None

@@ -56,7 +56,7 @@ def _is_closed(pairs: dict[Node, Node], last: Node) -> bool:
 def replace_pattern(
     gm: GraphModule, pattern: Callable[..., Any] | GraphModule, replacement: Callable[..., Any] | GraphModule
 ) -> list[Match]:
-    """Replaces all places that do not overlap; patterns and replacements have the same inputs and one output.
+    """Replace all places that do not overlap; patterns and replacements have the same inputs and one output.
 
     Returns what was found and recompiles the module.
     """

@@ -88,7 +88,7 @@ def script(
     _rcb: Any = None,
     example_inputs: Any = None,
 ) -> Decorated:
-    """The function, class or module itself.
+    """Return the function, class or module itself.
 
     >>> @torch.jit.script
     ... def double(x: torch.Tensor) -> torch.Tensor:
@@ -100,36 +100,36 @@ def script(
 
 
 def trace(func: Decorated, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Decorated:
-    """The function or module itself; the example inputs are not used."""
+    """Return the function or module itself; the example inputs are not used."""
     return func
 
 
 def trace_module(mod: Decorated, inputs: Any, *args: Any, **kwargs: Any) -> Decorated:
-    """The module itself; the example inputs are not used."""
+    """Return the module itself; the example inputs are not used."""
     return mod
 
 
 def freeze(mod: Decorated, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Decorated:
-    """The module itself."""
+    """Return the module itself."""
     return mod
 
 
 def optimize_for_inference(mod: Decorated, other_methods: Any = None) -> Decorated:
-    """The module itself."""
+    """Return the module itself."""
     return mod
 
 
 def run_frozen_optimizations(mod: Any, optimize_numerics: bool = True, preserved_methods: Any = None) -> None:
-    """Does nothing: there is no compiled program to optimize."""
+    """Do nothing: there is no compiled program to optimize."""
 
 
 def script_method(fn: Decorated) -> Decorated:
-    """The method itself."""
+    """Return the method itself."""
     return fn
 
 
 def script_if_tracing(fn: Decorated) -> Decorated:
-    """The function itself."""
+    """Return the function itself."""
     return fn
 
 
@@ -145,22 +145,22 @@ _overload_method = _overload
 
 
 def interface(obj: Decorated) -> Decorated:
-    """The class itself."""
+    """Return the class itself."""
     return obj
 
 
 def export(fn: Decorated) -> Decorated:
-    """The method itself."""
+    """Return the method itself."""
     return fn
 
 
 def unused(fn: Decorated) -> Decorated:
-    """The method itself."""
+    """Return the method itself."""
     return fn
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:
-    """The function itself; also as `@ignore(drop=True)`."""
+    """Return the function itself; also as `@ignore(drop=True)`."""
     if callable(drop):
         return drop
     if not builtins.isinstance(drop, bool):
@@ -182,7 +182,7 @@ def is_tracing() -> bool:
 
 
 def annotate(the_type: Any, the_value: Decorated) -> Decorated:
-    """The value itself."""
+    """Return the value itself."""
     return the_value
 
 
@@ -238,14 +238,14 @@ def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]
 
 
 def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
-    """A future that holds `func(*args, **kwargs)`, computed at once, as PyTorch's eager mode does."""
+    """Return a future that holds `func(*args, **kwargs)`, computed at once, as PyTorch's eager mode does."""
     future: Future = Future()
     future.set_result(func(*args, **kwargs))
     return future
 
 
 def wait(future: Future) -> Any:
-    """The result of what was forked."""
+    """Return the result of what was forked."""
     return future.wait()
 
 

@@ -34,13 +34,15 @@ def _canonical_dim(dim: DimOrDims, ndim: int) -> tuple[int, ...]:
         if each % count in found:
             raise RuntimeError(f"dim={each} appears multiple times in the list of dims")
         if not -count <= each < count:
-            raise IndexError(f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {each})")
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {each})"
+            )
         found.append(each % count)
     return tuple(sorted(found)) if ndim else ()
 
 
 def _input_mask(input: Any, *args: Any, **kwargs: Any) -> Any:
-    """The mask of the keyword arguments, in the input's shape."""
+    """Return the mask of the keyword arguments, in the input's shape."""
     if input.layout is not strided:
         raise ValueError(f"_input_mask expects strided input (got {input.layout})")
     mask = kwargs.get("mask")
@@ -93,7 +95,7 @@ _NORMALIZATIONS = ("softmax", "log_softmax", "softmin", "normalize", "cumsum", "
 
 
 def _reduction_identity(op_name: str, input: Any, *args: Any) -> Any:
-    """The value of an element that changes nothing; None where there is no such value."""
+    """Return the value of an element that changes nothing; None where there is no such value."""
     dtype = input.dtype
     if op_name == "norm":
         order = args[0] if args else 2
@@ -108,12 +110,12 @@ def _reduction_identity(op_name: str, input: Any, *args: Any) -> Any:
 
 
 def _where(mask: Any, input: Any, fill_value: Any) -> Any:
-    """The input where the mask lets it through, the value elsewhere."""
+    """Return the input where the mask lets it through, the value elsewhere."""
     return where(mask, input, fill_value)
 
 
 def _combine_input_and_mask(op: Any, input: Any, mask: Any, *args: Any) -> Any:
-    """The input with what is masked out replaced by the value that changes nothing."""
+    """Return the input with what is masked out replaced by the value that changes nothing."""
     if mask is None:
         return input
     identity = _reduction_identity(op if isinstance(op, str) else op.__name__, input, *args)
@@ -128,20 +130,24 @@ def _as(input: Any, dtype: Any) -> Any:
 
 
 def _summing(input: Any, dtype: Any) -> Any:
-    """The dtype of a sum: integers are added as int64."""
+    """Return the dtype of a sum: integers are added as int64."""
     if dtype is None and not (input.dtype.is_floating_point or input.dtype.is_complex):
         return d.int64
     return input.dtype if dtype is None else dtype
 
 
 def sum(input: Any, dim: DimOrDims = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None) -> Any:
-    """The sum of the elements that the mask lets through; 0 if there are none."""
+    """Return the sum of the elements that the mask lets through; 0 if there are none."""
     wide = _as(input, _summing(input, dtype))
-    return _combine_input_and_mask("sum", wide, mask).sum(_canonical_dim(dim, input.ndim), bool(keepdim), dtype=wide.dtype)
+    return _combine_input_and_mask("sum", wide, mask).sum(
+        _canonical_dim(dim, input.ndim), bool(keepdim), dtype=wide.dtype
+    )
 
 
-def prod(input: Any, dim: DimOrDims = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None) -> Any:
-    """The product of the elements that the mask lets through; 1 if there are none."""
+def prod(
+    input: Any, dim: DimOrDims = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None
+) -> Any:
+    """Return the product of the elements that the mask lets through; 1 if there are none."""
     result = _combine_input_and_mask("prod", _as(input, _summing(input, dtype)), mask)
     for each in reversed(_canonical_dim(dim, input.ndim)):
         result = result.prod(each, bool(keepdim))
@@ -149,13 +155,13 @@ def prod(input: Any, dim: DimOrDims = None, *, keepdim: bool | None = False, dty
 
 
 def cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
-    """Running sums, in which elements that are masked out count as 0."""
+    """Return running sums, in which elements that are masked out count as 0."""
     wide = _as(input, dtype)
     return _combine_input_and_mask("sum", wide, mask).cumsum(_one(dim, input))
 
 
 def cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
-    """Running products, in which elements that are masked out count as 1."""
+    """Return running products, in which elements that are masked out count as 1."""
     wide = _as(input, dtype)
     return _combine_input_and_mask("prod", wide, mask).cumprod(_one(dim, input))
 
@@ -164,32 +170,46 @@ def _one(dim: int, input: Any) -> int:
     return (_canonical_dim(dim, input.ndim) or (0,))[0]
 
 
-def amax(input: Any, dim: DimOrDims = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None) -> Any:
-    """The largest of the elements that the mask lets through; the lowest value there is if there are none."""
+def amax(
+    input: Any, dim: DimOrDims = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None
+) -> Any:
+    """Return the largest of the elements that the mask lets through; the lowest value there is if there are none."""
     wide = _as(input, dtype)
-    return _combine_input_and_mask("amax", wide, mask).amax(_canonical_dim(dim, input.ndim), bool(keepdim)).to(wide.dtype)
+    return (
+        _combine_input_and_mask("amax", wide, mask).amax(_canonical_dim(dim, input.ndim), bool(keepdim)).to(wide.dtype)
+    )
 
 
-def amin(input: Any, dim: DimOrDims = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None) -> Any:
-    """The smallest of the elements that the mask lets through; the highest value there is if there are none."""
+def amin(
+    input: Any, dim: DimOrDims = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None
+) -> Any:
+    """Return the smallest of the elements that the mask lets through; the highest value there is if there are none."""
     wide = _as(input, dtype)
-    return _combine_input_and_mask("amin", wide, mask).amin(_canonical_dim(dim, input.ndim), bool(keepdim)).to(wide.dtype)
+    return (
+        _combine_input_and_mask("amin", wide, mask).amin(_canonical_dim(dim, input.ndim), bool(keepdim)).to(wide.dtype)
+    )
 
 
-def argmax(input: Any, dim: int | None = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None) -> Any:
+def argmax(
+    input: Any, dim: int | None = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None
+) -> Any:
     """Where the largest element is, as a number of the input's dtype."""
     found = _combine_input_and_mask("argmax", input, mask).argmax(dim, bool(keepdim))
     return found.to(input.dtype if dtype is None else dtype)
 
 
-def argmin(input: Any, dim: int | None = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None) -> Any:
+def argmin(
+    input: Any, dim: int | None = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None
+) -> Any:
     """Where the smallest element is, as a number of the input's dtype."""
     found = _combine_input_and_mask("argmin", input, mask).argmin(dim, bool(keepdim))
     return found.to(input.dtype if dtype is None else dtype)
 
 
-def mean(input: Any, dim: DimOrDims = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None) -> Any:
-    """The mean of the elements that the mask lets through; nan if there are none."""
+def mean(
+    input: Any, dim: DimOrDims = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None
+) -> Any:
+    """Return the mean of the elements that the mask lets through; nan if there are none."""
     kind = input.dtype if dtype is None else dtype
     if not (kind.is_floating_point or kind.is_complex):
         raise ValueError(
@@ -209,7 +229,7 @@ def _count(input: Any, dim: DimOrDims, keepdim: Any, mask: Any) -> Any:
 
 
 def median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
-    """The median of the elements that the mask lets through; nan if there are none."""
+    """Return the median of the elements that the mask lets through; nan if there are none."""
     wide = _as(input, dtype)
     if not wide.dtype.is_floating_point:
         raise ValueError(f"masked median expected no fully masked out rows, since dtype is {wide.dtype}")
@@ -221,7 +241,7 @@ def median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = Non
 
 
 def logsumexp(input: Any, dim: DimOrDims = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
-    """The logarithm of the sum of exponentials of the elements that the mask lets through."""
+    """Return the logarithm of the sum of exponentials of the elements that the mask lets through."""
     wide = _as(input, dtype)
     kept = _combine_input_and_mask("logsumexp", wide, mask)
     return kept.logsumexp(_canonical_dim(dim, input.ndim), bool(keepdim)).to(wide.dtype)
@@ -239,7 +259,7 @@ def norm(
     input: Any, ord: float | None = 2.0, dim: DimOrDims = None, *, keepdim: bool | None = False, dtype: Any = None,
     mask: Any = None,
 ) -> Any:  # fmt: skip
-    """The norm of the elements that the mask lets through."""
+    """Return the norm of the elements that the mask lets through."""
     wide = _as(input, dtype)
     kept = wide if mask is None else _combine_input_and_mask("norm", wide, mask, ord)
     return linalg_vector_norm(kept, ord, _canonical_dim(dim, input.ndim), bool(keepdim))  # type: ignore[arg-type]
@@ -268,7 +288,7 @@ def var(
     input: Any, dim: DimOrDims = None, unbiased: bool | None = None, *, correction: float | None = None,
     keepdim: bool | None = False, dtype: Any = None, mask: Any = None,
 ) -> Any:  # fmt: skip
-    """The variance of the elements that the mask lets through."""
+    """Return the variance of the elements that the mask lets through."""
     return _spread(False, input, dim, unbiased, correction, keepdim, dtype, mask)
 
 
@@ -276,7 +296,7 @@ def std(
     input: Any, dim: DimOrDims = None, unbiased: bool | None = None, *, correction: float | None = None,
     keepdim: bool | None = False, dtype: Any = None, mask: Any = None,
 ) -> Any:  # fmt: skip
-    """The standard deviation of the elements that the mask lets through."""
+    """Return the standard deviation of the elements that the mask lets through."""
     return _spread(True, input, dim, unbiased, correction, keepdim, dtype, mask)
 
 
@@ -299,7 +319,7 @@ def softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any
 
 
 def normalize(input: Any, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Any = None) -> Any:
-    """The elements that the mask lets through, divided by their norm; the others are 0."""
+    """Return the elements that the mask lets through, divided by their norm; the others are 0."""
     wide = _as(input, dtype)
     size = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
     kept = wide if mask is None else _combine_input_and_mask("sum", wide, mask)

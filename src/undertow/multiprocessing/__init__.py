@@ -26,7 +26,7 @@ _sharing = "file_descriptor"
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """The names that `set_sharing_strategy` takes; tensors are copied under each."""
+    """Return the names that `set_sharing_strategy` takes; tensors are copied under each."""
     return {"file_descriptor", "file_system"}
 
 

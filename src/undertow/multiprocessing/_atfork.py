@@ -10,5 +10,5 @@ __all__ = ["register_after_fork"]
 
 
 def register_after_fork(func: Callable[[], Any]) -> None:
-    """Calls a function in every process that this one forks."""
+    """Call a function in every process that this one forks."""
     os.register_at_fork(after_in_child=func)

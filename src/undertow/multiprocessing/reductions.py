@@ -28,7 +28,7 @@ class StorageWeakRef:
 
 
 def reduce_tensor(tensor: Any) -> Any:
-    """What `pickle` keeps of a tensor: its values."""
+    """Return what `pickle` keeps of a tensor: its values."""
     return tensor.__reduce_ex__(2)
 
 

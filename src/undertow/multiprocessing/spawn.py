@@ -58,7 +58,7 @@ class ProcessContext:
         return [process.pid for process in self.processes]
 
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
-        """Waits for one or more of them. True once all ended well; if one did not, ends the others and raises."""
+        """Wait for one or more of them. True once all ended well; if one did not, ends the others and raises."""
         running = {process.sentinel: index for index, process in enumerate(self.processes) if process.is_alive()}
         if running:
             multiprocessing.connection.wait(list(running), timeout=timeout)
@@ -98,7 +98,7 @@ def start_processes(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> ProcessContext | None:
-    """Runs `fn(index, *args)` in so many processes; waits for them, or returns what can wait."""
+    """Run `fn(index, *args)` in so many processes; waits for them, or returns what can wait."""
     context: Any = multiprocessing.get_context(start_method)
     error_queues = [context.SimpleQueue() for _ in range(nprocs)]
     processes = [

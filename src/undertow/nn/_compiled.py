@@ -18,22 +18,22 @@ _REDUCTIONS = ("none", "mean", "sum")
 
 
 def l1_loss(input: Tensor, target: Tensor, reduction: int = 1) -> Any:
-    """The absolute difference."""
+    """Return the absolute difference."""
     return F.l1_loss(input, target, reduction=_REDUCTIONS[reduction])
 
 
 def mse_loss(input: Tensor, target: Tensor, reduction: int = 1) -> Any:
-    """The square of the difference."""
+    """Return the square of the difference."""
     return F.mse_loss(input, target, reduction=_REDUCTIONS[reduction])
 
 
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: int = 1, beta: float = 1.0) -> Any:
-    """The square of a small difference, and a large one itself."""
+    """Return the square of a small difference, and a large one itself."""
     return F.smooth_l1_loss(input, target, reduction=_REDUCTIONS[reduction], beta=beta)
 
 
 def huber_loss(input: Tensor, target: Tensor, reduction: int = 1, delta: float = 1.0) -> Any:
-    """The same, scaled by delta."""
+    """Return the same, scaled by delta."""
     return F.huber_loss(input, target, reduction=_REDUCTIONS[reduction], delta=delta)
 
 
@@ -43,7 +43,7 @@ def soft_margin_loss(input: Tensor, target: Tensor, reduction: int = 1) -> Any:
 
 
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1) -> Any:
-    """The cross entropy of probabilities."""
+    """Return the cross entropy of probabilities."""
     return F.binary_cross_entropy(input, target, weight, reduction=_REDUCTIONS[reduction])
 
 
@@ -65,7 +65,7 @@ def cross_entropy_loss(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> Any:
-    """The cross entropy of scores."""
+    """Return the cross entropy of scores."""
     how = _REDUCTIONS[reduction]
     return F.cross_entropy(
         input, target, weight, ignore_index=ignore_index, reduction=how, label_smoothing=label_smoothing

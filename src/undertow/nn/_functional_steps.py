@@ -47,7 +47,7 @@ def _no_grad_embedding_renorm_(weight: Tensor, input: Tensor, max_norm: float, n
 
 
 def _check_key_padding_mask(key_padding_mask: Tensor, src_len: int, bsz: int) -> None:
-    """A mask over keys must have a row for each sequence and a column for each key."""
+    """Return a mask over keys must have a row for each sequence and a column for each key."""
     for dim, wanted in ((0, bsz), (1, src_len)):
         got = key_padding_mask.shape[dim]
         if got != wanted:
@@ -61,7 +61,7 @@ def _unpool_output_size(
     padding: Sequence[int],
     output_size: Sequence[int] | None,
 ) -> Sequence[int]:
-    """The size that max unpooling gives back: as it must have been, or the one asked for if it is near enough."""
+    """Return the size that max unpooling gives back: as it must have been, or the one asked for if it is near enough."""
     return pool.unpool_size(input.shape, kernel_size, stride, padding, output_size)
 
 
@@ -75,7 +75,7 @@ def _verify_spatial_size(size: Sequence[int]) -> None:
 
 
 def assert_int_or_pair(arg: Any, arg_name: str, message: str) -> None:
-    """An argument that is a number or two of them."""
+    """Return an argument that is a number or two of them."""
     if not isinstance(arg, int) and len(arg) != 2:
         raise AssertionError(message.format(arg_name))
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _in_projection_packed(q: Tensor, k: Tensor, v: Tensor, w: Tensor, b: Tensor | None = None) -> tuple[Any, ...]:
-    """Queries, keys and values projected by one weight that holds three."""
+    """Return queries, keys and values projected by one weight that holds three."""
     size = q.size(-1)
     if k is v and q is k:
         return chunk(linear(q, w, b), 3, -1)
@@ -40,12 +40,12 @@ def _in_projection(
     b_k: Tensor | None = None,
     b_v: Tensor | None = None,
 ) -> tuple[Any, Any, Any]:
-    """Queries, keys and values, each projected by a weight of its own."""
+    """Return queries, keys and values, each projected by a weight of its own."""
     return linear(q, w_q, b_q), linear(k, w_k, b_k), linear(v, w_v, b_v)
 
 
 def _none_or_dtype(input: Tensor) -> Any:
-    """The dtype of a tensor, None of None."""
+    """Return the dtype of a tensor, None of None."""
     if input is None:
         return None
     if isinstance(input, TensorCore):
@@ -56,7 +56,7 @@ def _none_or_dtype(input: Tensor) -> Any:
 def _canonical_mask(
     mask: Tensor, mask_name: str, other_type: object, other_name: str, target_type: Any, check_other: bool = True
 ) -> Any:
-    """A mask as what is added to scores: minus infinity where a boolean one is true."""
+    """Return a mask as what is added to scores: minus infinity where a boolean one is true."""
     if mask is None:
         return None
     is_float = mask.is_floating_point()
@@ -68,7 +68,7 @@ def _canonical_mask(
 
 
 def _get_softmax_dim(name: str, ndim: int, stacklevel: int) -> int:
-    """The dim that softmax takes if none is given."""
+    """Return the dim that softmax takes if none is given."""
     return usual_dim(name, ndim)
 
 

@@ -6,15 +6,15 @@ from undertow._src.ops.loss import old_reduction, reduction_of
 
 
 def get_enum(reduction: str) -> int:
-    """The number of a reduction."""
+    """Return the number of a reduction."""
     return reduction_of(reduction)
 
 
 def legacy_get_string(size_average: bool | None, reduce: bool | None, emit_warning: bool = True) -> str:
-    """The reduction that the old flags mean."""
+    """Return the reduction that the old flags mean."""
     return old_reduction(size_average, reduce, emit_warning)
 
 
 def legacy_get_enum(size_average: bool | None, reduce: bool | None, emit_warning: bool = True) -> int:
-    """The number of the reduction that the old flags mean."""
+    """Return the number of the reduction that the old flags mean."""
     return get_enum(legacy_get_string(size_average, reduce, emit_warning))

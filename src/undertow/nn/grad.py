@@ -52,42 +52,78 @@ def _to_weight(rank: int, input: Tensor, weight_size: Any, grad_output: Any, opt
 
 
 def conv1d_input(
-    input_size: Any, weight: Tensor, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+    input_size: Any,
+    weight: Tensor,
+    grad_output: Any,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
 ) -> Any:
-    """What conv1d sends back to its input."""
+    """Return what conv1d sends back to its input."""
     return _to_input(1, input_size, weight, grad_output, (stride, padding, dilation, groups))
 
 
 def conv1d_weight(
-    input: Tensor, weight_size: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+    input: Tensor,
+    weight_size: Any,
+    grad_output: Any,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
 ) -> Any:
-    """What conv1d sends back to its weight."""
+    """Return what conv1d sends back to its weight."""
     return _to_weight(1, input, weight_size, grad_output, (stride, padding, dilation, groups))
 
 
 def conv2d_input(
-    input_size: Any, weight: Tensor, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+    input_size: Any,
+    weight: Tensor,
+    grad_output: Any,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
 ) -> Any:
-    """What conv2d sends back to its input."""
+    """Return what conv2d sends back to its input."""
     return _to_input(2, input_size, weight, grad_output, (stride, padding, dilation, groups))
 
 
 def conv2d_weight(
-    input: Tensor, weight_size: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+    input: Tensor,
+    weight_size: Any,
+    grad_output: Any,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
 ) -> Any:
-    """What conv2d sends back to its weight."""
+    """Return what conv2d sends back to its weight."""
     return _to_weight(2, input, weight_size, grad_output, (stride, padding, dilation, groups))
 
 
 def conv3d_input(
-    input_size: Any, weight: Tensor, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+    input_size: Any,
+    weight: Tensor,
+    grad_output: Any,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
 ) -> Any:
-    """What conv3d sends back to its input."""
+    """Return what conv3d sends back to its input."""
     return _to_input(3, input_size, weight, grad_output, (stride, padding, dilation, groups))
 
 
 def conv3d_weight(
-    input: Tensor, weight_size: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+    input: Tensor,
+    weight_size: Any,
+    grad_output: Any,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
 ) -> Any:
-    """What conv3d sends back to its weight."""
+    """Return what conv3d sends back to its weight."""
     return _to_weight(3, input, weight_size, grad_output, (stride, padding, dilation, groups))

@@ -36,7 +36,7 @@ _UNIT_GAIN = frozenset(
 
 
 def _asking(function: Callable[..., Any]) -> Callable[..., Any]:
-    """An initialiser that is offered to classes and modes with `__torch_function__`, by its keywords."""
+    """Return an initialiser that is offered to classes and modes with `__torch_function__`, by its keywords."""
     code, defaults = function.__code__, function.__defaults__ or ()
     names = code.co_varnames[: code.co_argcount]
     options = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
@@ -52,7 +52,7 @@ def _asking(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The factor by which a nonlinearity's weights are scaled so that signals keep their size."""
+    """Return the factor by which a nonlinearity's weights are scaled so that signals keep their size."""
     if nonlinearity in _UNIT_GAIN:
         return 1
     if nonlinearity == "tanh":
@@ -101,17 +101,17 @@ def trunc_normal_(
 
 @_asking
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """Fills with one value."""
+    """Fill with one value."""
     return _no_grad_fill_(tensor, val)
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """Fills with ones."""
+    """Fill with ones."""
     return _no_grad_fill_(tensor, 1.0)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """Fills with zeros."""
+    """Fill with zeros."""
     return _no_grad_zero_(tensor)
 
 
@@ -135,7 +135,9 @@ def _no_grad_zero_(tensor: Tensor) -> Tensor:
         return tensor.zero_()
 
 
-def _no_grad_trunc_normal_(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any = None) -> Tensor:
+def _no_grad_trunc_normal_(
+    tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any = None
+) -> Tensor:
     """Draws until every value lies in [a, b]: normal values where most are, else uniform ones kept by their density."""
     if Watch.trace is not None:
         raise NeedsValue(
@@ -177,7 +179,7 @@ def _no_grad_trunc_normal_(tensor: Tensor, mean: float, std: float, a: float, b:
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """Makes a matrix the identity."""
+    """Make a matrix the identity."""
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     with no_grad():
@@ -186,7 +188,7 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Makes a convolution's weight the identity of as many channels as possible, in each group."""
+    """Make a convolution's weight the identity of as many channels as possible, in each group."""
     dimensions = tensor.ndimension()
     if dimensions not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
@@ -274,7 +276,7 @@ def kaiming_normal_(
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
-    """Makes the tensor, as a matrix of its first dimension against the rest, (semi-)orthogonal (Saxe et al., 2013)."""
+    """Make the tensor, as a matrix of its first dimension against the rest, (semi-)orthogonal (Saxe et al., 2013)."""
     if tensor.ndimension() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
     if tensor.numel() == 0:

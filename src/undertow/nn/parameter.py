@@ -118,7 +118,7 @@ class UninitializedTensorMixin:
     cls_to_become: Any
 
     def materialize(self, shape: Any, device: Device = None, dtype: dtype | None = None) -> None:
-        """Gives it memory of this shape and turns it into the class it stands for."""
+        """Give it memory of this shape and turns it into the class it stands for."""
         this: Any = self
         here = this.data
         this.data = empty(tuple(shape), device=device or here.device, dtype=dtype or here.dtype)
@@ -179,7 +179,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
 
 
 def _refuse(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """The `__torch_function__` of what has no shape."""
+    """Return the `__torch_function__` of what has no shape."""
     if getattr(func, "__name__", "") in _ALLOWED or type(func).__name__ == "method-wrapper":
         with torch_function.DisableTorchFunctionSubclass():
             result = func(*args, **(kwargs or {}))

@@ -18,4 +18,4 @@ def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Callable[..., A
 
 
 def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:
-    """Takes back what `register_custom_op_symbolic` said."""
+    """Take back what `register_custom_op_symbolic` said."""

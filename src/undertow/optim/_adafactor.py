@@ -109,12 +109,12 @@ def _root_mean_square(tensor: Any) -> Any:
 
 
 def _at_least(least: float, value: Any) -> Any:
-    """The larger of two; the first if the second is nan."""
+    """Return the larger of two; the first if the second is nan."""
     return where(value > least, value, least)
 
 
 def _smaller(a: Any, b: Any) -> Any:
-    """The smaller of two numbers, each plain or a tensor."""
+    """Return the smaller of two numbers, each plain or a tensor."""
     if isinstance(b, TensorCore):
         return b.clamp(max=a)
     return a.clamp(max=b) if isinstance(a, TensorCore) else min(a, b)

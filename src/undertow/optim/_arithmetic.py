@@ -42,17 +42,17 @@ class Blocks:
     # --- numbers
 
     def scalar(self, value: Any) -> float:
-        """An option of a parameter group, which may be a tensor, as a plain number."""
+        """Return an option of a parameter group, which may be a tensor, as a plain number."""
         return value if isinstance(value, (float, int)) else float(value)
 
     def number(self, value: float) -> ndarray[Any, Any]:
-        """A plain number in the form that is quickest to compute with."""
+        """Return a plain number in the form that is quickest to compute with."""
         return np.array(value, self.dtype)
 
     # --- running a rule
 
     def run(self, rule: Rule, arrays: list[ndarray[Any, Any]]) -> None:
-        """Applies a rule to a parameter, its gradient and its buffers, in place."""
+        """Apply a rule to a parameter, its gradient and its buffers, in place."""
         dtype = self.dtype
         for array in arrays:
             if (array.dtype is not dtype and array.dtype != dtype) or not array.flags.c_contiguous:
@@ -102,7 +102,7 @@ class Blocks:
     # --- steps that overwrite their first argument
 
     def add_(self, a: Array, b: Array, weight: Array = None) -> Array:
-        """a + weight b"""
+        """Return a + weight b"""
         if weight is not None:
             b = np.multiply(b, weight, self._cut[0])
         return np.add(a, b, a)
@@ -111,21 +111,21 @@ class Blocks:
         return np.multiply(a, b, a)
 
     def lerp_(self, a: Array, b: Array, weight: Array) -> Array:
-        """a + weight (b - a)"""
+        """Return a + weight (b - a)"""
         part = self._cut[0]
         np.subtract(b, a, part)
         np.multiply(part, weight, part)
         return np.add(a, part, a)
 
     def addcmul_(self, a: Array, b: Array, c: Array, weight: Array) -> Array:
-        """a + weight b c"""
+        """Return a + weight b c"""
         part = self._cut[0]
         np.square(b, part) if b is c else np.multiply(b, c, part)
         np.multiply(part, weight, part)
         return np.add(a, part, a)
 
     def addcdiv_(self, a: Array, b: Array, c: Array, weight: Array) -> Array:
-        """a + weight b / c"""
+        """Return a + weight b / c"""
         part = self._cut[0]
         np.divide(b, c, part)
         np.multiply(part, weight, part)
@@ -147,7 +147,7 @@ class Blocks:
     # --- steps that make a new array
 
     def add(self, a: Array, b: Array, weight: Array = None) -> Array:
-        """a + weight b"""
+        """Return a + weight b"""
         result = self.new()
         if weight is not None:
             b = np.multiply(b, weight, result)
@@ -185,12 +185,14 @@ class Recorded:
     number = scalar
 
     def run(self, rule: Rule, tensors: list[Any]) -> None:
-        """Applies a rule to a parameter, its gradient and its buffers, and writes the results into them."""
+        """Apply a rule to a parameter, its gradient and its buffers, and writes the results into them."""
         if tensors[0].is_complex():
             tensors = [view_as_real(tensor) for tensor in tensors]
         param, grad, *buffers = tensors
         written = [param, *buffers]
-        read = [tensor.clone() for tensor in written] if is_grad_enabled() else written  # the graph may keep what it reads
+        read = (
+            [tensor.clone() for tensor in written] if is_grad_enabled() else written
+        )  # the graph may keep what it reads
         for old, new in zip(written, rule(read[0], grad, *read[1:])):
             old.copy_(new)
 
@@ -299,7 +301,9 @@ def on_tensors(param: Any, grad: Any, differentiable: bool) -> Recorded:
 
 
 def blocks_for(array: Any) -> Blocks | None:
-    """This thread's blocks for a parameter's array; None if it is to be computed on tensors. Complex is real pairs."""
+    """Return this thread's blocks for a parameter's array; None if it is to be computed on tensors. Complex is
+    real pairs.
+    """
     if type(array) is not ndarray or array.dtype not in _COMPUTED_IN or local.modes.dispatch_modes:
         return None
     dtype = _COMPUTED_IN[array.dtype]
@@ -310,6 +314,5 @@ def blocks_for(array: Any) -> Blocks | None:
 
 
 _COMPUTED_IN = {
-    np.dtype(of): np.dtype(computed)
-    for of, computed in (("f4", "f4"), ("f8", "f8"), ("c8", "f4"), ("c16", "f8"))
+    np.dtype(of): np.dtype(computed) for of, computed in (("f4", "f4"), ("f8", "f8"), ("c8", "f4"), ("c16", "f8"))
 }

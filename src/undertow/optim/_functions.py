@@ -14,7 +14,11 @@ from undertow.optim._per_parameter import Group, PerParameter
 from undertow.optim._state import has_own_dispatch
 
 # Options of the functions that the classes have in pairs.
-_PAIRED = {"betas": ("beta1", "beta2"), "etas": ("etaminus", "etaplus"), "step_sizes": ("step_size_min", "step_size_max")}
+_PAIRED = {
+    "betas": ("beta1", "beta2"),
+    "etas": ("etaminus", "etaplus"),
+    "step_sizes": ("step_size_min", "step_size_max"),
+}
 
 
 # Options that are None unless they are given; the others are False.
@@ -22,9 +26,15 @@ _UNSET = ("foreach", "fused", "grad_scale", "found_inf")
 
 
 def functions_of(
-    cls: type[PerParameter], name: str, lists: str, positional: str, keywords: str, gradients: str = "grads", **fixed: Any
+    cls: type[PerParameter],
+    name: str,
+    lists: str,
+    positional: str,
+    keywords: str,
+    gradients: str = "grads",
+    **fixed: Any,
 ) -> tuple[Callable[..., None], Callable[..., None]]:
-    """An optimizer's function, and the one for tensors one by one, which takes all options by name.
+    """Return an optimizer's function, and the one for tensors one by one, which takes all options by name.
 
     `lists` names the lists of state, each with the name that its items have in an optimizer's state: "exp_avgs=exp_avg";
     `positional` the options that may follow them by position, `keywords` those that must be given by name.
@@ -48,7 +58,7 @@ def functions_of(
 
 
 def _written(name: str, arguments: list[str], run: Callable[..., None], module: str, doc: str) -> Callable[..., None]:
-    """A function of these arguments: Python itself refuses others, and calls that lack some."""
+    """Return a function of these arguments: Python itself refuses others, and calls that lack some."""
     scope = {"run": run, "__name__": module}
     exec(f"def {name}({', '.join(arguments)}):\n    run(locals())", scope)
     made: Any = scope[name]
@@ -57,7 +67,7 @@ def _written(name: str, arguments: list[str], run: Callable[..., None], module: 
 
 
 def group_of(cls: type[PerParameter], options: dict[str, Any]) -> Group:
-    """The options of a call as an optimizer's group has them."""
+    """Return the options of a call as an optimizer's group has them."""
     group = {**cls._later_options, **options}
     for pair, names in _PAIRED.items():
         if names[0] in group:

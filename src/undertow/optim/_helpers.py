@@ -36,7 +36,7 @@ _maximize_doc = "maximize (bool, optional): go up the gradient instead of down"
 
 
 def _use_grad_for_differentiable(func: Callable[..., Any]) -> Callable[..., Any]:
-    """A step that is recorded only if the optimizer is differentiable."""
+    """Return a step that is recorded only if the optimizer is differentiable."""
 
     @functools.wraps(func)
     def step(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -47,12 +47,12 @@ def _use_grad_for_differentiable(func: Callable[..., Any]) -> Callable[..., Any]
 
 
 def _get_value(x: Any) -> Any:
-    """A tensor's number; anything else as it is."""
+    """Return a tensor's number; anything else as it is."""
     return x.item() if isinstance(x, TensorCore) else x
 
 
 def _to_scalar(x: Any) -> Any:
-    """A tensor of one element without its dims; anything else as it is."""
+    """Return a tensor of one element without its dims; anything else as it is."""
     return x.squeeze() if isinstance(x, TensorCore) and x.dim() != 0 else x
 
 
@@ -61,17 +61,17 @@ def _stack_if_compiling(x: Any) -> Any:
 
 
 def _disable_dynamo_if_unsupported(single_tensor_fn: Any = None) -> Callable[[Any], Any]:
-    """A decorator that changes nothing: there is no dynamo here."""
+    """Return a decorator that changes nothing: there is no dynamo here."""
     return lambda function: function
 
 
 def _get_scalar_dtype(is_fused: bool | None = None) -> Dtype:
-    """The dtype of step counts."""
+    """Return the dtype of step counts."""
     return float32 if is_fused or get_default_dtype() is not float64 else float64
 
 
 def _view_as_real(params: list[Any], *state_and_grads: list[Any]) -> None:
-    """Replaces complex tensors, in the lists, by views of their real and imaginary parts."""
+    """Replace complex tensors, in the lists, by views of their real and imaginary parts."""
     for place, param in enumerate(params):
         if param.is_complex():
             for listed in (params, *state_and_grads):

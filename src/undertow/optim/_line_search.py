@@ -35,7 +35,7 @@ class Point:
 def strong_wolfe(
     look: Callable[[float], Point], start: Point, length: float, limits: Limits = USUAL
 ) -> tuple[Point, int]:
-    """A good point on the line, and how often the loss was computed.
+    """Return a good point on the line, and how often the loss was computed.
 
     look    computes the loss at a step
     start   the loss, gradient and slope at step 0, with the step to try first
@@ -78,7 +78,7 @@ class _Search:
         return [self.origin, now]
 
     def narrow(self, ends: list[Point], length: float) -> Point:
-        """A good point between two ends, or the lower of the ends when the search gives up."""
+        """Return a good point between two ends, or the lower of the ends when the search gives up."""
         low, high = _ordered(ends)
         stuck = False
         while self.trials < self.limits.trials and abs(ends[1].t - ends[0].t) * length >= self.limits.shortest:

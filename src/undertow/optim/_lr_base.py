@@ -22,7 +22,7 @@ _HOW_TO = "See more details at https://pytorch.org/docs/stable/optim.html#how-to
 
 
 def computes_with_numbers(step: Callable[..., None]) -> Callable[..., None]:
-    """Marks the step of a scheduler. While a compiler is watching, it notes that the step is to be made on each call."""
+    """Mark the step of a scheduler. While a compiler is watching, it notes that the step is to be made on each call."""
 
     @wraps(step)
     def marked(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -62,7 +62,7 @@ class LRScheduler:
         self._initial_step()
 
     def _initial_step(self) -> None:
-        """Writes the learning rate of the first epoch."""
+        """Write the learning rate of the first epoch."""
         self._step_count = 0
         self._is_initial = True
         try:
@@ -75,15 +75,15 @@ class LRScheduler:
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over what state_dict gave."""
+        """Take over what state_dict gave."""
         self.__dict__.update(state_dict)
 
     def get_last_lr(self) -> list[Any]:
-        """The learning rates that the last step wrote."""
+        """Return the learning rates that the last step wrote."""
         return self._last_lr
 
     def get_lr(self) -> list[Any]:
-        """The learning rate of each group at `last_epoch`; called by `step` only."""
+        """Return the learning rate of each group at `last_epoch`; called by `step` only."""
         raise NotImplementedError
 
     @computes_with_numbers

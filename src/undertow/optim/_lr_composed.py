@@ -38,7 +38,7 @@ class SequentialLR(LRScheduler):
         self._last_lr = schedulers[0].get_last_lr()
 
     def recursive_undo(self, sched: LRScheduler | None = None) -> None:
-        """Takes one step of every scheduler inside back."""
+        """Take one step of every scheduler inside back."""
         scheduler: Any = self if sched is None else sched
         if hasattr(scheduler, "_schedulers"):
             for part in scheduler._schedulers:
@@ -63,7 +63,7 @@ class SequentialLR(LRScheduler):
         return _state_with_parts(self)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over what state_dict gave."""
+        """Take over what state_dict gave."""
         _load_with_parts(self, state_dict)
 
 
@@ -83,7 +83,7 @@ class ChainedScheduler(LRScheduler):
 
     @computes_with_numbers
     def step(self) -> None:
-        """Steps every scheduler."""
+        """Step every scheduler."""
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = values_of(self._schedulers[-1].optimizer, "lr")
@@ -93,7 +93,7 @@ class ChainedScheduler(LRScheduler):
         return _state_with_parts(self)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over what state_dict gave."""
+        """Take over what state_dict gave."""
         _load_with_parts(self, state_dict)
 
 
@@ -217,6 +217,6 @@ class ReduceLROnPlateau(LRScheduler):
                 put_value(group, "lr", new)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over what state_dict gave."""
+        """Take over what state_dict gave."""
         self.__dict__.update(state_dict)
         self._init_is_better(self.mode, self.threshold, self.threshold_mode)

@@ -78,7 +78,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self._write(values)
 
     def _jump(self, epoch: float) -> None:
-        """Finds the restart that an epoch belongs to."""
+        """Find the restart that an epoch belongs to."""
         if epoch < self.T_0:
             self.T_i, self.T_cur = self.T_0, epoch
         elif self.T_mult == 1:
@@ -145,7 +145,7 @@ class CyclicLR(LRScheduler):
         return {"triangular": 1.0, "triangular2": 1 / (2.0 ** (x - 1)), "exp_range": self.gamma**x}[self.mode]
 
     def get_lr(self) -> list[Any]:
-        """The learning rates; as a side effect the groups' momentum is set."""
+        """Return the learning rates; as a side effect the groups' momentum is set."""
         warn_outside_step(self)
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
@@ -165,7 +165,7 @@ class CyclicLR(LRScheduler):
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Takes over what state_dict gave."""
+        """Take over what state_dict gave."""
         state = dict(state_dict)
         function = state.pop("_scale_fn_custom")
         super().load_state_dict(state)
@@ -229,19 +229,17 @@ class OneCycleLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _anneal_func(self, start: Any, end: Any, share: float) -> Any:
-        """A value between start and end."""
+        """Return a value between start and end."""
         if self._anneal_func_type == "cos":
             return end + (start - end) / 2.0 * (math.cos(math.pi * share) + 1)
         return (end - start) * share + start
 
     def get_lr(self) -> list[Any]:
-        """The learning rates; as a side effect the groups' momentum is set."""
+        """Return the learning rates; as a side effect the groups' momentum is set."""
         warn_outside_step(self)
         now = self.last_epoch
         if now > self.total_steps:
-            raise ValueError(
-                f"Tried to step {now} times. The specified number of total steps is {self.total_steps}"
-            )
+            raise ValueError(f"Tried to step {now} times. The specified number of total steps is {self.total_steps}")
         begin: float = 0
         for place, phase in enumerate(self._schedule_phases):
             if now <= phase["end_step"] or place == len(self._schedule_phases) - 1:
@@ -274,7 +272,7 @@ def _expect(wanted: str, value: object, holds: bool) -> None:
 
 
 def _phase(end_step: float, start: str, end: str) -> dict[str, Any]:
-    """A phase as checkpoints hold it; momentum is high where the learning rate is low."""
+    """Return a phase as checkpoints hold it; momentum is high where the learning rate is low."""
     momentum = {"initial": "max_momentum", "max": "base_momentum", "min": "max_momentum"}
     return {
         "end_step": end_step, "start_lr": f"{start}_lr", "end_lr": f"{end}_lr",

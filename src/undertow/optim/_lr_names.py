@@ -55,7 +55,7 @@ def _copied(value: Any) -> Any:
 
 
 def _update_param_group_val(param_group: dict[str, Any], key: str, val: Any) -> None:
-    """Writes an option: into its tensor, if it is one."""
+    """Write an option: into its tensor, if it is one."""
     if isinstance(param_group[key], TensorCore):
         param_group[key].fill_(val)
     else:
@@ -63,5 +63,5 @@ def _update_param_group_val(param_group: dict[str, Any], key: str, val: Any) -> 
 
 
 def _param_groups_val_list(optimizer: Any, key: str) -> list[Any]:
-    """An option of each group."""
+    """Return an option of each group."""
     return [_copied(group[key]) for group in optimizer.param_groups]

@@ -18,7 +18,7 @@ def values_of(optimizer: Any, key: str) -> list[Any]:
 
 
 def put_value(group: dict[str, Any], key: str, value: Any) -> None:
-    """Sets an option of a group; a tensor keeps its identity, because others may hold it."""
+    """Set an option of a group; a tensor keeps its identity, because others may hold it."""
     held = group[key]
     if isinstance(held, TensorCore):
         held.fill_(value.reshape(()) if isinstance(value, TensorCore) else value)
@@ -27,7 +27,7 @@ def put_value(group: dict[str, Any], key: str, value: Any) -> None:
 
 
 def one_per_group(name: str, optimizer: Any, value: Any) -> list[Any]:
-    """An argument that may be given once or per group, as a list."""
+    """Return an argument that may be given once or per group, as a list."""
     if not isinstance(value, (list, tuple)):
         return [value] * len(optimizer.param_groups)
     if len(value) != len(optimizer.param_groups):
@@ -47,5 +47,5 @@ def functions_per_group(optimizer: Any, given: Any) -> list[Callable[[int], Any]
 
 
 def state_of_function(function: Any) -> dict[str, Any] | None:
-    """What a checkpoint keeps of a callable: the attributes of an object, nothing of a plain function."""
+    """Return what a checkpoint keeps of a callable: the attributes of an object, nothing of a plain function."""
     return None if isinstance(function, type(lambda: None)) else function.__dict__.copy()

@@ -81,7 +81,7 @@ def _update(group: Group, param: Any, grad: Any, average: Any) -> None:
 
 
 def _adjust_lr(lr: float, adjust_lr_fn: str | None, param_shape: Any) -> float:
-    """The rate for a matrix of a shape."""
+    """Return the rate for a matrix of a shape."""
     rows, columns = param_shape[:2]
     if adjust_lr_fn == "match_rms_adamw":
         return lr * 0.2 * math.sqrt(max(rows, columns))
@@ -89,7 +89,7 @@ def _adjust_lr(lr: float, adjust_lr_fn: str | None, param_shape: Any) -> float:
 
 
 def _orthogonal(matrix: Any, coefficients: tuple[float, float, float], steps: int, eps: float) -> Any:
-    """A matrix with the same singular vectors whose singular values are near one, computed in bfloat16."""
+    """Return a matrix with the same singular vectors whose singular values are near one, computed in bfloat16."""
     if steps >= 100:
         raise ValueError("Number of steps must be less than 100 for computational efficiency")
     if len(coefficients) != 3:

@@ -54,7 +54,7 @@ class PerParameter(Optimizer):
         return next_count(state)
 
     def _prepare(self, group: Group, param: Any) -> tuple[Any, Any]:
-        """The age of this step of a parameter, and the buffers for its rule."""
+        """Return the age of this step of a parameter, and the buffers for its rule."""
         state = self.state[param]
         if not state:
             self._begin(group, param, state)
@@ -77,7 +77,7 @@ class PerParameter(Optimizer):
             state["step"] = count_from(float(state["step"]))
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Updates the parameters that have a gradient; `closure`, if given, recomputes the loss first."""
+        """Update the parameters that have a gradient; `closure`, if given, recomputes the loss first."""
         loss = None
         if closure is not None:
             with enable_grad():
@@ -110,7 +110,9 @@ class PerParameter(Optimizer):
                 settle((param, meta.grad, *self.state.get(param, {}).values()))
             array, before = param._array, age
             age, buffers = self._prepare(group, param)
-            if has_own_dispatch(param, meta.grad):  # it need not have memory of its own: each step is an op that it sees
+            if has_own_dispatch(
+                param, meta.grad
+            ):  # it need not have memory of its own: each step is an op that it sees
                 dtype, kind, x, rule = None, None, None, None
             elif array.dtype is not dtype or type(array) is not kind:
                 dtype, kind, x, rule = array.dtype, type(array), blocks_for(array), None

@@ -18,7 +18,7 @@ State = dict[str, Any]
 
 
 def count_from(value: float) -> Any:
-    """A step count, or another number of the state: a 0-dim tensor."""
+    """Return a step count, or another number of the state: a 0-dim tensor."""
     count = wrap(np.array(value, _get_scalar_dtype().numpy))
     if type(count._array) is DeviceArray:
         count._array.cell.live_on(cpu)
@@ -26,7 +26,7 @@ def count_from(value: float) -> Any:
 
 
 def next_count(state: State, name: str = "step") -> Any:
-    """Counts one step; the new count as a number, or as a tensor where a trace does not know it."""
+    """Count one step; the new count as a number, or as a tensor where a trace does not know it."""
     counter = state[name]
     if Watch.trace is not None and id(counter) in Watch.trace.counts:
         return Watch.trace.count(counter)
@@ -40,13 +40,13 @@ def next_count(state: State, name: str = "step") -> Any:
 
 
 def number_in(state: State, name: str) -> Any:
-    """A number of the state: plain, or a tensor where a compiler is watching."""
+    """Return a number of the state: plain, or a tensor where a compiler is watching."""
     tensor = state[name]
     return tensor._array.item() if type(tensor._array) is ndarray else tensor
 
 
 def put_number(state: State, name: str, value: Any) -> None:
-    """Writes a number of the state."""
+    """Write a number of the state."""
     tensor = state[name]
     if type(tensor._array) is ndarray and not isinstance(value, TensorCore):
         tensor._array[...] = value
@@ -70,12 +70,12 @@ def has_own_dispatch(*tensors: Any) -> bool:
 
 
 def zeros_for(param: Any) -> Any:
-    """A buffer of zeros with a parameter's shape and dtype."""
+    """Return a buffer of zeros with a parameter's shape and dtype."""
     return full_for(param, 0)
 
 
 def full_for(param: Any, value: Any) -> Any:
-    """A buffer filled with a value, with a parameter's shape and dtype."""
+    """Return a buffer filled with a value, with a parameter's shape and dtype."""
     array = param._array
     if has_own_dispatch(param):
         return full_like(param.detach(), value)

@@ -63,7 +63,7 @@ class ASGD(PerParameter):
                 state[name] = count_from(float(state[name]))
 
     def _advance(self, group: Group, state: State) -> tuple[Any, Any]:
-        """This step's rate and weight of the average; the state then holds those of the next step."""
+        """Return this step's rate and weight of the average; the state then holds those of the next step."""
         age = next_count(state)
         eta, mu = number_in(state, "eta"), number_in(state, "mu")
         if isinstance(eta, TensorCore):

@@ -62,7 +62,7 @@ class LBFGS(Optimizer):
 
     @no_grad()
     def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
-        """Calls the closure, which clears gradients, computes the loss and calls backward, as often as it needs."""
+        """Call the closure, which clears gradients, computes the loss and calls backward, as often as it needs."""
         if Watch.trace is not None:
             raise NeedsValue(
                 f"LBFGS, called at {user_site() or 'an unknown line'}, decides by values how often it calls the closure. "
@@ -99,7 +99,7 @@ class LBFGS(Optimizer):
     def _move(
         self, closure: Callable[[], Any], group: dict[str, Any], state: State, start: Point, iteration: int
     ) -> tuple[Point, int]:
-        """Moves the parameters along the direction; the loss and gradient there, and how often the closure ran."""
+        """Move the parameters along the direction; the loss and gradient there, and how often the closure ran."""
         direction = state["d"]
         if group["line_search_fn"] is None:
             state["t"] = start.t
@@ -158,7 +158,9 @@ def _strong_wolfe(
     obj_func: Callable[[Any, float, Any], tuple[float, Any]], x: Any, t: float, d: Any, f: float, g: Any, gtd: float,
     c1: float = 1e-4, c2: float = 0.9, tolerance_change: float = 1e-9, max_ls: int = 25,
 ) -> tuple[float, Any, float, int]:  # fmt: skip
-    """The line search by itself, for optimizers of packages: the loss, the gradient, the step and the number of losses."""
+    """Return the line search by itself, for optimizers of packages: the loss, the gradient, the step and the
+    number of losses.
+    """
 
     def look(t: float) -> Point:
         loss, grad = obj_func(x, t, d)
@@ -190,7 +192,7 @@ def _largest(tensor: Any) -> float:
 
 
 def _choose_direction(state: State, group: dict[str, Any], grad: Any) -> float:
-    """Puts the new direction into the state and returns how far to go along it at first."""
+    """Put the new direction into the state and returns how far to go along it at first."""
     lr = group["lr"].item() if isinstance(group["lr"], TensorCore) else group["lr"]
     if state["n_iter"] == 1:
         state.update(d=-grad, old_dirs=[], old_stps=[], ro=[], H_diag=1)
@@ -210,7 +212,7 @@ def _sum_of_sizes(tensor: Any) -> float:
 
 
 def _remember(state: State, grad: Any, history_size: int) -> None:
-    """Adds the last step and the change of the gradient along it to the history, if they curve upwards."""
+    """Add the last step and the change of the gradient along it to the history, if they curve upwards."""
     change = grad - state["prev_flat_grad"]
     moved = state["d"] * state["t"]
     curvature = change.dot(moved)
@@ -225,7 +227,7 @@ def _remember(state: State, grad: Any, history_size: int) -> None:
 
 
 def _two_loops(state: State, grad: Any) -> Any:
-    """The direction: minus the gradient times the inverse Hessian that the history implies."""
+    """Return the direction: minus the gradient times the inverse Hessian that the history implies."""
     changes, moves, inverses, weights = state["old_dirs"], state["old_stps"], state["ro"], state["al"]
     direction = -grad
     for i in reversed(range(len(changes))):

@@ -102,7 +102,7 @@ class NAdam(PerParameter):
 
 
 def _momentum(group: Group, age: Any) -> Any:
-    """The momentum of one step."""
+    """Return the momentum of one step."""
     beta = group["betas"][0]
     return (beta.item() if isinstance(beta, TensorCore) else beta) * (1 - 0.5 * 0.96 ** (age * group["momentum_decay"]))
 

@@ -105,7 +105,7 @@ class Optimizer:
     # --- the step and its hooks
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Updates the parameters from their gradients; `closure`, if given, recomputes the loss first."""
+        """Update the parameters from their gradients; `closure`, if given, recomputes the loss first."""
         raise NotImplementedError
 
     def _patch_step_function(self) -> None:
@@ -117,7 +117,7 @@ class Optimizer:
 
     @staticmethod
     def profile_hook_step(func: Callable[..., Any]) -> Callable[..., Any]:
-        """A step that fires the hooks: global and own ones before, own and global ones after.
+        """Return a step that fires the hooks: global and own ones before, own and global ones after.
 
         Hooks fire once for a step: when a subclass's step calls `super().step()`, only the outermost one fires.
         """
@@ -154,7 +154,7 @@ class Optimizer:
         """Named by profilers; does nothing."""
 
     def _accelerator_graph_capture_health_check(self) -> None:
-        """Called by steps written for PyTorch; nothing is captured here."""
+        """Do nothing: no graph is captured here, and steps written for PyTorch call it."""
 
     _cuda_graph_capture_health_check = _accelerator_graph_capture_health_check
     _group_tensors_by_device_and_dtype = staticmethod(_helpers._group_tensors_by_device_and_dtype)
@@ -174,7 +174,7 @@ class Optimizer:
         return hooks.add(self._optimizer_step_post_hooks, hook)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drops the gradients of all parameters, or with set_to_none=False fills them with zeros."""
+        """Drop the gradients of all parameters, or with set_to_none=False fills them with zeros."""
         for group in self.param_groups:
             for param in group["params"]:
                 meta = param._meta
@@ -193,7 +193,7 @@ class Optimizer:
     # --- parameter groups
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Adds a group of parameters with options of its own; options it does not give are the defaults."""
+        """Add a group of parameters with options of its own; options it does not give are the defaults."""
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         given = param_group["params"]
@@ -225,8 +225,7 @@ class Optimizer:
         if self.param_groups and ("param_names" in param_group) != ("param_names" in self.param_groups[0]):
             kind = "with names" if "param_names" in param_group else "without names"
             raise ValueError(
-                "all optimizer param groups should be with/without names. "
-                f"One {kind} does not go with those here"
+                f"all optimizer param groups should be with/without names. One {kind} does not go with those here"
             )
         seen = {id(param) for group in self.param_groups for param in group["params"]}
         if any(id(param) in seen for param in params):
@@ -259,7 +258,7 @@ class Optimizer:
         return hooks.add(self._optimizer_load_state_dict_post_hooks, hook, prepend=prepend)
 
     def state_dict(self) -> StateDict:
-        """The state and the groups' options, with parameters replaced by their numbers."""
+        """Return the state and the groups' options, with parameters replaced by their numbers."""
         for hook in tuple(self._optimizer_state_dict_pre_hooks.values()):
             hooks.fire(hook, self)
         number_of: dict[int, int] = {}
@@ -271,9 +270,7 @@ class Optimizer:
             packed = {key: value for key, value in group.items() if key != "params"}
             packed["params"] = [number_of[id(param)] for param in group["params"]]
             groups.append(packed)
-        state = {
-            number_of[id(key)] if isinstance(key, TensorCore) else key: value for key, value in self.state.items()
-        }
+        state = {number_of[id(key)] if isinstance(key, TensorCore) else key: value for key, value in self.state.items()}
         result: StateDict = {"state": state, "param_groups": groups}
         for hook in tuple(self._optimizer_state_dict_post_hooks.values()):
             answer = hooks.fire(hook, self, result)
@@ -282,7 +279,7 @@ class Optimizer:
         return result
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Takes over a state: the groups' options, and the buffers cast to the parameters' dtypes."""
+        """Take over a state: the groups' options, and the buffers cast to the parameters' dtypes."""
         state_dict = state_dict.copy()
         for hook in tuple(self._optimizer_load_state_dict_pre_hooks.values()):
             answer = hooks.fire(hook, self, state_dict)
@@ -293,9 +290,7 @@ class Optimizer:
         if len(groups) != len(saved):
             raise ValueError("loaded state dict has a different number of parameter groups")
         if any(len(group["params"]) != len(given["params"]) for group, given in zip(groups, saved)):
-            raise ValueError(
-                "loaded state dict contains a parameter group that doesn't match the size of this one's"
-            )
+            raise ValueError("loaded state dict contains a parameter group that doesn't match the size of this one's")
         param_of = {
             number: param
             for group, given in zip(groups, saved)
@@ -316,7 +311,7 @@ class Optimizer:
             hooks.fire(hook, self)
 
     def _fit(self, value: Any, param: Any, number: Any, groups: list[dict[str, Any]], key: Hashable = None) -> Any:
-        """A loaded value with its tensors cast for their parameter, looking into dicts and lists."""
+        """Return a loaded value with its tensors cast for their parameter, looking into dicts and lists."""
         if isinstance(value, TensorCore):
             return self._process_value_according_to_param_policy(param, value, number, groups, key)
         if isinstance(value, dict):
@@ -329,7 +324,9 @@ class Optimizer:
     def _process_value_according_to_param_policy(
         param: Any, value: Any, param_id: Any, param_groups: list[dict[str, Any]], key: Hashable = None
     ) -> Any:
-        """A buffer gets its parameter's dtype and device. A step count stays on the CPU, unless a device counts it."""
+        """Return a buffer gets its parameter's dtype and device. A step count stays on the CPU, unless a device
+        counts it.
+        """
         if key == "step":
             group = next((group for group in param_groups if param_id in group["params"]), {})
             if group.get("capturable", False) or group.get("fused", False):
@@ -357,4 +354,3 @@ def _typename(value: Any) -> str:
     cls = type(value)
     prefix = "" if cls.__module__ in ("builtins", "__builtin__", None) else cls.__module__ + "."
     return prefix + cls.__qualname__
-

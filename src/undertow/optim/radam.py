@@ -97,7 +97,6 @@ def _rectification(beta2: float, age: Any) -> tuple[Any, Any]:
     return enough, ((now - 4) * (now - 2) * most / ((most - 4) * (most - 2) * now)) ** 0.5
 
 
-
 radam, _single_tensor_radam = functions_of(
     RAdam, "radam", "exp_avgs=exp_avg exp_avg_sqs=exp_avg_sq state_steps=step",
     "decoupled_weight_decay foreach differentiable capturable has_complex maximize",

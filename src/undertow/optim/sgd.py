@@ -71,7 +71,7 @@ class SGD(PerParameter):
         return True, (state["momentum_buffer"],)
 
     def _step_sparse(self, group: Group, param: Any, grad: Any) -> None:
-        """The same rule on sparse tensors: rows without a gradient stay, and the running sum is sparse too."""
+        """Return the same rule on sparse tensors: rows without a gradient stay, and the running sum is sparse too."""
         if group["fused"]:
             raise RuntimeError("`_fused_sgd` does not support sparse gradients")
         age, buffers = self._with_average(param, zeros_like, grad) if group["momentum"] else (False, ())

@@ -56,7 +56,7 @@ class SparseAdam(Optimizer):
             raise ValueError(f"Complex params at indices {whole}: SparseAdam does not support complex parameters")
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Updates the rows that have a gradient; `closure`, if given, recomputes the loss first."""
+        """Update the rows that have a gradient; `closure`, if given, recomputes the loss first."""
         loss = None
         if closure is not None:
             with enable_grad():
@@ -103,8 +103,10 @@ def sparse_adam(
         bump(param)
 
 
-def _moved(grad: Any, size: Any, beta1: float, beta2: float, eps: float, param: Any, mean: Any, square: Any) -> list[Any]:
-    """A parameter and its running means, one step on."""
+def _moved(
+    grad: Any, size: Any, beta1: float, beta2: float, eps: float, param: Any, mean: Any, square: Any
+) -> list[Any]:
+    """Return a parameter and its running means, one step on."""
     mean = mean + (grad - mean) * (1 - beta1)
     square = square + (grad * grad - square) * (1 - beta2)
     return [param - size * mean / (np.sqrt(square) + eps), mean, square]

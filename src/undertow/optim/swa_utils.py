@@ -32,7 +32,7 @@ def _check_decay(decay: float) -> None:
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Average:
-    """An average that forgets: each update keeps `decay` of it."""
+    """Return an average that forgets: each update keeps `decay` of it."""
     _check_decay(decay)
 
     @no_grad()
@@ -43,7 +43,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
 
 
 def get_swa_avg_fn() -> Average:
-    """The plain mean of all updates."""
+    """Return the plain mean of all updates."""
 
     @no_grad()
     def swa_update(averaged_param: Any, current_param: Any, num_averaged: Any) -> Any:
@@ -93,11 +93,11 @@ class AveragedModel(Module):
         self.register_buffer("n_averaged", tensor(0, device=device))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The averaged model's output."""
+        """Return the averaged model's output."""
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
-        """Takes a model's present parameters into the average; buffers too, or else copies them."""
+        """Take a model's present parameters into the average; buffers too, or else copies them."""
         averaged, current = _tensors(self.module, self.use_buffers), _tensors(model, self.use_buffers)
         averaged = [value.detach() for value in averaged]
         current = [value.detach().to(own.device) for value, own in zip(current, averaged)]
@@ -125,7 +125,7 @@ def _tensors(model: Module, with_buffers: bool) -> list[Any]:
 
 @no_grad()
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Runs a model over data in training mode, so that its batch norms' running statistics are those of the data."""
+    """Run a model over data in training mode, so that its batch norms' running statistics are those of the data."""
     momenta = {module: module.momentum for module in model.modules() if isinstance(module, _BatchNorm)}
     if not momenta:
         return
@@ -172,7 +172,7 @@ class SWALR(LRScheduler):
         return self.anneal_func(max(0, min(1, step / max(1, self.anneal_epochs))))
 
     def get_lr(self) -> list[Any]:
-        """The learning rates, from where they would have come without annealing so far."""
+        """Return the learning rates, from where they would have come without annealing so far."""
         warn_outside_step(self)
         step = self._step_count - 1
         if self.anneal_epochs == 0:

@@ -52,7 +52,7 @@ class ArchiveWriter:
         self.fingerprint = 0
 
     def write(self, name: str, content: Any) -> None:
-        """Adds a record: bytes, or an array of bytes."""
+        """Add a record: bytes, or an array of bytes."""
         view = memoryview(content).cast("B") if len(content) else memoryview(b"")
         path = f"{self.folder}/{name}".encode()
         checksum = zlib.crc32(view) if config.save.compute_crc32 else 0
@@ -79,7 +79,7 @@ class ArchiveWriter:
         self.directory.append(entry + path + extra64)
 
     def finish(self) -> None:
-        """Writes the directory; without it the archive cannot be read."""
+        """Write the directory; without it the archive cannot be read."""
         start, count = self.position, len(self.directory)
         for entry in self.directory:
             self._put(entry)
@@ -139,7 +139,7 @@ class ArchiveReader:
         return self.record(name).size
 
     def read(self, name: str) -> Bytes:
-        """A record's bytes in memory of their own."""
+        """Return a record's bytes in memory of their own."""
         record = self.record(name)
         begin = self.begin(record)
         content = self._unpack(record, begin) if record.compressed else self._read_stored(record, begin)
@@ -148,7 +148,7 @@ class ArchiveReader:
         return content
 
     def map(self, name: str) -> Bytes:
-        """A record's bytes where the file is mapped into memory; nothing is read before it is used."""
+        """Return a record's bytes where the file is mapped into memory; nothing is read before it is used."""
         record = self.record(name)
         if record.compressed or not record.size:
             return self.read(name)
@@ -162,7 +162,7 @@ class ArchiveReader:
         return np.empty(record.size, np.uint8)
 
     def record(self, name: str) -> Record:
-        """What the directory says of a record."""
+        """Return what the directory says of a record."""
         found = self.records.get(self.folder + name)
         if found is None:
             raise RuntimeError(f"PytorchStreamReader failed locating file {name[:80]}: file not found in {self.label}.")
@@ -202,7 +202,7 @@ class ArchiveReader:
         return content
 
     def _unpack(self, record: Record, begin: int) -> Bytes:
-        """A record that another program compressed; never more than its directory entry says."""
+        """Return a record that another program compressed; never more than its directory entry says."""
         self._check_expansion(record)
         self.file.seek(begin)
         content = np.empty(record.size, np.uint8)
@@ -234,7 +234,7 @@ class ArchiveReader:
 
 
 def map_file(path: str | os.PathLike[str]) -> mmap.mmap:
-    """A file in memory; writes go to private pages unless MAP_SHARED was asked for."""
+    """Return a file in memory; writes go to private pages unless MAP_SHARED was asked for."""
     shared = config.load.mmap_flags == getattr(mmap, "MAP_SHARED", None)
     with open(path, "r+b" if shared else "rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)

@@ -21,7 +21,7 @@ except ImportError:  # Windows, where a file that is open cannot be removed anyw
 
 @contextlib.contextmanager
 def replacing(path: str) -> Iterator[IO[bytes]]:
-    """A file that takes the place of `path` once it is complete and safely on the disk.
+    """Return a file that takes the place of `path` once it is complete and safely on the disk.
 
     Until then it has a name of its own beside it. What saves that were killed have left there is removed.
     """
@@ -38,7 +38,9 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def replacing_by_name(path: str) -> Iterator[str]:
-    """The same for a library that makes the file itself: the name to give it, in a folder that holds nothing else."""
+    """Return the same for a library that makes the file itself: the name to give it, in a folder that holds
+    nothing else.
+    """
     target, mode = _target(path)
     if mode is not None and not stat.S_ISREG(mode):
         yield target
@@ -57,7 +59,7 @@ def replacing_by_name(path: str) -> Iterator[str]:
 
 
 def _target(path: str) -> tuple[str, int | None]:
-    """The file to be replaced, which is what a link points to, and its mode if there is one."""
+    """Return the file to be replaced, which is what a link points to, and its mode if there is one."""
     target = os.path.realpath(path)
     if not os.path.isdir(os.path.dirname(target)):
         raise RuntimeError(f"Parent directory {os.path.dirname(path)} does not exist.")
@@ -84,7 +86,7 @@ _LONGEST_NAME = 200
 
 @contextlib.contextmanager
 def _claim(target: str, mode: int | None) -> Iterator[IO[bytes]]:
-    """A locked file beside the target, which is removed if it is still there at the end."""
+    """Return a locked file beside the target, which is removed if it is still there at the end."""
     folder, name = os.path.split(target)
     prefix = f".{_short(name)}.{_machine()}-"
     _remove_abandoned(folder, prefix)
@@ -99,18 +101,20 @@ def _claim(target: str, mode: int | None) -> Iterator[IO[bytes]]:
 
 @cache
 def _machine() -> str:
-    """A short name of this machine: whether a process of another one still lives cannot be told here."""
+    """Return a short name of this machine: whether a process of another one still lives cannot be told here."""
     return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
 
 
 def _short(name: str) -> str:
-    """A file's name, or what stands for it where no more letters would fit after it."""
+    """Return a file's name, or what stands for it where no more letters would fit after it."""
     raw = os.fsencode(name)
     return name if len(raw) <= _LONGEST_NAME else hashlib.sha256(raw).hexdigest()
 
 
 def _new_file(prefix: str, mode: int) -> IO[bytes]:
-    """A new file that is locked. Another process may find it before it is, and remove it; then there is a next one."""
+    """Return a new file that is locked. Another process may find it before it is, and remove it; then there is a
+    next one.
+    """
     while True:
         path = f"{prefix}{secrets.token_hex(6)}{_ENDING}"
         out = open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode))
@@ -161,7 +165,7 @@ def _remove_if_abandoned(path: str) -> None:
 
 
 def _sync_folder(folder: str) -> None:
-    """Makes the new name itself survive a power cut, where the system can."""
+    """Make the new name itself survive a power cut, where the system can."""
     if os.name != "posix":
         return
     with contextlib.suppress(OSError):

@@ -55,7 +55,7 @@ def _should_read_directly(f: Any) -> bool:
 
 
 def _check_seekable(f: Any) -> bool:
-    """True, or an error that says what to do."""
+    """Return True, or raise an error that says what to do."""
     check_seekable(f)
     return True
 
@@ -66,7 +66,7 @@ def _check_save_filelike(f: Any) -> None:
 
 
 def _open_file_like(name_or_buffer: Any, mode: str) -> contextlib.AbstractContextManager[Any]:
-    """The file of a name, closed at the end of the block; or what is given, which stays open."""
+    """Return the file of a name, closed at the end of the block; or what is given, which stays open."""
     if _is_path(name_or_buffer):
         return open(name_or_buffer, mode)
     if "r" in mode:
@@ -77,7 +77,7 @@ def _open_file_like(name_or_buffer: Any, mode: str) -> contextlib.AbstractContex
 
 
 def _get_restore_location(map_location: Any) -> Callable[[Any, str], Any]:
-    """What `load` does with each storage, by what `map_location` says."""
+    """Return what `load` does with each storage, by what `map_location` says."""
     return restorer(map_location)
 
 

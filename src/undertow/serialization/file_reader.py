@@ -24,11 +24,11 @@ class PyTorchFileReader:
         return name in self._archive
 
     def get_record(self, name: str) -> bytes:
-        """A record's bytes."""
+        """Return a record's bytes."""
         return self._archive.read(name).tobytes()
 
     def get_storage_from_record(self, name: str, numel: int, dtype: dtype) -> Any:
-        """A record as a tensor of so many elements."""
+        """Return a record as a tensor of so many elements."""
         return frombuffer(bytearray(self.get_record(name)), dtype=dtype, count=numel)
 
     def get_record_offset(self, name: str) -> int:
@@ -36,15 +36,15 @@ class PyTorchFileReader:
         return self._archive.begin(self._archive.record(name))
 
     def get_all_records(self) -> list[str]:
-        """The names of all records."""
+        """Return the names of all records."""
         return [name.removeprefix(self._archive.folder) for name in self._archive.records]
 
     def version(self) -> int:
-        """The version of the format."""
+        """Return the version of the format."""
         return int(self.get_record("version")) if self.has_record("version") else 3
 
     def archive_name(self) -> str:
-        """The folder in the archive that holds the records."""
+        """Return the folder in the archive that holds the records."""
         return self._archive.folder.rstrip("/")
 
 
@@ -58,12 +58,12 @@ class PyTorchFileWriter:
         self._archive = ArchiveWriter(self._file, stem)
 
     def write_record(self, name: str, data: Any, size: int | None = None) -> None:
-        """Adds a record: bytes, or the storage of a tensor."""
+        """Add a record: bytes, or the storage of a tensor."""
         content = data if isinstance(data, (bytes, bytearray, memoryview, str)) else bytes(data)
         self._archive.write(name, content.encode() if isinstance(content, str) else content)
 
     def write_end_of_file(self) -> None:
-        """Writes the directory; without it the archive cannot be read."""
+        """Write the directory; without it the archive cannot be read."""
         self._archive.write("version", b"3\n")
         self._archive.finish()
         if self._owned:

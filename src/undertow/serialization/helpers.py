@@ -52,17 +52,17 @@ def check_module_version_greater_or_equal(
 
 
 def normalize_storage_type(storage_type: Any) -> Any:
-    """The class of a storage under its name in `torch`."""
+    """Return the class of a storage under its name in `torch`."""
     return getattr(typed_storage, storage_type.__name__)
 
 
 def storage_to_tensor_type(storage: Any) -> Any:
-    """The class of the tensors over a storage of one dtype: of `torch.FloatStorage` it is `torch.FloatTensor`."""
+    """Return the class of the tensors over a storage of one dtype: of `torch.FloatStorage` it is `torch.FloatTensor`."""
     return getattr(tensor_types, type(storage).__name__.replace("Storage", "Tensor"))
 
 
 def validate_cuda_device(location: Any) -> NoReturn:
-    """The number of a CUDA device, of which there is none."""
+    """Return the number of a CUDA device, of which there is none."""
     raise RuntimeError(
         "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. Load with "
         "map_location='cpu'."
@@ -70,5 +70,7 @@ def validate_cuda_device(location: Any) -> NoReturn:
 
 
 def validate_hpu_device(location: Any) -> NoReturn:
-    """The number of an HPU, of which there is none."""
-    raise RuntimeError("Attempting to deserialize object on a HPU device but there is none. Load with map_location='cpu'.")
+    """Return the number of an HPU, of which there is none."""
+    raise RuntimeError(
+        "Attempting to deserialize object on a HPU device but there is none. Load with map_location='cpu'."
+    )

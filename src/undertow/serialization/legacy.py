@@ -22,7 +22,7 @@ PROTOCOL_VERSION = 1001
 
 
 def write(out: Any, pickled: bytes, memories: dict[str, StoredMemory], protocol: int) -> None:
-    """Writes an object's pickle and its storages."""
+    """Write an object's pickle and its storages."""
     system = {
         "protocol_version": PROTOCOL_VERSION,
         "little_endian": sys.byteorder == "little",
@@ -38,7 +38,7 @@ def write(out: Any, pickled: bytes, memories: dict[str, StoredMemory], protocol:
 
 
 def load(source: Source, file: IO[bytes], restore: Callable[[Any, str], Any]) -> Any:
-    """The object in a legacy file."""
+    """Return the object in a legacy file."""
     return _LegacyFile(source, file, restore).load()
 
 
@@ -91,11 +91,11 @@ class _LegacyFile:
             raise ValueError("the keys of the storages are not those that the objects lie in")
 
     def read_plain(self) -> Any:
-        """The next pickle, which holds numbers, text and containers only."""
+        """Return the next pickle, which holds numbers, text and containers only."""
         return self.source.read_safely(self.file, self.length, _no_storage)
 
     def guess(self, start: int) -> str:
-        """What the file may be instead."""
+        """Return what the file may be instead."""
         self.file.seek(start)
         head = self.file.read(512)
         if head.startswith(b"version https://git-lfs"):
@@ -130,7 +130,7 @@ class _LegacyFile:
         return memory if kind.dtype is None else TypedStorage.over(memory, kind.dtype)
 
     def fill(self, keys: Any, byteorder: str) -> None:
-        """Reads the storages, which come in the order of `keys`."""
+        """Read the storages, which come in the order of `keys`."""
         order = "<" if byteorder == "little" else ">"
         for key in keys:
             kind, memory = self.made[key]

@@ -35,7 +35,7 @@ def load(
     mmap: bool | None = None,
     **pickle_load_args: Any,
 ) -> Any:
-    """Loads what `save` wrote, from a path or from a file that can seek.
+    """Load what `save` wrote, from a path or from a file that can seek.
 
     weights_only   True (the default): only tensors, numbers, text and plain containers, and what `add_safe_globals`
                    names; nothing in the file is run. False: a pickle that may run any code. Only for files you trust.
@@ -75,7 +75,7 @@ def load(
 
 
 def _opened(f: FileLike) -> contextlib.AbstractContextManager[Any]:
-    """A path opened for the length of a block; an open file as it is."""
+    """Return a path opened for the length of a block; an open file as it is."""
     return open(f, "rb") if isinstance(f, (str, os.PathLike)) else contextlib.nullcontext(f)
 
 
@@ -145,13 +145,13 @@ def _byteorder(archive: ArchiveReader) -> str:
 
 
 def _aligned(content: Any, kind: StorageType) -> Any:
-    """The bytes where elements may be read in place; only files by other writers need a copy."""
+    """Return the bytes where elements may be read in place; only files by other writers need a copy."""
     address = content.__array_interface__["data"][0]
     return content if address % min(kind.itemsize, 8) == 0 else content.copy()
 
 
 def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:
-    """The names in a file that weights_only=True refuses, found without running anything.
+    """Return the names in a file that weights_only=True refuses, found without running anything.
 
     A file whose names cannot all be told without running it is refused.
     """

@@ -63,7 +63,7 @@ _packages: list[tuple[int, Tagger, Deserializer]] = [
 
 
 def register_package(priority: int, tagger: Tagger, deserializer: Deserializer) -> None:
-    """Adds a kind of location: `tagger(storage)` names it, `deserializer(storage, location)` moves a storage there.
+    """Add a kind of location: `tagger(storage)` names it, `deserializer(storage, location)` moves a storage there.
 
     Each returns None for what it does not know; the lowest priority is asked first.
     """
@@ -72,7 +72,7 @@ def register_package(priority: int, tagger: Tagger, deserializer: Deserializer) 
 
 
 def location_tag(storage: Any) -> str:
-    """The name of a storage's location."""
+    """Return the name of a storage's location."""
     for _, tagger, _ in _packages:
         location = tagger(storage)
         if location:
@@ -81,7 +81,7 @@ def location_tag(storage: Any) -> str:
 
 
 def default_restore_location(storage: Any, location: str) -> Any:
-    """The storage, moved to where it was saved from."""
+    """Return the storage, moved to where it was saved from."""
     for _, _, deserializer in _packages:
         result = deserializer(storage, location)
         if result is not None:
@@ -93,7 +93,7 @@ def default_restore_location(storage: Any, location: str) -> Any:
 
 
 def restorer(map_location: MAP_LOCATION) -> Callable[[Any, str], Any]:
-    """What `load` does with each storage."""
+    """Return what `load` does with each storage."""
     if map_location is None:
         return default_restore_location
     if isinstance(map_location, dict):

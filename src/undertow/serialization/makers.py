@@ -75,7 +75,9 @@ def _bytes(limits: Limits) -> bytes:
 
 def _encode(limits: Limits, text: Any, encoding: Any = "latin1") -> bytes:
     """How bytes are written in older pickles; other codecs would be code of the file's choice."""
-    _check(type(text) is str and type(encoding) is str and encoding in ("latin1", "latin-1"), "bytes, written as latin1,")
+    _check(
+        type(text) is str and type(encoding) is str and encoding in ("latin1", "latin-1"), "bytes, written as latin1,"
+    )
     limits.spend(len(text))
     content: bytes = text.encode("latin1")
     return content

@@ -14,7 +14,7 @@ from undertow.serialization.storages import BY_NAME, StorageType
 
 
 def get_layout(name: str) -> layout:
-    """The layout that prints as `name`."""
+    """Return the layout that prints as `name`."""
     found = getattr(sys.modules["undertow._src.types.layouts"], name.removeprefix("torch."), None)
     if not isinstance(found, layout):
         raise ValueError(f"there is no layout {name!r}")
@@ -60,7 +60,7 @@ def torch_name(obj: Any, name: str | None = None) -> tuple[str, str] | None:
 
 
 def undertow_object(module: str, name: str) -> Any:
-    """What answers here to a name of PyTorch's, importing undertow's module of that name if need be."""
+    """Return what answers here to a name of PyTorch's, importing undertow's module of that name if need be."""
     found = _ANSWERS.get(f"{module}.{name}")
     if found is not None:
         return found

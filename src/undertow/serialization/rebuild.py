@@ -57,7 +57,7 @@ _FROM_TYPE = TorchFunction("torch._tensor", "_rebuild_from_type_v2")
 
 
 def reduced(tensor: Any) -> Call:
-    """The call that makes the tensor again: of a plain tensor, a parameter, or a subclass with its attributes."""
+    """Return the call that makes the tensor again: of a plain tensor, a parameter, or a subclass with its attributes."""
     if type(tensor) is SparseTensor:
         parts = (tensor._indices(), tensor._values().detach(), tensor.size(), tensor.is_coalesced())
         return _SPARSE, (tensor.layout, parts)
@@ -95,7 +95,7 @@ def _plain(tensor: Any) -> Call:
 
 
 def rebuild_tensor(storage: Any, storage_offset: Any, size: Any, stride: Any) -> Any:
-    """A tensor over a storage."""
+    """Return a tensor over a storage."""
     if not isinstance(storage, TypedStorage):
         raise TypeError(f"a tensor must lie in a storage, not in a {type(storage).__name__}")
     return _over(storage.untyped(), storage.dtype, storage_offset, size, stride)
@@ -104,7 +104,7 @@ def rebuild_tensor(storage: Any, storage_offset: Any, size: Any, stride: Any) ->
 def rebuild_tensor_v2(
     storage: Any, storage_offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, metadata: Any = None
 ) -> Any:
-    """A tensor over a storage that may want gradients."""
+    """Return a tensor over a storage that may want gradients."""
     return _finished(rebuild_tensor(storage, storage_offset, size, stride), requires_grad, metadata)
 
 
@@ -112,7 +112,7 @@ def rebuild_tensor_v3(
     storage: Any, storage_offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, dtype: Any,
     metadata: Any = None,
 ) -> Any:  # fmt: skip
-    """The same where the dtype is said apart from the storage."""
+    """Return the same where the dtype is said apart from the storage."""
     memory = storage.untyped() if isinstance(storage, TypedStorage) else storage
     if not isinstance(memory, UntypedStorage) or not isinstance(dtype, dtypes.dtype):
         raise TypeError("a tensor must lie in a storage and have a dtype")
@@ -120,12 +120,12 @@ def rebuild_tensor_v3(
 
 
 def rebuild_parameter(data: Any, requires_grad: Any, hooks: Any) -> Any:
-    """A parameter around a tensor."""
+    """Return a parameter around a tensor."""
     return rebuild_parameter_with_state(data, requires_grad, hooks, {})
 
 
 def rebuild_parameter_with_state(data: Any, requires_grad: Any, hooks: Any, state: Any) -> Any:
-    """A parameter with attributes."""
+    """Return a parameter with attributes."""
     if not isinstance(data, TensorCore):
         raise TypeError(f"a parameter must be made of a tensor, not of a {type(data).__name__}")
     param = Parameter(data, bool(requires_grad))
@@ -134,7 +134,7 @@ def rebuild_parameter_with_state(data: Any, requires_grad: Any, hooks: Any, stat
 
 
 def rebuild_sparse_tensor(layout: Any, data: Any) -> Any:
-    """A sparse tensor of its parts, whose places must lie inside of it."""
+    """Return a sparse tensor of its parts, whose places must lie inside of it."""
     if layout is not sparse_coo:
         name = layout if isinstance(layout, Layout) else type(layout).__name__
         raise NotImplementedError(f"rebuilding sparse tensor for layout {name}")
@@ -146,12 +146,12 @@ def rebuild_sparse_tensor(layout: Any, data: Any) -> Any:
 
 
 def rebuild_from_type(function: Any, cls: Any, args: Any, state: Any) -> Any:
-    """A tensor of a subclass, or with attributes."""
+    """Return a tensor of a subclass, or with attributes."""
     return as_type(function(*args), cls, state, "__setstate__" in vars(cls))
 
 
 def as_type(tensor: Any, cls: Any, state: Any, by_its_own_method: bool) -> Any:
-    """The tensor as one of a subclass, with attributes, which the class may set itself."""
+    """Return the tensor as one of a subclass, with attributes, which the class may set itself."""
     result = tensor if type(tensor) is cls else tensor.as_subclass(cls)
     if by_its_own_method:
         result.__setstate__(state)
@@ -161,7 +161,7 @@ def as_type(tensor: Any, cls: Any, state: Any, by_its_own_method: bool) -> Any:
 
 
 def set_attributes(target: Any, state: Any) -> None:
-    """Gives an object the attributes it was saved with: a dict, or one with another for its slots."""
+    """Give an object the attributes it was saved with: a dict, or one with another for its slots."""
     slots = None
     if isinstance(state, tuple) and len(state) == 2:
         state, slots = state
@@ -178,7 +178,7 @@ def set_attributes(target: Any, state: Any) -> None:
 
 
 def _over(memory: UntypedStorage, kind: dtypes.dtype, offset: Any, size: Any, stride: Any) -> Any:
-    """A tensor at some place in a memory, which it must not leave."""
+    """Return a tensor at some place in a memory, which it must not leave."""
     check_layout(size, stride, offset)
     itemsize = kind.itemsize
     last = -1 if 0 in size else offset + sum([(n - 1) * step for n, step in zip(size, stride)])

@@ -32,7 +32,7 @@ def add_safe_globals(safe_globals: list[SafeGlobal]) -> None:
 
 
 def get_safe_globals() -> list[SafeGlobal]:
-    """What was added."""
+    """Return what was added."""
     return list(_added)
 
 
@@ -60,7 +60,7 @@ class safe_globals:
 
 
 def added_by_name() -> dict[str, Any]:
-    """What was added, by the name that files know it by."""
+    """Return what was added, by the name that files know it by."""
     named = {}
     for item in _added:
         if isinstance(item, tuple):

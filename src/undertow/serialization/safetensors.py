@@ -39,9 +39,7 @@ def _library() -> Any:
     try:
         import safetensors
     except ImportError:
-        raise ImportError(
-            "safetensors files need the safetensors library: pip install safetensors"
-        ) from None
+        raise ImportError("safetensors files need the safetensors library: pip install safetensors") from None
     return safetensors
 
 
@@ -49,7 +47,7 @@ def _library() -> Any:
 
 
 def load_file(filename: Path, device: Any = "cpu", *, mmap: bool = False) -> Tensors:
-    """The tensors of a file by name. `mmap=True` leaves them in the file until they are used."""
+    """Return the tensors of a file by name. `mmap=True` leaves them in the file until they are used."""
     library = _library()
     name = os.fspath(filename)
     try:
@@ -66,7 +64,7 @@ def load_file(filename: Path, device: Any = "cpu", *, mmap: bool = False) -> Ten
 
 
 def load(data: bytes) -> Tensors:
-    """The tensors of a file's bytes by name."""
+    """Return the tensors of a file's bytes by name."""
     tensors = {}
     for key, entry in _library().deserialize(data):
         kind = _dtype(entry["dtype"], key)
@@ -109,7 +107,7 @@ def _on(device: Any, tensor: Any) -> Any:
 
 
 def save_file(tensors: Tensors, filename: Path, metadata: dict[str, str] | None = None) -> None:
-    """Saves tensors by name. An interrupted save leaves the old file as it was."""
+    """Save tensors by name. An interrupted save leaves the old file as it was."""
     library = _library()
     specs, alive = _specs(library, tensors)
     with replacing_by_name(os.fspath(filename)) as name:
@@ -118,7 +116,7 @@ def save_file(tensors: Tensors, filename: Path, metadata: dict[str, str] | None 
 
 
 def save(tensors: Tensors, metadata: dict[str, str] | None = None) -> bytes:
-    """The bytes of a file that holds the tensors by name."""
+    """Return the bytes of a file that holds the tensors by name."""
     library = _library()
     specs, alive = _specs(library, tensors)
     content = bytes(library.serialize(specs, metadata=metadata))
@@ -127,7 +125,7 @@ def save(tensors: Tensors, metadata: dict[str, str] | None = None) -> bytes:
 
 
 def _specs(library: Any, tensors: Tensors) -> tuple[dict[str, Any], list[Any]]:
-    """What the library wants to know of each tensor, and the arrays that must live until it has written them."""
+    """Return what the library wants to know of each tensor, and the arrays that must live until it has written them."""
     _check(tensors)
     specs, alive = {}, []
     for key, tensor in tensors.items():

@@ -50,7 +50,7 @@ def save(
     _use_new_zipfile_serialization: bool = True,
     _disable_byteorder_record: bool = False,
 ) -> None:
-    """Saves an object to a path or to anything with a `write` method, in PyTorch's format.
+    """Save an object to a path or to anything with a `write` method, in PyTorch's format.
 
     A path gets the new content at once: an interrupted save leaves the old file as it was.
     """
@@ -59,7 +59,9 @@ def save(
         raise AttributeError("expected 'f' to be string, path, or a file-like object with a 'write' attribute")
     if settings.skips_data and not _use_new_zipfile_serialization:
         raise RuntimeError("Cannot use skip_data=True with _use_new_zipfile_serialization=False")
-    pickled, memories = _pickled(obj, pickle_module, pickle_protocol, in_legacy_format=not _use_new_zipfile_serialization)
+    pickled, memories = _pickled(
+        obj, pickle_module, pickle_protocol, in_legacy_format=not _use_new_zipfile_serialization
+    )
     with contextlib.nullcontext(f) if path is None else replacing(path) as out:
         if _use_new_zipfile_serialization:
             _write_archive(out, _folder(path), pickled, memories, not _disable_byteorder_record)
@@ -92,7 +94,7 @@ def _write_archive(
 def _pickled(
     obj: object, pickle_module: Any, protocol: int, in_legacy_format: bool
 ) -> tuple[bytes, OrderedDict[str, StoredMemory]]:
-    """The object as a pickle that refers to storages by number, and the storages."""
+    """Return the object as a pickle that refers to storages by number, and the storages."""
     buffer = io.BytesIO()
     numbers: dict[int, str] = {}  # by the identity of the memory
     memories: OrderedDict[str, StoredMemory] = OrderedDict()
@@ -106,9 +108,7 @@ def _pickled(
             key = numbers[id(memory.root)] = str(len(memories))
             memories[key] = memory  # keeps the memory alive, so that its identity stays its own
         elif memories[key].kind is not memory.kind and extent_of(memory.root):
-            raise RuntimeError(
-                "Cannot save multiple tensors or storages that view the same data as different types"
-            )
+            raise RuntimeError("Cannot save multiple tensors or storages that view the same data as different types")
         pid = ("storage", memory.kind, key, memory.location, memory.size)
         return (*pid, None) if in_legacy_format else pid
 
@@ -127,7 +127,7 @@ def _as_stored(item: StoredMemory | UntypedStorage | TypedStorage) -> StoredMemo
 
 
 def _pickler_class(pickle_module: Any) -> Any:
-    """A pickler that writes tensors as calls and undertow's own names as PyTorch's.
+    """Return a pickler that writes tensors as calls and undertow's own names as PyTorch's.
 
     Names can only be changed in a pickler written in Python; those of another module in C keep undertow's.
     """
@@ -176,7 +176,7 @@ def _pickler_class(pickle_module: Any) -> Any:
 
 
 def _in_words_of_c(save_global: Any, obj: Any, name: str | None) -> None:
-    """Saves a name, and where that fails lets the pickler in C say why: its errors are the ones people know."""
+    """Save a name, and where that fails lets the pickler in C say why: its errors are the ones people know."""
     try:
         save_global(obj, name)
     except pickle.PicklingError:
@@ -185,7 +185,7 @@ def _in_words_of_c(save_global: Any, obj: Any, name: str | None) -> None:
 
 
 def _folder(path: str | None) -> str:
-    """The name of the one folder in the archive, which is the file's without its ending."""
+    """Return the name of the one folder in the archive, which is the file's without its ending."""
     stem = Path(path).name.rpartition(".") if path is not None else ("", "", "")
     name = stem[0] or stem[2]
     return name if name and name.isascii() and not name.startswith(".") else "archive"

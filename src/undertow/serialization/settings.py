@@ -31,13 +31,13 @@ settings = _Settings()
 
 
 def get_default_load_endianness() -> LoadEndianness | None:
-    """The byte order assumed for files without a `byteorder` record; None means little-endian."""
+    """Return the byte order assumed for files without a `byteorder` record; None means little-endian."""
     endianness: LoadEndianness | None = config.load.endianness
     return endianness
 
 
 def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
-    """Sets the byte order assumed for files without a `byteorder` record."""
+    """Set the byte order assumed for files without a `byteorder` record."""
     if endianness is not None and not isinstance(endianness, LoadEndianness):
         raise TypeError("Invalid argument type in function set_default_load_endianness")
     config.load.endianness = endianness  # type: ignore[assignment]
@@ -64,8 +64,10 @@ class set_default_mmap_options:
 
     def __init__(self, flags: int) -> None:
         if flags not in (_PRIVATE, _SHARED):
-            raise ValueError(f"Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE or "
-                             f"mmap.MAP_SHARED, but got {flags}")
+            raise ValueError(
+                f"Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE or "
+                f"mmap.MAP_SHARED, but got {flags}"
+            )
         self.before = config.load.mmap_flags
         config.load.mmap_flags = flags
 

@@ -65,7 +65,7 @@ class StoredMemory:
 
 
 def stored(array: Any, location: str) -> tuple[StoredMemory, int, tuple[int, ...]]:
-    """The memory an array lies in, where it begins there and its strides, both in elements."""
+    """Return the memory an array lies in, where it begins there and its strides, both in elements."""
     kind = dtypes.DTYPE_OF[np.dtype(array.dtype)]
     if not isinstance(array, np.ndarray) or not _is_plain(array):
         array = np.array(array, order="C")
@@ -106,7 +106,7 @@ def _empty_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def check_pid(pid: Any) -> tuple[StorageType, str, str, int]:
-    """A file's reference to a storage, as (type, key, location, number of elements)."""
+    """Return a file's reference to a storage, as (type, key, location, number of elements)."""
     if not isinstance(pid, tuple) or len(pid) != 5 or type(pid[0]) is not str or pid[0] != "storage":
         raise pickle.UnpicklingError(f"a reference to a storage was expected, not a {type(pid).__name__}")
     _, kind, key, location, count = pid

@@ -30,7 +30,7 @@ class Source:
         self.callers_error: Exception | None = None  # raised by the caller's map_location, not by the file
 
     def restored(self, restore: Callable[[Any, str], Any], storage: Any, location: str) -> Any:
-        """A storage where the caller wants it."""
+        """Return a storage where the caller wants it."""
         try:
             return restore(storage, location)
         except Exception as error:
@@ -38,7 +38,7 @@ class Source:
             raise
 
     def unpickle(self, file: IO[bytes], length: int, persistent_load: Callable[[Any], Any]) -> Any:
-        """The next pickle of the file, which has `length` bytes in all."""
+        """Return the next pickle of the file, which has `length` bytes in all."""
         if self.weights_only:
             return self.read_safely(file, length, persistent_load)
         try:
@@ -50,11 +50,11 @@ class Source:
             raise
 
     def read_safely(self, file: IO[bytes], length: int, persistent_load: Callable[[Any], Any]) -> Any:
-        """The next pickle, as data only."""
+        """Return the next pickle, as data only."""
         return self.run(Reader(file, length, persistent_load))
 
     def run(self, reader: Reader) -> Any:
-        """What a reader makes of its pickle; its errors name the file."""
+        """Return what a reader makes of its pickle; its errors name the file."""
         try:
             return reader.load()
         except pickle.UnpicklingError as error:

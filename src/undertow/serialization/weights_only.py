@@ -33,7 +33,7 @@ Refused = pickle.UnpicklingError
 
 
 def full_name(module: str, name: str) -> str:
-    """The name under which something may be allowed."""
+    """Return the name under which something may be allowed."""
     return name if module in ("builtins", "__builtin__") else f"{module}.{name}"
 
 
@@ -60,7 +60,7 @@ class Reader:
         self.added_classes = tuple([item for item in self.added.values() if isinstance(item, type)])
 
     def load(self) -> Any:
-        """Runs the program to its end; what it leaves on the stack is the result."""
+        """Run the program to its end; what it leaves on the stack is the result."""
         read = self.file.read
         while True:
             code = read(1)
@@ -101,7 +101,7 @@ class Reader:
     # --- names and calls
 
     def find(self, module: str, name: str) -> Any:
-        """What a name in the file stands for; nothing is imported to answer."""
+        """Return what a name in the file stands for; nothing is imported to answer."""
         full = full_name(module, name)
         found = self.added.get(full)
         if found is None:
@@ -148,7 +148,7 @@ class Reader:
             raise Refused(f"Trying to call a {type(function).__name__}, which the file did not get by an allowed name")
 
     def rebuilt_from_type(self, function: Any, cls: Any, args: Any, state: Any) -> Any:
-        """A tensor of a subclass, or with attributes: only what makes tensors may be called to make it."""
+        """Return a tensor of a subclass, or with attributes: only what makes tensors may be called to make it."""
         self.check_callable(function, args)
         if not (isinstance(cls, type) and issubclass(cls, TensorCore)):
             raise Refused("a tensor's class is no class of tensors")

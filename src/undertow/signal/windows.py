@@ -23,7 +23,7 @@ def _window(
     name: str, M: int, weights: Callable[[Array, int], Array], sym: bool, dtype: Any, layout: Any, device: Any,
     requires_grad: bool,
 ) -> Any:  # fmt: skip
-    """The tensor of a window. `weights` gets the places 0, 1, … and the last place of the symmetric window."""
+    """Return the tensor of a window. `weights` gets the places 0, 1, … and the last place of the symmetric window."""
     if M < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={M}")
     kind = parse_kind(dtype, name)
@@ -52,7 +52,13 @@ def exponential(
 
 
 def cosine(
-    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None, requires_grad: bool = False
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = strided,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Any:
     """Half a period of a sine, between its zeros."""
     weights = lambda n, last: np.sin((n + 0.5) * (math.pi / (last + 1)))
@@ -63,7 +69,7 @@ def gaussian(
     M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
     requires_grad: bool = False,
 ) -> Any:  # fmt: skip
-    """The bell curve of a standard deviation."""
+    """Return the bell curve of a standard deviation."""
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
     weights = lambda n, last: np.exp(-(((n - last / 2) / std) ** 2) / 2)
@@ -74,7 +80,7 @@ def kaiser(
     M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
     requires_grad: bool = False,
 ) -> Any:  # fmt: skip
-    """The Bessel function of a half circle; beta trades the width of its peak against what leaks beside it."""
+    """Return the Bessel function of a half circle; beta trades the width of its peak against what leaks beside it."""
     if beta < 0:
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")
     return _window("kaiser", M, kaiser_weights(beta), sym, dtype, layout, device, requires_grad)
@@ -104,15 +110,21 @@ def general_hamming(
 
 
 def bartlett(
-    M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None, requires_grad: bool = False
+    M: int,
+    *,
+    sym: bool = True,
+    dtype: Any = None,
+    layout: Any = strided,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Any:
-    """A triangle."""
+    """Return a triangle."""
     weights = lambda n, last: 1 - np.abs(n * (2 / last) - 1)
     return _window("bartlett", M, weights, sym, dtype, layout, device, requires_grad)
 
 
 def _named(name: str, doc: str, *factors: float) -> Callable[..., Any]:
-    """A sum of cosines with a name of its own."""
+    """Return a sum of cosines with a name of its own."""
 
     def window(
         M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
@@ -130,4 +142,6 @@ def _named(name: str, doc: str, *factors: float) -> Callable[..., Any]:
 hamming = _named("hamming", "The Hann window on a pedestal.", 0.54, 0.46)
 hann = _named("hann", "sin² from end to end.", 0.5, 0.5)
 blackman = _named("blackman", "Two waves that cancel at the ends.", 0.42, 0.5, 0.08)
-nuttall = _named("nuttall", "Three waves, with little leaking beside the peak.", 0.3635819, 0.4891775, 0.1365995, 0.0106411)
+nuttall = _named(
+    "nuttall", "Three waves, with little leaking beside the peak.", 0.3635819, 0.4891775, 0.1365995, 0.0106411
+)

@@ -19,12 +19,12 @@ __all__ = ["addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "soft
 
 
 def mm(mat1: Any, mat2: Any, reduce: str | None = None) -> Any:
-    """A product of matrices of which one or both are sparse."""
+    """Return a product of matrices of which one or both are sparse."""
     return functions.mm(mat1, mat2)
 
 
 def addmm(mat: Any, mat1: Any, mat2: Any, *, beta: Any = 1.0, alpha: Any = 1.0) -> Any:
-    """A product of a sparse matrix, added to a matrix."""
+    """Return a product of a sparse matrix, added to a matrix."""
     return functions.addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
 
 
@@ -39,7 +39,7 @@ def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
 
 
 def log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
-    """The logarithm of the same."""
+    """Return the logarithm of the same."""
     return _normalised(input, dim, dtype, log=True)
 
 
@@ -47,8 +47,10 @@ def _normalised(input: SparseTensor, dim: int, dtype: Any, log: bool) -> SparseT
     tensor = input.coalesce()
     items = tensor._items if dtype is None else tensor._items.to(dtype)
     rest = np.delete(known_places(tensor), dim % tensor.ndim, axis=0)
-    which = wrap(np.unique(rest, axis=1, return_inverse=True)[1].reshape(-1)) if rest.size else wrap(
-        np.zeros(tensor._nnz(), np.int64)
+    which = (
+        wrap(np.unique(rest, axis=1, return_inverse=True)[1].reshape(-1))
+        if rest.size
+        else wrap(np.zeros(tensor._nnz(), np.int64))
     )
     groups = int(which.max()) + 1 if tensor._nnz() else 0
     highest = items.new_full((groups,), -np.inf).scatter_reduce(0, which, items.detach(), "amax")
@@ -59,7 +61,7 @@ def _normalised(input: SparseTensor, dim: int, dtype: Any, log: bool) -> SparseT
 
 
 def spdiags(diagonals: Any, offsets: Any, shape: tuple[int, int], layout: Any = None) -> Any:
-    """A sparse matrix with these rows as its diagonals."""
+    """Return a sparse matrix with these rows as its diagonals."""
     lines = diagonals if diagonals.ndim == 2 else diagonals.unsqueeze(0)
     places, items = [], []
     for line, offset in zip(lines, offsets.reshape(-1).tolist(), strict=True):
@@ -123,13 +125,13 @@ FloatTensor, DoubleTensor, HalfTensor, BFloat16Tensor, LongTensor, IntTensor, Sh
 
 
 def hspmm(mat1: Any, mat2: Any) -> Any:
-    """A product of a sparse and a dense matrix, as a sparse one with whole rows."""
+    """Return a product of a sparse and a dense matrix, as a sparse one with whole rows."""
     return functions.to_sparse(functions.mm(mat1, mat2), 1)
 
 
 @public
 def smm(input: Any, mat: Any) -> Any:
-    """A product of a sparse and a dense matrix, as a sparse one."""
+    """Return a product of a sparse and a dense matrix, as a sparse one."""
     return functions.smm(input, mat)
 
 

@@ -37,7 +37,7 @@ FUNCTIONS: dict[str, Function] = {}  # filled by sparse/functions.py and dims.py
 
 
 def function(names: str) -> Callable[[Function], Function]:
-    """Registers how the functions of these names run."""
+    """Register how the functions of these names run."""
 
     def register(given: Function) -> Function:
         FUNCTIONS.update(dict.fromkeys(names.split(), given))
@@ -112,12 +112,12 @@ class SparseTensor(Tensor):
         self._items.grad = self._seed(value)
 
     def _as_gradient(self, values: Any) -> Any:
-        """A gradient of the values as one of this tensor: one element for each place."""
+        """Return a gradient of the values as one of this tensor: one element for each place."""
         alone = self._with_values(values)
         return alone if self._coalesced else _first_of_each(alone)
 
     def _seed(self, gradient: Any) -> Any:
-        """What a gradient of this tensor, sparse or not, is for its values."""
+        """Return what a gradient of this tensor, sparse or not, is for its values."""
         dense = gradient.to_dense() if isinstance(gradient, SparseTensor) else gradient
         if tuple(dense.shape) != tuple(self._sizes):
             raise RuntimeError(
@@ -220,12 +220,12 @@ class SparseTensor(Tensor):
         return self._items
 
     def indices(self) -> Any:
-        """The coordinates of the elements, one column each."""
+        """Return the coordinates of the elements, one column each."""
         self._want_coalesced("indices")
         return self._places
 
     def values(self) -> Any:
-        """The elements, in the order of `indices`."""
+        """Return the elements, in the order of `indices`."""
         self._want_coalesced("values")
         return self._items
 
@@ -242,7 +242,7 @@ class SparseTensor(Tensor):
         return self._items.ndim - 1
 
     def _with_values(self, values: Any) -> Any:
-        """A tensor of other elements at the same places."""
+        """Return a tensor of other elements at the same places."""
         return make(self._places, values, self._sizes, self._coalesced)
 
     def is_coalesced(self) -> bool:
@@ -254,7 +254,7 @@ class SparseTensor(Tensor):
         return self
 
     def coalesce(self) -> Any:
-        """The same tensor with the elements at one place added up, in the order of their places."""
+        """Return the same tensor with the elements at one place added up, in the order of their places."""
         if self._coalesced:
             return self
         first, which = unique_places(self)
@@ -311,7 +311,7 @@ NOT_ARRAYS.add(SparseTensor)
 
 
 def _part(name: str, tensor: Any) -> str:
-    """A tensor as one of the lines of a sparse tensor, its dtype left out."""
+    """Return a tensor as one of the lines of a sparse tensor, its dtype left out."""
     text = repr(tensor).replace(f", dtype={tensor.dtype}", "").replace(f",\n       dtype={tensor.dtype}", "")
     if not tensor.numel():
         text = f"tensor([], size={tuple(tensor.shape)})"
@@ -319,7 +319,7 @@ def _part(name: str, tensor: Any) -> str:
 
 
 def make(places: Any, items: Any, sizes: Any, coalesced: bool = False) -> SparseTensor:
-    """A sparse tensor of these parts."""
+    """Return a sparse tensor of these parts."""
     made = object.__new__(SparseTensor)
     made._places, made._items, made._sizes = places, items, Size(sizes)
     made._coalesced = coalesced or items.shape[0] < 2
@@ -329,20 +329,24 @@ def make(places: Any, items: Any, sizes: Any, coalesced: bool = False) -> Sparse
 
 
 def gradient(places: Any, items: Any, sizes: Any) -> SparseTensor:
-    """A gradient as the rules of tables make it: raw places, and items that are an array or a tensor of the graph."""
+    """Return a gradient as the rules of tables make it: raw places, and items that are an array or a tensor of the
+    graph.
+    """
     items = items if isinstance(items, TensorCore) else wrap(items)
     return make(wrap(places), items, sizes)
 
 
 def known_places(tensor: SparseTensor) -> Any:
-    """The places as numbers. In a step that is compiled, other ones make another program: they decide about shapes."""
+    """Return the places as numbers. In a step that is compiled, other ones make another program: they decide about
+    shapes.
+    """
     places = tensor._places
     held = Watch.trace.hold(places._array) if Watch.trace is not None and type(places._array) is DeviceArray else None
     return host_memory(places) if held is None else held
 
 
 def unique_places(tensor: SparseTensor) -> tuple[Any, Any]:
-    """The places of a tensor in order, each once, and for each element which of them it lies at."""
+    """Return the places of a tensor in order, each once, and for each element which of them it lies at."""
     places = known_places(tensor)
     sizes = tensor._sizes[: places.shape[0]]
     flat = np.ravel_multi_index(tuple(places), tuple(sizes)) if places.size else np.zeros(places.shape[1:], np.int64)
@@ -352,7 +356,7 @@ def unique_places(tensor: SparseTensor) -> tuple[Any, Any]:
 
 
 def _first_of_each(gradient: SparseTensor) -> SparseTensor:
-    """A gradient in order of its places: elements at one place have the same gradient, which counts once."""
+    """Return a gradient in order of its places: elements at one place have the same gradient, which counts once."""
     first, which = unique_places(gradient)
     chosen = np.zeros(first.shape[1], np.int64)
     chosen[which._array[::-1]] = np.arange(which.shape[0])[::-1]
@@ -370,7 +374,7 @@ def sparse_coo_tensor(
     check_invariants: bool | None = None,
     is_coalesced: bool | None = None,
 ) -> Any:
-    """A sparse tensor from coordinates (one column per element) and values.
+    """Return a sparse tensor from coordinates (one column per element) and values.
 
     >>> torch.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3)).to_dense()
     tensor([[0., 0., 3.],

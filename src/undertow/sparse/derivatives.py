@@ -32,16 +32,18 @@ def _seeds(outputs: tuple[Any, ...], gradients: Any) -> tuple[Any, ...]:
 
 @function("grad")
 def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, *args: Any, **options: Any) -> Any:
-    """The gradients of sparse inputs are sparse."""
+    """Return the gradients of sparse inputs are sparse."""
     outs, wanted = _several(outputs), _several(inputs)
     found = differentiate.grad(
         [_values(output) for output in outs], [_values(each) for each in wanted], _seeds(outs, grad_outputs), *args,
         **options,
     )  # fmt: skip
-    return tuple([
-        each._as_gradient(gradient) if isinstance(each, SparseTensor) and gradient is not None else gradient
-        for each, gradient in zip(wanted, found, strict=True)
-    ])
+    return tuple(
+        [
+            each._as_gradient(gradient) if isinstance(each, SparseTensor) and gradient is not None else gradient
+            for each, gradient in zip(wanted, found, strict=True)
+        ]
+    )
 
 
 @function("backward")

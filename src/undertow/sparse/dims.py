@@ -15,7 +15,7 @@ from undertow.sparse.coo import SparseTensor, function, known_places, make
 
 @function("permute")
 def permute(input: SparseTensor, *dims: Any) -> Any:
-    """The dims in another order; those of the elements themselves stay behind the others."""
+    """Return the dims in another order; those of the elements themselves stay behind the others."""
     order = [dim % input.ndim for dim in (dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims)]
     count = input.sparse_dim()
     if sorted(order[:count]) != list(range(count)):
@@ -38,7 +38,7 @@ def transpose(input: SparseTensor, dim0: int = 0, dim1: int = 1) -> Any:
 
 @function("unsqueeze")
 def unsqueeze(input: SparseTensor, dim: int) -> Any:
-    """A dim of size one."""
+    """Return a dim of size one."""
     place = dim % (input.ndim + 1)
     row = zeros((1, input._nnz()), dtype=input._places.dtype)
     rows = join([input._places[:place], row, input._places[place:]])
@@ -76,7 +76,7 @@ def getitem(self: SparseTensor, key: Any) -> Any:
 
 @function("index_select")
 def index_select(input: SparseTensor, dim: int, index: Any) -> Any:
-    """Some of the slices along a dim."""
+    """Return some of the slices along a dim."""
     tensor = input.coalesce()
     wanted, have = index._array.reshape(-1), known_places(tensor)[dim]
     new, old = np.nonzero(wanted[:, None] == have[None, :])

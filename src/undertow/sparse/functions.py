@@ -24,7 +24,7 @@ def _with_items(tensor: SparseTensor, items: Any, coalesced: bool | None = None)
 
 
 def _of_values(name: str, linear: bool) -> None:
-    """A function that keeps zeros: of the values, added up first unless it is linear."""
+    """Return a function that keeps zeros: of the values, added up first unless it is linear."""
 
     def run(input: SparseTensor, *args: Any, **kwargs: Any) -> Any:
         tensor = input if linear else input.coalesce()
@@ -59,7 +59,7 @@ def mul(input: Any, other: Any) -> Any:
 
 
 def _times_sparse(one: SparseTensor, other: SparseTensor) -> SparseTensor:
-    """The elements of the first, each times what the second has at its place; gone where that has nothing."""
+    """Return the elements of the first, each times what the second has at its place; gone where that has nothing."""
     mine, theirs = _flat_places(one), _flat_places(other)
     where = np.minimum(np.searchsorted(theirs, mine), max(theirs.size - 1, 0))
     kept = np.nonzero(theirs[where] == mine)[0] if theirs.size else np.zeros(0, np.int64)
@@ -127,7 +127,7 @@ def _merged(one: SparseTensor, other: SparseTensor) -> tuple[Any, Any]:
 
 
 def _flat_places(tensor: SparseTensor) -> Any:
-    """The places as one number each."""
+    """Return the places as one number each."""
     return _flat(known_places(tensor), tensor._sizes)
 
 
@@ -144,7 +144,7 @@ def _by(tensor: SparseTensor) -> str:
 
 @function("sub subtract __sub__ __rsub__")
 def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
-    """The same with a minus."""
+    """Return the same with a minus."""
     return add(input, other, alpha=-alpha)
 
 
@@ -167,21 +167,25 @@ def to_dense(self: SparseTensor, dtype: Any = None, *, masked_grad: Any = None) 
 def to_sparse(
     self: Any, sparse_dim: Any = None, *, layout: Any = None, blocksize: Any = None, dense_dim: Any = None
 ) -> Any:
-    """The elements that are not zero, with their coordinates."""
+    """Return the elements that are not zero, with their coordinates."""
     if isinstance(self, SparseTensor):
         return self
     dims = self.ndim if sparse_dim is None or not isinstance(sparse_dim, int) else sparse_dim
     if not 0 <= dims <= self.ndim:
-        raise RuntimeError(f"dense_to_sparse: sparse_dim argument must be in [0,{self.ndim}] range, but {dims} is given")
+        raise RuntimeError(
+            f"dense_to_sparse: sparse_dim argument must be in [0,{self.ndim}] range, but {dims} is given"
+        )
     array = self._array
     kept = array.reshape(*array.shape[:dims], -1).astype(bool).any(-1) if dims < array.ndim else array != 0
-    places = wrap(np.stack(np.nonzero(kept)).astype(np.int64)) if dims else wrap(np.zeros((0, int(kept.any())), np.int64))
+    places = (
+        wrap(np.stack(np.nonzero(kept)).astype(np.int64)) if dims else wrap(np.zeros((0, int(kept.any())), np.int64))
+    )
     items = self[tuple(places)] if dims else self[None]
     return make(places, items, self.shape, coalesced=True)
 
 
 def sparse_mask(self: Any, mask: SparseTensor) -> Any:
-    """The elements at the places of a sparse tensor."""
+    """Return the elements at the places of a sparse tensor."""
     dense = to_dense(self) if isinstance(self, SparseTensor) else self
     return _with_items(mask, dense[tuple(mask._places)])
 
@@ -203,7 +207,7 @@ def zeros_like(input: SparseTensor, **options: Any) -> Any:
 
 @function("empty_like new_zeros new_empty")
 def without_elements(input: SparseTensor, *size: Any, **options: Any) -> Any:
-    """A sparse tensor of a size, with no elements."""
+    """Return a sparse tensor of a size, with no elements."""
     sizes = size[0] if len(size) == 1 and not isinstance(size[0], int) else size or input._sizes
     return make(
         zeros((len(sizes), 0), dtype=input._places.dtype), zeros((0,), dtype=options.get("dtype") or input.dtype), sizes
@@ -212,7 +216,7 @@ def without_elements(input: SparseTensor, *size: Any, **options: Any) -> Any:
 
 @function("new")
 def new(input: SparseTensor, *given: Any) -> Any:
-    """A sparse tensor of indices, values and perhaps a size, or one of a size with no elements."""
+    """Return a sparse tensor of indices, values and perhaps a size, or one of a size with no elements."""
     if given and isinstance(given[0], TensorCore):
         return sparse_coo_tensor(*given)
     if given and not isinstance(given[0], (int, Size)):
@@ -254,7 +258,7 @@ def any_of(input: SparseTensor) -> Any:
 
 
 def _product(sparse: SparseTensor, dense: Any) -> Any:
-    """A sparse matrix times a dense matrix: rows of the second, scaled and added up by rows of the first."""
+    """Return a sparse matrix times a dense matrix: rows of the second, scaled and added up by rows of the first."""
     if sparse._sizes[1] != dense.shape[0]:
         raise RuntimeError(
             f"mat1 and mat2 shapes cannot be multiplied ({sparse._sizes[0]}x{sparse._sizes[1]} and "
@@ -267,7 +271,7 @@ def _product(sparse: SparseTensor, dense: Any) -> Any:
 
 @function("mm matmul __matmul__ __rmatmul__ spmm")
 def mm(input: Any, mat2: Any, reduce: str | None = None) -> Any:
-    """A product of matrices of which one or both are sparse; of two sparse ones it is sparse."""
+    """Return a product of matrices of which one or both are sparse; of two sparse ones it is sparse."""
     if isinstance(input, SparseTensor) and isinstance(mat2, SparseTensor):
         return to_sparse(_product(input, to_dense(mat2)))
     if isinstance(input, SparseTensor):
@@ -279,7 +283,7 @@ def mm(input: Any, mat2: Any, reduce: str | None = None) -> Any:
 
 @function("smm")
 def smm(input: SparseTensor, mat: Any) -> Any:
-    """A product of a sparse and a dense matrix, as a sparse one: whole rows, also where they hold zeros."""
+    """Return a product of a sparse and a dense matrix, as a sparse one: whole rows, also where they hold zeros."""
     rows = np.unique(input._places._array[0])
     dense = _product(input, mat)
     columns = np.arange(dense.shape[1])
@@ -289,7 +293,7 @@ def smm(input: SparseTensor, mat: Any) -> Any:
 
 @function("mv")
 def mv(input: SparseTensor, vec: Any) -> Any:
-    """A sparse matrix times a vector."""
+    """Return a sparse matrix times a vector."""
     return _product(input, vec.unsqueeze(1)).squeeze(1)
 
 
@@ -301,7 +305,7 @@ def bmm(input: SparseTensor, mat2: Any) -> Any:
 
 @function("addmm sspaddmm")
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """A product of a sparse matrix, added to a matrix."""
+    """Return a product of a sparse matrix, added to a matrix."""
     return input * beta + mm(mat1, mat2) * alpha
 
 

@@ -46,7 +46,9 @@ def originate_pairs(
     id: tuple[Any, ...] = (),
     **options: Any,
 ) -> list[Pair]:
-    """The pairs that two values, or two nests of the same form, consist of. Each is of the first class that takes it."""
+    """Return the pairs that two values, or two nests of the same form, consist of. Each is of the first class that
+    takes it.
+    """
     also: Any = {
         "pair_types": pair_types, "sequence_types": sequence_types, "mapping_types": mapping_types, **options,
     }  # fmt: skip
@@ -98,10 +100,15 @@ def not_close_error_metas(
     mapping_types: tuple[type, ...] = (Mapping,),
     **options: Any,
 ) -> list[ErrorMeta]:
-    """What is wrong with two values, or two nests: one error for each pair that differs."""
+    """Return what is wrong with two values, or two nests: one error for each pair that differs."""
     try:
         pairs = originate_pairs(
-            actual, expected, pair_types=pair_types, sequence_types=sequence_types, mapping_types=mapping_types, **options
+            actual,
+            expected,
+            pair_types=pair_types,
+            sequence_types=sequence_types,
+            mapping_types=mapping_types,
+            **options,
         )
     except ErrorMeta as error:
         raise error.to_error() from None
@@ -133,7 +140,7 @@ def assert_close(
     check_stride: bool = False,
     msg: str | Callable[[str], str] | None = None,
 ) -> None:
-    """Raises AssertionError unless |actual - expected| <= atol + rtol * |expected| everywhere.
+    """Raise AssertionError unless |actual - expected| <= atol + rtol * |expected| everywhere.
 
     Tensors, arrays and numbers are compared, and sequences and mappings of them item by item.
     """
@@ -145,12 +152,16 @@ def assert_close(
 
 
 def assert_allclose(
-    actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True, msg: Any = ""
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    msg: Any = "",
 ) -> None:
-    """The old form of `assert_close`: anything that makes a tensor is compared, and dtypes may differ."""
+    """Return the old form of `assert_close`: anything that makes a tensor is compared, and dtypes may differ."""
     warn(
-        "`torch.testing.assert_allclose()` is deprecated since 1.12: "
-        "use `torch.testing.assert_close()`.",
+        "`torch.testing.assert_allclose()` is deprecated since 1.12: use `torch.testing.assert_close()`.",
         FutureWarning,
     )
     one, other = [value if isinstance(value, Tensor) else as_tensor(value) for value in (actual, expected)]

@@ -35,7 +35,7 @@ def make_tensor(
     exclude_zero: bool = False,
     memory_format: Any = None,
 ) -> Any:
-    """A tensor of random numbers from [low, high); without these, of small numbers that suit the dtype.
+    """Return a tensor of random numbers from [low, high); without these, of small numbers that suit the dtype.
 
     >>> torch.testing.make_tensor((2, 3), dtype=torch.float32, device="cpu").shape
     torch.Size([2, 3])

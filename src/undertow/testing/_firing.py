@@ -9,7 +9,7 @@ from undertow.compiler import compiler
 
 
 def assert_same_firing(step: Callable[..., Any], *args: Any, steps: int = 3, **kwargs: Any) -> None:
-    """Runs a step eagerly and compiled from the same state; raises AssertionError where the two differ.
+    """Run a step eagerly and compiled from the same state; raises AssertionError where the two differ.
 
     Compared are results, parameters, buffers, gradients, optimizer state, random state, the hooks that fired with their
     order and arguments, and what they left in lists, dicts and variables. Everything is put back at the end. `rtol` and

@@ -31,7 +31,7 @@ class ErrorMeta(Exception):
         self.type, self.msg, self.id = type, msg, id
 
     def to_error(self, msg: str | Callable[[str], str] | None = None) -> Exception:
-        """The error, with another message or one made from it."""
+        """Return the error, with another message or one made from it."""
         if msg is not None and not callable(msg):
             return self.type(msg)
         place = f"\n\nThe failure occurred for item {''.join(f'[{key!r}]' for key in self.id)}" if self.id else ""
@@ -44,7 +44,7 @@ class ErrorMeta(Exception):
 def default_tolerances(
     *inputs: Any, dtype_precisions: dict[Any, tuple[float, float]] | None = None
 ) -> tuple[float, float]:
-    """The loosest of the tolerances of some tensors' dtypes: relative and absolute."""
+    """Return the loosest of the tolerances of some tensors' dtypes: relative and absolute."""
     kinds = []
     for value in inputs:
         if isinstance(value, TensorCore):
@@ -60,7 +60,7 @@ def default_tolerances(
 def get_tolerances(
     *inputs: Any, rtol: float | None, atol: float | None, id: tuple[Any, ...] = ()
 ) -> tuple[float, float]:
-    """The tolerances given, or those of the dtypes."""
+    """Return the tolerances given, or those of the dtypes."""
     if rtol is not None and atol is not None:
         return rtol, atol
     if rtol is None and atol is None:
@@ -91,7 +91,7 @@ def _make_mismatch_msg(
     rel_diff_idx: int | tuple[int, ...] | None = None,
     rtol: float,
 ) -> str:
-    """The message about values that differ, by how much and where."""
+    """Return the message about values that differ, by how much and where."""
     loose = bool(rtol or atol)
     lines = [] if extra is None else [extra]
     for kind, found, place, limit in (
@@ -110,7 +110,7 @@ def _make_bitwise_mismatch_msg(
     extra: str | None = None,
     first_mismatch_idx: tuple[int, ...] | None = None,
 ) -> str:
-    """The message about values that differ and cannot be subtracted."""
+    """Return the message about values that differ and cannot be subtracted."""
     lines = [] if extra is None else [extra]
     if first_mismatch_idx is not None:
         lines.append(f"The first mismatched element is at index {first_mismatch_idx}")
@@ -120,7 +120,7 @@ def _make_bitwise_mismatch_msg(
 def make_scalar_mismatch_msg(
     actual: complex, expected: complex, *, rtol: float, atol: float, identifier: Identifier = None
 ) -> str:
-    """The message about two numbers."""
+    """Return the message about two numbers."""
     difference = abs(actual - expected)
     return _make_mismatch_msg(
         default_identifier="Scalars", identifier=identifier, extra=f"Expected {expected} but got {actual}.",
@@ -131,7 +131,7 @@ def make_scalar_mismatch_msg(
 def make_tensor_mismatch_msg(
     actual: Any, expected: Any, matches: Any, *, rtol: float, atol: float, identifier: Identifier = None
 ) -> str:
-    """The message about two tensors, of which `matches` says where they agree."""
+    """Return the message about two tensors, of which `matches` says where they agree."""
     close = np.asarray(matches._array)
     wrong = int(np.count_nonzero(~close))
     extra = f"Mismatched elements: {wrong} / {close.size} ({wrong / close.size:.1%})"
@@ -158,7 +158,7 @@ def make_tensor_mismatch_msg(
 
 
 def comparable(actual: Any, expected: Any) -> tuple[Any, Any]:
-    """The arrays of two tensors in a dtype wide enough to subtract them."""
+    """Return the arrays of two tensors in a dtype wide enough to subtract them."""
     arrays = [np.asarray(tensor.detach()._array) for tensor in (actual, expected)]
     common = promote(*[DTYPE_OF[array.dtype] for array in arrays])
     wide = np.complex128 if common.is_complex else np.float64 if common.is_inexact else np.int64

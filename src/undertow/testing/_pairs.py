@@ -57,7 +57,7 @@ class Pair(abc.ABC):
 
     @abc.abstractmethod
     def compare(self) -> None:
-        """Raises an `ErrorMeta` unless the two agree."""
+        """Raise an `ErrorMeta` unless the two agree."""
 
     def extra_repr(self) -> Sequence[str | tuple[str, Any]]:
         """Names of attributes that a repr shows."""
@@ -79,7 +79,9 @@ class ObjectPair(Pair):
         try:
             equal = self.actual == self.expected
         except Exception as error:
-            raise ErrorMeta(ValueError, f"{self.actual} == {self.expected} failed with:\n{error}.", id=self.id) from error
+            raise ErrorMeta(
+                ValueError, f"{self.actual} == {self.expected} failed with:\n{error}.", id=self.id
+            ) from error
         if not equal:
             self._fail(AssertionError, f"{self.actual} != {self.expected}")
 
@@ -203,9 +205,7 @@ class TensorLikePair(Pair):
         for name in self._flags:
             setattr(self, name, given[name])
 
-    def _process_inputs(
-        self, actual: Any, expected: Any, *, id: Place, allow_subclasses: bool
-    ) -> tuple[Any, Any]:
+    def _process_inputs(self, actual: Any, expected: Any, *, id: Place, allow_subclasses: bool) -> tuple[Any, Any]:
         one, other = [Tensor if isinstance(value, Tensor) and value.is_sparse else type(value)
                       for value in (actual, expected)]  # fmt: skip
         if not (issubclass(one, other) or issubclass(other, one)) or (not allow_subclasses and one is not other):

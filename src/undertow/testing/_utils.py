@@ -11,7 +11,7 @@ from undertow.random import get_rng_state, manual_seed, set_rng_state
 
 @contextlib.contextmanager
 def freeze_rng_state(*args: Any, **kwargs: Any) -> Iterator[None]:
-    """A block after which the generator is where it was."""
+    """Return a block after which the generator is where it was."""
     state = get_rng_state()
     try:
         yield
@@ -20,7 +20,7 @@ def freeze_rng_state(*args: Any, **kwargs: Any) -> Iterator[None]:
 
 
 def wrapper_set_seed(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Calls a function that draws random numbers, always the same ones."""
+    """Call a function that draws random numbers, always the same ones."""
     with freeze_rng_state():
         manual_seed(42)
         return op(*args, **kwargs)

@@ -57,7 +57,7 @@ class OperatorLog(TorchDispatchMode):
 
 
 def differing_runs(first: OperatorLog, second: OperatorLog, found: str) -> str:
-    """The error text: the operators of both runs, where they were called, and what differs."""
+    """Return the error text: the operators of both runs, where they were called, and what differs."""
     return (
         "An error happened while unpacking tensors. These are the operators of both runs, because debug=True was passed "
         "to checkpoint().\n\n"

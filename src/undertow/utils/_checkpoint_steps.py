@@ -16,8 +16,10 @@ _DEFAULT_DETERMINISM_MODE = "default"
 
 
 def _infer_device_type(*args: Any) -> str:
-    """The kind of accelerator among the arguments; the default one if there is none."""
-    kinds = [leaf.device.type for leaf in tree_leaves(args) if isinstance(leaf, TensorCore) and leaf.device.type != "cpu"]
+    """Return the kind of accelerator among the arguments; the default one if there is none."""
+    kinds = [
+        leaf.device.type for leaf in tree_leaves(args) if isinstance(leaf, TensorCore) and leaf.device.type != "cpu"
+    ]
     return kinds[0] if kinds else DefaultDeviceType.get_device_type()
 
 
@@ -27,7 +29,7 @@ def _get_device_module(device: str = "cuda") -> Any:
 
 
 def _get_autocast_kwargs(device_type: str = "cuda") -> tuple[dict[str, Any] | None, dict[str, Any]]:
-    """What `autocast` would have to be called with to be as it is now: on a device, and on the CPU."""
+    """Return what `autocast` would have to be called with to be as it is now: on a device, and on the CPU."""
     one, cpu = ({
         "enabled": casting.is_autocast_enabled(kind), "dtype": casting.get_autocast_dtype(kind),
         "cache_enabled": casting.is_autocast_cache_enabled(),
@@ -36,7 +38,7 @@ def _get_autocast_kwargs(device_type: str = "cuda") -> tuple[dict[str, Any] | No
 
 
 def _default_meta_extractor(x: Any) -> dict[str, Any]:
-    """What is compared of a tensor that is saved again."""
+    """Return what is compared of a tensor that is saved again."""
     return {"shape": x.shape, "dtype": x.dtype, "device": x.device}
 
 
@@ -47,7 +49,7 @@ _allowed_determinism_checks_to_fns: dict[str, Callable[[Any], Any]] = {
 
 
 def _policy_from_bool(b: bool) -> CheckpointPolicy:
-    """A policy for a list of operators: those in it are saved."""
+    """Return a policy for a list of operators: those in it are saved."""
     return CheckpointPolicy.MUST_SAVE if b else CheckpointPolicy.PREFER_RECOMPUTE
 
 
@@ -68,7 +70,7 @@ class _VersionWrapper:
 
 
 def _detach_helper(x: Any) -> Any:
-    """A tensor outside its graph; anything else as it is."""
+    """Return a tensor outside its graph; anything else as it is."""
     return x.detach() if isinstance(x, TensorCore) else x
 
 

@@ -42,7 +42,7 @@ class _Config:
         self.warned = False
 
     def first_value(self) -> Any:
-        """What the setting is until somebody sets it."""
+        """Return what the setting is until somebody sets it."""
         for name in (*self.env_name_force, *self.env_name_default):
             found = _from_environment(name)
             if found is not None:
@@ -51,7 +51,7 @@ class _Config:
 
 
 def Config(*args: Any, **kwargs: Any) -> Any:
-    """The default of a setting, with where else it may come from."""
+    """Return the default of a setting, with where else it may come from."""
     return _Config(*args, **kwargs)
 
 
@@ -65,7 +65,7 @@ def _from_environment(name: str) -> bool | str | None:
 
 
 def get_tristate_env(name: str, default: Any = None) -> bool | None:
-    """A variable of the environment that says yes (1), no (0) or nothing."""
+    """Return a variable of the environment that says yes (1), no (0) or nothing."""
     value = os.environ.get(name)
     return True if value == "1" else False if value == "0" else default
 
@@ -146,27 +146,27 @@ class ConfigModule(ModuleType):
         return bool(self._values()[name] == default)
 
     def get_type(self, config_name: str) -> type:
-        """The type of a setting's default."""
+        """Return the type of a setting's default."""
         special = self._special.get(config_name)
         if special is not None and special.value_type is not None:
             return special.value_type
         return type(self._defaults[config_name] if special is None else special.first_value())
 
     def get_config_copy(self) -> dict[str, Any]:
-        """The settings as they are, by name."""
+        """Return the settings as they are, by name."""
         return copy.deepcopy(self._values())
 
     def get_serializable_config_copy(self) -> dict[str, Any]:
-        """The settings that are saved to files."""
+        """Return the settings that are saved to files."""
         ignored = self._values().get("_save_config_ignore", ())
         return {name: value for name, value in self.get_config_copy().items() if name not in ignored}
 
     def to_dict(self) -> dict[str, Any]:
-        """An old name of `get_config_copy`."""
+        """Return an old name of `get_config_copy`."""
         return self._old("to_dict")
 
     def shallow_copy_dict(self) -> dict[str, Any]:
-        """An old name of `get_config_copy`."""
+        """Return an old name of `get_config_copy`."""
         return self._old("shallow_copy_dict")
 
     def _old(self, name: str) -> dict[str, Any]:
@@ -179,11 +179,11 @@ class ConfigModule(ModuleType):
         return self.get_config_copy()
 
     def save_config(self) -> bytes:
-        """The settings as bytes that `load_config` reads."""
+        """Return the settings as bytes that `load_config` reads."""
         return pickle.dumps(self.get_serializable_config_copy(), protocol=2)
 
     def save_config_portable(self, *, ignore_private_configs: bool = True, **_: Any) -> dict[str, Any]:
-        """The settings that mean the same on another machine."""
+        """Return the settings that mean the same on another machine."""
         saved = self.get_serializable_config_copy()
         prefixes = tuple(self._values().get("_cache_config_ignore_prefix", ()))
         return {
@@ -193,24 +193,26 @@ class ConfigModule(ModuleType):
         }
 
     def load_config(self, maybe_pickled_config: bytes | dict[str, Any]) -> None:
-        """Sets what `save_config` has saved."""
+        """Set what `save_config` has saved."""
         given = maybe_pickled_config
         for name, value in (pickle.loads(given) if isinstance(given, bytes) else given).items():
             if name in self._defaults or name in self._special:
                 setattr(self, name, value)
 
     def codegen_config(self) -> str:
-        """A program that sets what differs from the defaults."""
+        """Return a program that sets what differs from the defaults."""
         changed = {name: value for name, value in self._values().items() if not self._is_default(name)}
         ignored = self._values().get("_save_config_ignore", ())
-        return "\n".join(f"{self.__name__}.{name} = {value!r}" for name, value in changed.items() if name not in ignored)
+        return "\n".join(
+            f"{self.__name__}.{name} = {value!r}" for name, value in changed.items() if name not in ignored
+        )
 
     def get_hash(self) -> bytes:
-        """A number for all the settings."""
+        """Return a number for all the settings."""
         return hashlib.md5(repr(sorted(self.save_config_portable().items())).encode()).digest()
 
     def patch(self, arg1: Any = None, arg2: Any = None, **kwargs: Any) -> ContextDecorator:
-        """Some settings for a block, a function or a class of tests: `patch(name=value)`, `patch("name", value)`."""
+        """Return some settings for a block, a function or a class of tests: `patch(name=value)`, `patch("name", value)`."""
         if arg1 is not None and arg2 is not None and not isinstance(arg1, str):
             raise AssertionError("first argument must be a string when passing 2 positional args to patch")
         if isinstance(arg1, str):
@@ -220,7 +222,7 @@ class ConfigModule(ModuleType):
         return _Patch(self, kwargs)
 
     def _make_closure_patcher(self, **changes: Any) -> Callable[[], Callable[[], None]]:
-        """A function that sets these and gives back the function that puts them back."""
+        """Return a function that sets these and gives back the function that puts them back."""
 
         def change() -> Callable[[], None]:
             patch = _Patch(self, changes)
@@ -275,7 +277,7 @@ class _Patch(ContextDecorator):
 
 
 def _get_or(config: ConfigModule, name: str) -> Any:
-    """A setting; where any may be set, one that nobody has set yet is `_UNSET`."""
+    """Return a setting; where any may be set, one that nobody has set yet is `_UNSET`."""
     try:
         return getattr(config, name)
     except AttributeError:
@@ -301,7 +303,7 @@ class SubConfigProxy:
 
 
 def install_config_module(module: ModuleType, open_ended: bool = False) -> None:
-    """Makes a module of settings of a module whose variables are their defaults."""
+    """Make a module of settings of a module whose variables are their defaults."""
     defaults: dict[str, Any] = {}
     special: dict[str, _Config] = {}
     order: dict[str, Any] = {}

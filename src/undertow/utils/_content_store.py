@@ -17,7 +17,7 @@ __all__ = ["ContentStoreReader", "ContentStoreWriter", "hash_storage"]
 
 
 def hash_storage(storage: UntypedStorage, *, stable_hash: bool = False) -> str:
-    """A name of forty letters that the bytes of a storage decide."""
+    """Return a name of forty letters that the bytes of a storage decide."""
     return hashlib.sha1(flat_memory(storage.root).tobytes()).hexdigest()
 
 
@@ -29,7 +29,7 @@ class ContentStoreWriter:
         self.seen_storage_hashes: set[str] = set()
 
     def write_storage(self, storage: UntypedStorage) -> str:
-        """Writes a storage that is not there yet; its name."""
+        """Write a storage that is not there yet; its name."""
         name = hash_storage(storage, stable_hash=self.stable_hash)
         if name not in self.seen_storage_hashes:
             os.makedirs(os.path.join(self.loc, "storages"), exist_ok=True)
@@ -40,12 +40,12 @@ class ContentStoreWriter:
         return name
 
     def compute_tensor_metadata(self, t: Any, h: str | None = None) -> tuple[Any, ...]:
-        """What has to be known of a tensor beside its bytes."""
+        """Return what has to be known of a tensor beside its bytes."""
         name = hash_storage(t.untyped_storage(), stable_hash=self.stable_hash) if h is None else h
         return t.dtype, name, t.storage_offset(), tuple(t.shape), t.stride(), {}
 
     def write_tensor(self, name: str, t: Any) -> None:
-        """Writes a tensor under a name, which may have folders in it."""
+        """Write a tensor under a name, which may have folders in it."""
         metadata = self.compute_tensor_metadata(t, self.write_storage(t.untyped_storage()))
         folder, last = os.path.split(name)
         os.makedirs(os.path.join(self.loc, "tensors", folder), exist_ok=True)
@@ -60,7 +60,7 @@ class ContentStoreReader:
         self.storage_cache: Any = WeakValueDictionary() if cache else None
 
     def read_storage(self, h: str, *, device: Any = None) -> UntypedStorage:
-        """The storage of a name."""
+        """Return the storage of a name."""
         where = str(Device(device if device is not None else "cpu"))
         root = self.storage_cache.get((where, h)) if self.storage_cache is not None else None
         if root is not None:
@@ -71,7 +71,7 @@ class ContentStoreReader:
         return storage
 
     def read_tensor_metadata(self, name: str) -> tuple[Any, ...]:
-        """What is known of a tensor beside its bytes."""
+        """Return what is known of a tensor beside its bytes."""
         path = os.path.join(self.loc, "tensors", name)
         if not os.path.exists(path):
             raise FileNotFoundError(path)
@@ -79,7 +79,7 @@ class ContentStoreReader:
         return metadata
 
     def read_tensor(self, name: str, *, device: Any = None) -> Any:
-        """The tensor of a name."""
+        """Return the tensor of a name."""
         dtype, h, offset, size, stride, _ = self.read_tensor_metadata(name)
         if str(device) == "meta":
             return empty_strided(size, stride, dtype=dtype, device="meta")

@@ -11,7 +11,7 @@ __all__ = ["context_decorator"]
 
 
 def context_decorator(ctx: Any, func: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that runs inside a context, made anew for each call if `ctx` is a function that makes one.
+    """Return a function that runs inside a context, made anew for each call if `ctx` is a function that makes one.
 
     The steps of a generator run inside the context, and what happens between them outside.
     """

@@ -12,10 +12,10 @@ class DefaultDeviceType:
 
     @staticmethod
     def set_device_type(device: str = "cuda") -> None:
-        """Sets it."""
+        """Set it."""
         DefaultDeviceType._default_device_type = device
 
     @staticmethod
     def get_device_type() -> str:
-        """What it is; "cpu" unless it was set."""
+        """Return what it is; "cpu" unless it was set."""
         return DefaultDeviceType._default_device_type

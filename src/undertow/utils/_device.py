@@ -31,7 +31,7 @@ class DeviceContext(TorchFunctionMode):
 
 
 def set_device(device: Any) -> Callable[[Any], Any]:
-    """Makes a function run with a default device."""
+    """Make a function run with a default device."""
 
     def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
         def on_device(*args: Any, **kwargs: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def exposed_in(module: str) -> Callable[[Any], Any]:
-    """A decorator that sets `__module__`."""
+    """Return a decorator that sets `__module__`."""
 
     def at_home(fn: Any) -> Any:
         fn.__module__ = module

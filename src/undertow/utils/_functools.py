@@ -8,7 +8,7 @@ from typing import Any
 
 
 def cache_method(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Calls a method once for each set of positional arguments; an instance's results are freed with it."""
+    """Call a method once for each set of positional arguments; an instance's results are freed with it."""
     kept = f"_cache_method_{f.__name__}"
 
     @functools.wraps(f)

@@ -11,7 +11,7 @@ from undertow._src.base.modes import local
 
 @contextmanager
 def no_dispatch() -> Iterator[None]:
-    """A block in which operators are simply run: neither modes nor classes are asked."""
+    """Return a block in which operators are simply run: neither modes nor classes are asked."""
     modes = local.modes
     modes.dispatch_off += 1
     try:

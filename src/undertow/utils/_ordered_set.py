@@ -59,7 +59,7 @@ class OrderedSet(MutableSet[Any], Reversible[Any]):
         self._dict.clear()
 
     def pop(self) -> Any:
-        """Takes out the last element."""
+        """Take out the last element."""
         if not self:
             raise KeyError("pop from an empty set")
         return self._dict.popitem()[0]

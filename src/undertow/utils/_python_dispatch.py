@@ -42,7 +42,7 @@ class TorchDispatchMode:
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Self:
-        """An instance; enter it with `with`."""
+        """Return an instance; enter it with `with`."""
         return cls(*args, **kwargs)
 
     @classmethod
@@ -77,7 +77,7 @@ _pop_torch_dispatch_stack = _pop_mode
 
 @contextmanager
 def _pop_mode_temporarily(mode_key: Any = None) -> Iterator[TorchDispatchMode]:
-    """A block in which the innermost mode is off."""
+    """Return a block in which the innermost mode is off."""
     mode = _pop_mode()
     try:
         yield mode
@@ -86,13 +86,13 @@ def _pop_mode_temporarily(mode_key: Any = None) -> Iterator[TorchDispatchMode]:
 
 
 def _get_current_dispatch_mode() -> TorchDispatchMode | None:
-    """The innermost mode that is on."""
+    """Return the innermost mode that is on."""
     stack = local.modes.dispatch_modes
     return stack[-1] if stack else None
 
 
 def _get_current_dispatch_mode_stack() -> list[TorchDispatchMode]:
-    """The modes that are on, the innermost last."""
+    """Return the modes that are on, the innermost last."""
     return list(local.modes.dispatch_modes)
 
 
@@ -116,7 +116,7 @@ def any_torch_dispatch_mode_on_stack(*, include_infra_modes: bool = True) -> boo
 
 @contextmanager
 def _disable_current_modes() -> Iterator[list[TorchDispatchMode]]:
-    """A block in which no mode is on; gives those that were, the innermost first."""
+    """Return a block in which no mode is on; gives those that were, the innermost first."""
     modes = local.modes
     before, modes.dispatch_modes = modes.dispatch_modes, []
     try:
@@ -140,7 +140,7 @@ is_traceable_wrapper_subclass_type = is_traceable_wrapper_subclass
 def transform_subclass(
     t: Any, callback: Callable[[str, Any], Any], outer_size: Any = None, outer_stride: Any = None
 ) -> Any:
-    """The same kind of wrapper around other tensors: `callback(name, inner)` gives each of them."""
+    """Return the same kind of wrapper around other tensors: `callback(name, inner)` gives each of them."""
     size = outer_size if outer_size is not None else t.size()
     stride = outer_stride if outer_stride is not None else t.stride()
     names, context = t.__tensor_flatten__()
@@ -176,7 +176,7 @@ class SchemaInfo:
 
 
 def get_alias_info(func: Any) -> SchemaInfo:
-    """What an operator says about the memory of its arguments and results."""
+    """Return what an operator says about the memory of its arguments and results."""
 
     def said(part: Any) -> AliasInfo:
         alias = part.alias_info
@@ -187,7 +187,7 @@ def get_alias_info(func: Any) -> SchemaInfo:
 
 
 def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> Any:
-    """What a wrapper's `__torch_dispatch__` is to return: the very argument that an operator writes to, if it does.
+    """Return what a wrapper's `__torch_dispatch__` is to return: the very argument that an operator writes to, if it does.
 
     A view shares the memory of what it was taken from, so that a write to one counts for the other.
     """
@@ -207,4 +207,3 @@ def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> 
 def autograd_would_have_decomposed(func: Any, flat_args: Any) -> bool:
     """Whether an operator reaches handlers only as the parts it is made of."""
     return False
-

@@ -77,11 +77,11 @@ class TreeSpec:
         return self._children
 
     def children(self) -> list[TreeSpec]:
-        """The shapes of the children."""
+        """Return the shapes of the children."""
         return list(self._children)
 
     def child(self, index: int) -> TreeSpec:
-        """The shape of one child."""
+        """Return the shape of one child."""
         return self._children[index]
 
     def is_leaf(self) -> bool:
@@ -89,7 +89,7 @@ class TreeSpec:
         return self.type is None
 
     def unflatten(self, leaves: Iterable[Any]) -> PyTree:
-        """The tree of this shape with these leaves."""
+        """Return the tree of this shape with these leaves."""
         leaves = list(leaves)
         if len(leaves) != self.num_leaves:
             raise ValueError(
@@ -105,7 +105,7 @@ class TreeSpec:
         return SUPPORTED_NODES[self.type].unflatten_fn(children, self._context)
 
     def flatten_up_to(self, tree: PyTree) -> list[PyTree]:
-        """What a tree that goes on where this one ends holds in place of this one's leaves."""
+        """Return what a tree that goes on where this one ends holds in place of this one's leaves."""
         found: list[PyTree] = []
         self._collect(tree, found)
         return found
@@ -174,17 +174,17 @@ _LEAF = _LEAF_SPEC = LeafSpec()
 
 
 def treespec_leaf() -> TreeSpec:
-    """The shape of a leaf."""
+    """Return the shape of a leaf."""
     return _LEAF
 
 
 def treespec_tuple(iterable: Iterable[TreeSpec] = (), /) -> TreeSpec:
-    """The shape of a tuple of trees of these shapes."""
+    """Return the shape of a tuple of trees of these shapes."""
     return TreeSpec(tuple, None, iterable)
 
 
 def treespec_dict(mapping: Any = (), /, **kwargs: TreeSpec) -> TreeSpec:
-    """The shape of a dict of trees of these shapes."""
+    """Return the shape of a dict of trees of these shapes."""
     children = dict(mapping, **kwargs)
     return TreeSpec(dict, list(children), children.values())
 
@@ -199,7 +199,7 @@ def _is_pytreespec_instance(obj: Any) -> bool:
 
 
 def treespec_pprint(treespec: TreeSpec) -> str:
-    """A shape as the tree looks, with stars for leaves."""
+    """Return a shape as the tree looks, with stars for leaves."""
     return repr(treespec.unflatten([_Star()] * treespec.num_leaves))
 
 
@@ -207,7 +207,7 @@ def treespec_pprint(treespec: TreeSpec) -> str:
 
 
 def tree_flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
-    """A tree's leaves and its shape.
+    """Return a tree's leaves and its shape.
 
     >>> from undertow.utils._pytree import tree_flatten
     >>> tree_flatten({"a": [1, 2], "b": 3})[0]
@@ -231,14 +231,14 @@ def _flatten(tree: PyTree, is_leaf: IsLeaf, leaves: list[Any]) -> TreeSpec:
 
 
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> PyTree:
-    """The tree of a shape with these leaves."""
+    """Return the tree of a shape with these leaves."""
     if not isinstance(treespec, TreeSpec):
         raise TypeError(f"Expected `treespec` to be an instance of PyTreeSpec but got item of type {type(treespec)}.")
     return treespec.unflatten(leaves)
 
 
 def tree_iter(tree: PyTree, is_leaf: IsLeaf = None) -> Iterator[Any]:
-    """The leaves, one by one."""
+    """Return the leaves, one by one."""
     if _is_leaf(tree, is_leaf):
         yield tree
         return
@@ -247,17 +247,17 @@ def tree_iter(tree: PyTree, is_leaf: IsLeaf = None) -> Iterator[Any]:
 
 
 def tree_leaves(tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
-    """The leaves."""
+    """Return the leaves."""
     return list(tree_iter(tree, is_leaf))
 
 
 def arg_tree_leaves(*args: PyTree, **kwargs: PyTree) -> list[Any]:
-    """The leaves of the arguments of a call."""
+    """Return the leaves of the arguments of a call."""
     return tree_leaves((*args, *kwargs.values()))
 
 
 def tree_structure(tree: PyTree, is_leaf: IsLeaf = None) -> TreeSpec:
-    """The shape."""
+    """Return the shape."""
     return tree_flatten(tree, is_leaf)[1]
 
 
@@ -265,13 +265,13 @@ def tree_structure(tree: PyTree, is_leaf: IsLeaf = None) -> TreeSpec:
 
 
 def tree_map(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None) -> PyTree:
-    """The same tree with `func(leaf, ...)` in place of every leaf; further trees give further arguments."""
+    """Return the same tree with `func(leaf, ...)` in place of every leaf; further trees give further arguments."""
     leaves, treespec = tree_flatten(tree, is_leaf)
     return treespec.unflatten(map(func, leaves, *[treespec.flatten_up_to(rest) for rest in rests]))
 
 
 def tree_map_(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None) -> PyTree:
-    """Calls `func` on every leaf and returns the tree itself."""
+    """Call `func` on every leaf and returns the tree itself."""
     leaves, treespec = tree_flatten(tree, is_leaf)
     for _ in map(func, leaves, *[treespec.flatten_up_to(rest) for rest in rests]):
         pass
@@ -279,7 +279,7 @@ def tree_map_(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: I
 
 
 def map_only(wanted: Any, /) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
-    """A decorator: the function applies to values of a type (or several, or that pass a test), others stay."""
+    """Return a decorator: the function applies to values of a type (or several, or that pass a test), others stay."""
     passes = (lambda x: isinstance(x, wanted)) if isinstance(wanted, (type, tuple)) or not callable(wanted) else wanted
 
     def restrict(func: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -319,7 +319,7 @@ def tree_any_only(wanted: Any, /, pred: Callable[[Any], bool], tree: PyTree, is_
 
 
 def _broadcast_to_and_flatten(tree: PyTree, treespec: TreeSpec, is_leaf: IsLeaf = None) -> list[Any] | None:
-    """The leaves of a tree that may end earlier than a shape does, repeated; None where they do not fit."""
+    """Return the leaves of a tree that may end earlier than a shape does, repeated; None where they do not fit."""
     if _is_leaf(tree, is_leaf):
         return [tree] * treespec.num_leaves
     if treespec.is_leaf() or _node_type(tree) is not treespec.type:
@@ -374,12 +374,12 @@ def _beside(pairs: list[tuple[KeyPath, Any]], others: list[list[Any]]) -> Iterat
 
 
 def keystr(kp: KeyPath) -> str:
-    """A path as Python would write it: `['a'][0].weight`."""
+    """Return a path as Python would write it: `['a'][0].weight`."""
     return "".join(map(str, kp))
 
 
 def key_get(obj: Any, kp: KeyPath) -> Any:
-    """What lies at the end of a path."""
+    """Return what lies at the end of a path."""
     for key in kp:
         obj = key.get(obj)
     return obj

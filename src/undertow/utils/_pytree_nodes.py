@@ -88,13 +88,11 @@ def register_pytree_node(
     from_dumpable_context: Any = None,
     flatten_with_keys_fn: Callable[[Any], tuple[list[tuple[Any, Any]], Context]] | None = None,
 ) -> None:
-    """Makes a class a node: `flatten_fn(node) -> (children, context)`, `unflatten_fn(children, context) -> node`."""
+    """Make a class a node: `flatten_fn(node) -> (children, context)`, `unflatten_fn(children, context) -> node`."""
     if cls in SUPPORTED_NODES:
         raise ValueError(f"{cls} is already registered as pytree node.")
     if (to_dumpable_context is None) != (from_dumpable_context is None):
-        raise ValueError(
-            f"Both to_dumpable_context and from_dumpable_context for {cls} must be None or registered."
-        )
+        raise ValueError(f"Both to_dumpable_context and from_dumpable_context for {cls} must be None or registered.")
     SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
     SERIALIZED[cls] = serialized_type_name, to_dumpable_context, from_dumpable_context
 
@@ -106,7 +104,7 @@ def register_dataclass(
     cls: type, *, field_names: list[str] | None = None, drop_field_names: list[str] | None = None,
     serialized_type_name: str | None = None,
 ) -> None:  # fmt: skip
-    """Makes a dataclass a node whose children are its fields."""
+    """Make a dataclass a node whose children are its fields."""
     dropped = set(drop_field_names or ())
     names = field_names or [each.name for each in dataclasses.fields(cls) if each.init and each.name not in dropped]
 
@@ -135,7 +133,7 @@ CONSTANT_NODES: set[type] = set()
 
 
 def register_constant(cls: type) -> None:
-    """Makes a class a node without children, kept as it is."""
+    """Make a class a node without children, kept as it is."""
     if cls.__eq__ is object.__eq__:
         raise TypeError(
             "register_constant(cls) expects `cls` to have a non-default `__eq__` implementation: shapes of trees are "
@@ -161,14 +159,14 @@ def _is_constant_holder(spec: Any) -> bool:
 
 
 def _retrieve_constant(spec: Any) -> Any:
-    """The constant whose shape this is."""
+    """Return the constant whose shape this is."""
     if not _is_constant_holder(spec):
         raise AssertionError("spec does not correspond to a registered constant pytree")
     return spec.context.value
 
 
 def _deregister_pytree_node(cls: type) -> None:
-    """Makes a class a leaf again."""
+    """Make a class a leaf again."""
     del SUPPORTED_NODES[cls]
     SERIALIZED.pop(cls, None)
     CONSTANT_NODES.discard(cls)
@@ -281,7 +279,7 @@ def is_structseq(obj: Any) -> bool:
 
 
 def _node_type(tree: Any) -> Any:
-    """The key of a value among the nodes; the class of a leaf is not among them."""
+    """Return the key of a value among the nodes; the class of a leaf is not among them."""
     cls = type(tree)
     if cls in SUPPORTED_NODES:
         return cls

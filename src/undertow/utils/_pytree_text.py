@@ -22,7 +22,7 @@ _PLAIN = {
 
 
 def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
-    """The shape of a tree as JSON."""
+    """Return the shape of a tree as JSON."""
     if not isinstance(treespec, TreeSpec):
         raise TypeError(f"Expected `treespec` to be an instance of PyTreeSpec but got item of type {type(treespec)}.")
     _check_protocol(1 if protocol is None else protocol)
@@ -30,7 +30,7 @@ def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
 
 
 def treespec_loads(serialized: str) -> TreeSpec:
-    """The shape of a tree that `treespec_dumps` wrote."""
+    """Return the shape of a tree that `treespec_dumps` wrote."""
     protocol, described = json.loads(serialized, object_hook=enum_object_hook)
     _check_protocol(protocol)
     return _made(described)
@@ -50,7 +50,7 @@ class EnumEncoder(json.JSONEncoder):
 
 
 def enum_object_hook(obj: dict[str, Any]) -> Any:
-    """Reads what `EnumEncoder` wrote."""
+    """Read what `EnumEncoder` wrote."""
     if "__enum__" not in obj:
         return obj
     module, _, name = obj["fqn"].partition(":")
@@ -64,7 +64,7 @@ _named_tuples: dict[Any, str] = {}
 
 
 def _register_namedtuple(cls: type, *, serialized_type_name: str) -> None:
-    """Gives a class of named tuples the name that stands for it in text."""
+    """Give a class of named tuples the name that stands for it in text."""
     _named_tuples[cls] = serialized_type_name
 
 

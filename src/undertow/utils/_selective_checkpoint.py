@@ -103,7 +103,7 @@ class _CachedTorchDispatchMode(TorchDispatchMode):
 def create_selective_checkpoint_contexts(
     policy_fn_or_list: Callable[..., Any] | Sequence[Any], allow_cache_entry_mutation: bool = False
 ) -> tuple[TorchDispatchMode, TorchDispatchMode]:
-    """The two contexts of a selective checkpoint, for `checkpoint(..., context_fn=...)`.
+    """Return the two contexts of a selective checkpoint, for `checkpoint(..., context_fn=...)`.
 
     `policy_fn(ctx, op, *args, **kwargs)` returns a `CheckpointPolicy` for each operator; a list names those whose results
     are kept.

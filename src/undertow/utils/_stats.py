@@ -15,7 +15,7 @@ def count_label(label: str) -> None:
 
 
 def count(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Counts a function's calls, under its qualified name."""
+    """Count a function's calls, under its qualified name."""
 
     @functools.wraps(fn)
     def counted(*args: Any, **kwargs: Any) -> Any:

@@ -14,7 +14,7 @@ _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def shorten_filename(fn: str, *, base: str | None = None) -> str:
-    """A file's path without what it shares with a folder (this package's, unless given)."""
+    """Return a file's path without what it shares with a folder (this package's, unless given)."""
     base = _HERE if base is None else base
     try:
         shared = os.path.commonpath([base, fn])
@@ -30,7 +30,7 @@ def format_frame(frame: Any, *, base: str | None = None, line: bool = False) -> 
 
 
 def format_traceback_short(tb: TracebackType) -> str:
-    """The last frame of a traceback in one line."""
+    """Return the last frame of a traceback in one line."""
     return format_frame(traceback.extract_tb(tb)[-1])
 
 
@@ -52,7 +52,7 @@ class CapturedTraceback:
 
     @staticmethod
     def extract(*, script: bool = False, cpp: bool = False, skip: int = 0) -> CapturedTraceback:
-        """The frames of whoever calls, without the last `skip` of them."""
+        """Return the frames of whoever calls, without the last `skip` of them."""
         frames = list(traceback.walk_stack(sys._getframe(1)))
         return CapturedTraceback([(frame.f_code, place) for frame, place in frames], skip)
 
@@ -61,7 +61,7 @@ class CapturedTraceback:
         self.tb = None
 
     def summary(self) -> traceback.StackSummary:
-        """The frames as Python's traceback has them, outermost first."""
+        """Return the frames as Python's traceback has them, outermost first."""
         if self.tb is None:
             return traceback.StackSummary()
         kept = self.tb[self.skip :][::-1]

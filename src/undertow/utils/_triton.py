@@ -14,5 +14,5 @@ has_datacenter_blackwell_tma_device = _device_supports_tma = has_triton
 
 
 def get_triton_version(fallback: tuple[int, int] = (0, 0)) -> tuple[int, int]:
-    """The version of Triton, or what is given for none."""
+    """Return the version of Triton, or what is given for none."""
     return fallback

@@ -7,14 +7,14 @@ from typing import Any
 
 
 def not_none(obj: Any) -> Any:
-    """The object, which must not be None."""
+    """Return the object, which must not be None."""
     if obj is None:
         raise TypeError("Invariant encountered: value was None when it should not be")
     return obj
 
 
 def _as_it_is(source: Callable[..., Any]) -> Callable[[Any], Any]:
-    """A decorator that says: this function takes what that one takes."""
+    """Return a decorator that says: this function takes what that one takes."""
     return lambda function: function
 
 

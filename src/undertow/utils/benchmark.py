@@ -16,7 +16,7 @@ _UNITS = (("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("s", 1.0))
 
 
 def select_unit(t: float) -> tuple[str, float]:
-    """The unit in which a time is easy to read, and its length in seconds."""
+    """Return the unit in which a time is easy to read, and its length in seconds."""
     for name, length in reversed(_UNITS):
         if t >= length:
             return name, length
@@ -96,7 +96,7 @@ class _Task:
 class Timer:
     """Times a statement, as `timeit.Timer` does, with a first run that does not count.
 
-        Timer("x @ x", globals={"x": torch.ones(64, 64)}).blocked_autorange()
+    Timer("x @ x", globals={"x": torch.ones(64, 64)}).blocked_autorange()
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Timer:
     def blocked_autorange(
         self, callback: Callable[[int, float], Any] | None = None, min_run_time: float = 0.2
     ) -> Measurement:
-        """Runs, each long enough to be measured well, for at least min_run_time seconds in all."""
+        """Run, each long enough to be measured well, for at least min_run_time seconds in all."""
         number = self._block_size(min_run_time)
         times: list[float] = []
         while sum(times) < min_run_time:
@@ -147,7 +147,7 @@ class Timer:
         self, threshold: float = 0.1, *, min_run_time: float = 0.01, max_run_time: float = 10.0,
         callback: Callable[[int, float], Any] | None = None,
     ) -> Measurement:  # fmt: skip
-        """Runs until the middle half of them lies within `threshold` of the median."""
+        """Run until the middle half of them lies within `threshold` of the median."""
         number = self._block_size(min_run_time)
         times: list[float] = []
         found = Measurement(number, times, self._task)
@@ -179,10 +179,10 @@ class Compare:
         self._results.extend(results)
 
     def trim_significant_figures(self) -> None:
-        """Accepted: numbers are printed with one decimal anyway."""
+        """Do nothing: numbers are printed with one decimal anyway."""
 
     def colorize(self, rowwise: bool = False) -> None:
-        """Accepted: the table is printed without colours."""
+        """Do nothing: the table is printed without colours."""
 
     def print(self) -> None:
         print(self)
@@ -203,11 +203,9 @@ class Compare:
         unit, length = select_unit(min(medians.values(), default=math.inf))
         left = max([len(name) + 6 for _, name in rows], default=0)
         texts = {key: f"{value / length:.1f}" for key, value in medians.items()}
-        widths = [
-            max(len(column), *[len(texts.get((*row, column), "")) for row in rows]) for column in columns
-        ]
-        line = lambda name, parts: f"{name:{left}}  |  " + "  |  ".join(
-            part.center(width) for part, width in zip(parts, widths, strict=True)
+        widths = [max(len(column), *[len(texts.get((*row, column), "")) for row in rows]) for column in columns]
+        line = lambda name, parts: (
+            f"{name:{left}}  |  " + "  |  ".join(part.center(width) for part, width in zip(parts, widths, strict=True))
         )
         whole = len(line("", columns))
         lines = ["[" + f" {label or ''} ".center(whole - 2, "-") + "]", line("", columns)]

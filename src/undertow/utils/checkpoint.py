@@ -64,12 +64,12 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The tensors among the inputs outside their graph, asking for gradients as before."""
+    """Return the tensors among the inputs outside their graph, asking for gradients as before."""
     if not isinstance(inputs, tuple):
         raise RuntimeError("Only tuple of tensors is supported. Got Unsupported input type: ", type(inputs).__name__)
-    return tuple([
-        part.detach()._asking(part.requires_grad) if isinstance(part, TensorCore) else part for part in inputs
-    ])
+    return tuple(
+        [part.detach()._asking(part.requires_grad) if isinstance(part, TensorCore) else part for part in inputs]
+    )
 
 
 def check_backward_validity(inputs: Sequence[Any]) -> None:
@@ -79,12 +79,12 @@ def check_backward_validity(inputs: Sequence[Any]) -> None:
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
-    """The accelerators among the arguments and their generators' states: there are none."""
+    """Return the accelerators among the arguments and their generators' states: there are none."""
     return [], []
 
 
 def set_device_states(devices: Sequence[int], states: Sequence[Any], *, device_type: str | None = None) -> None:
-    """Sets the states that `get_device_states` returned: of no device."""
+    """Set the states that `get_device_states` returned: of no device."""
 
 
 def checkpoint(
@@ -97,7 +97,7 @@ def checkpoint(
     early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """Calls function(*args) without keeping its saved tensors; backward runs it again."""
+    """Call function(*args) without keeping its saved tensors; backward runs it again."""
     if use_reentrant is None:
         warn(
             "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
@@ -182,7 +182,7 @@ class CheckpointFunction(Function):
 
 @contextlib.contextmanager
 def _as_before(state: Any, autocast: Any) -> Iterator[None]:
-    """The random stream (unless its state is None) and autocast as they were in forward, put back afterwards."""
+    """Return the random stream (unless its state is None) and autocast as they were in forward, put back afterwards."""
     before = random.get_rng_state()
     if state is not None:
         random.set_rng_state(state)
@@ -300,7 +300,7 @@ class _Rerun:
         return tensor.detach()
 
     def take(self, number: int) -> Any:
-        """A tensor, once: it is given back to the memory as soon as backward is done with it."""
+        """Return a tensor, once: it is given back to the memory as soon as backward is done with it."""
         if number in self.tensors:
             self.taken.add(number)
             return self.tensors.pop(number)
@@ -395,7 +395,9 @@ def _without_reentry(
     explain = _with_a_tip
     if debug:
         if context_fn is not noop_context_fn:
-            raise ValueError("debug=True is incompatible with non-default context_fn. It has contexts of its own for that.")
+            raise ValueError(
+                "debug=True is incompatible with non-default context_fn. It has contexts of its own for that."
+            )
         logs = operator_log(), operator_log()
         context_fn, explain = (lambda: logs), functools.partial(differing_runs, *logs)
     forward_context, recompute_context = context_fn()

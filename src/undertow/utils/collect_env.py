@@ -14,7 +14,7 @@ __all__ = ["get_pretty_env_info", "main"]
 
 
 def get_pretty_env_info() -> str:
-    """The report as text."""
+    """Return the report as text."""
     rows = {
         "PyTorch version": __version__,
         "Is debug build": False,
@@ -41,7 +41,7 @@ def _version(package: str) -> str:
 
 
 def main() -> None:
-    """Prints the report."""
+    """Print the report."""
     print("Collecting environment information...")
     print(get_pretty_env_info())
 

@@ -30,5 +30,5 @@ class DLDeviceType(IntEnum):
 
 
 def to_dlpack(tensor: Any) -> Any:
-    """A DLPack capsule over a tensor's memory."""
+    """Return a DLPack capsule over a tensor's memory."""
     return export(tensor._array)

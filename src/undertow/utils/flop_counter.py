@@ -28,12 +28,12 @@ flop_registry: dict[Any, Callable[..., int]] = {}
 
 
 def get_shape(i: Any) -> Any:
-    """The shape of a tensor; anything else as it is."""
+    """Return the shape of a tensor; anything else as it is."""
     return i.shape if isinstance(i, TensorCore) else i
 
 
 def shape_wrapper(f: Callable[..., int]) -> Callable[..., int]:
-    """A formula of shapes as a function of tensors."""
+    """Return a formula of shapes as a function of tensors."""
 
     @functools.wraps(f)
     def of_tensors(*args: Any, out_val: Any = None, **kwargs: Any) -> int:
@@ -44,7 +44,7 @@ def shape_wrapper(f: Callable[..., int]) -> Callable[..., int]:
 
 
 def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorates the formula of one operator or several: `formula(*shapes, out_shape=None, **kwargs) -> int`.
+    """Decorate the formula of one operator or several: `formula(*shapes, out_shape=None, **kwargs) -> int`.
 
     With `get_raw` it is called with the tensors themselves, and `out_val`.
     """
@@ -67,7 +67,7 @@ def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Call
 
 @register_flop_formula(aten.mm)
 def mm_flop(a_shape: Any, b_shape: Any, *args: Any, out_shape: Any = None, **kwargs: Any) -> int:
-    """A product of two matrices."""
+    """Return a product of two matrices."""
     rows, inner = a_shape
     if inner != b_shape[0]:
         raise AssertionError(f"matmul: inner dimensions must match, got {inner} and {b_shape[0]}")
@@ -76,7 +76,7 @@ def mm_flop(a_shape: Any, b_shape: Any, *args: Any, out_shape: Any = None, **kwa
 
 @register_flop_formula(aten.addmm)
 def addmm_flop(self_shape: Any, a_shape: Any, b_shape: Any, out_shape: Any = None, **kwargs: Any) -> int:
-    """The product alone counts."""
+    """Return the product alone counts."""
     return mm_flop(a_shape, b_shape)
 
 
@@ -89,12 +89,12 @@ def bmm_flop(a_shape: Any, b_shape: Any, out_shape: Any = None, **kwargs: Any) -
 
 @register_flop_formula(aten.baddbmm)
 def baddbmm_flop(self_shape: Any, a_shape: Any, b_shape: Any, out_shape: Any = None, **kwargs: Any) -> int:
-    """The products alone count."""
+    """Return the products alone count."""
     return bmm_flop(a_shape, b_shape)
 
 
 def conv_flop_count(x_shape: Any, w_shape: Any, out_shape: Any, transposed: bool = False) -> int:
-    """A convolution: each weight meets each place of the result (of the input, if it is transposed)."""
+    """Return a convolution: each weight meets each place of the result (of the input, if it is transposed)."""
     places = (x_shape if transposed else out_shape)[2:]
     return math.prod(places) * math.prod(w_shape) * x_shape[0] * 2
 
@@ -104,7 +104,7 @@ def conv_flop(
     x_shape: Any, w_shape: Any, _bias: Any, _stride: Any, _padding: Any, _dilation: Any, transposed: bool, *args: Any,
     out_shape: Any = None, **kwargs: Any,
 ) -> int:  # fmt: skip
-    """A convolution."""
+    """Return a convolution."""
     return conv_flop_count(x_shape, w_shape, out_shape, transposed=transposed)
 
 
@@ -132,7 +132,9 @@ def sdpa_flop_count(query_shape: Any, key_shape: Any, value_shape: Any) -> int:
     batch, heads, rows, inner = query_shape
     length, width = key_shape[2], value_shape[3]
     stack = batch * heads
-    return bmm_flop((stack, rows, inner), (stack, inner, length)) + bmm_flop((stack, rows, length), (stack, length, width))
+    return bmm_flop((stack, rows, inner), (stack, inner, length)) + bmm_flop(
+        (stack, rows, length), (stack, length, width)
+    )
 
 
 @register_flop_formula(aten._scaled_dot_product_flash_attention)
@@ -144,13 +146,17 @@ def sdpa_flop(
 
 
 def sdpa_backward_flop_count(grad_out_shape: Any, query_shape: Any, key_shape: Any, value_shape: Any) -> int:
-    """The gradients of attention: the weights once more, and two products for each of the two."""
+    """Return the gradients of attention: the weights once more, and two products for each of the two."""
     batch, heads, rows, inner = query_shape
     length, width = key_shape[2], value_shape[3]
     stack = batch * heads
     scores = bmm_flop((stack, rows, inner), (stack, inner, length))
-    values = bmm_flop((stack, rows, width), (stack, width, length)) + bmm_flop((stack, length, rows), (stack, rows, width))
-    keys = bmm_flop((stack, rows, length), (stack, length, inner)) + bmm_flop((stack, inner, rows), (stack, rows, length))
+    values = bmm_flop((stack, rows, width), (stack, width, length)) + bmm_flop(
+        (stack, length, rows), (stack, rows, width)
+    )
+    keys = bmm_flop((stack, rows, length), (stack, length, inner)) + bmm_flop(
+        (stack, inner, rows), (stack, rows, length)
+    )
     return scores + values + keys
 
 
@@ -158,7 +164,7 @@ def sdpa_backward_flop(
     grad_out_shape: Any, query_shape: Any, key_shape: Any, value_shape: Any, *args: Any, out_shape: Any = None,
     **kwargs: Any,
 ) -> int:  # fmt: skip
-    """The gradients of attention."""
+    """Return the gradients of attention."""
     return sdpa_backward_flop_count(grad_out_shape, query_shape, key_shape, value_shape)
 
 
@@ -168,17 +174,17 @@ suffixes = ["", "K", "M", "B", "T"]
 
 
 def get_suffix_str(number: int) -> str:
-    """The unit that suits a number."""
+    """Return the unit that suits a number."""
     return suffixes[max(0, min(len(suffixes) - 1, (len(str(number)) - 2) // 3))]
 
 
 def convert_num_with_suffix(number: int, suffix: str) -> str:
-    """A number in a unit."""
+    """Return a number in a unit."""
     return f"{number / 1000 ** suffixes.index(suffix):.3f}{suffix}"
 
 
 def convert_to_percent_str(num: int, denom: int) -> str:
-    """A share in percent."""
+    """Return a share in percent."""
     return f"{num / denom:.2%}" if denom else "0%"
 
 
@@ -235,7 +241,7 @@ class FlopCounterMode:
         return {name: dict(counts) for name, counts in self.flop_counts.items()}
 
     def get_table(self, depth: int | None = None) -> str:
-        """The same as text, down to a depth of modules."""
+        """Return the same as text, down to a depth of modules."""
         depth = self.depth if depth is None else depth
         total = self.get_total_flops()
         names = [name for name in sorted(self.flop_counts) if name != "Global" and name.count(".") < depth]
@@ -276,7 +282,7 @@ class FlopCounterMode:
 
 
 def _with_suffix(count: int, total: int) -> str:
-    """A number in the unit that suits the total."""
+    """Return a number in the unit that suits the total."""
     suffix = get_suffix_str(total)
     return convert_num_with_suffix(count, suffix) if suffix else str(count)
 

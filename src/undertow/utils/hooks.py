@@ -15,6 +15,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def unserializable_hook(f: F) -> F:
-    """Marks a hook whose loss when a tensor is pickled is expected, so that nobody warns about it."""
+    """Mark a hook whose loss when a tensor is pickled is expected, so that nobody warns about it."""
     f.__torch_unserializable__ = True  # type: ignore[attr-defined]
     return f

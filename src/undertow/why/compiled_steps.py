@@ -39,7 +39,7 @@ class CompiledSteps(Report):
         return notes
 
     def data(self) -> dict[str, Any]:
-        """`steps` has all that `compile.explain` gives as data."""
+        """Return the report; `steps` has all that `compile.explain` gives as data."""
         return {"title": self.title(), "steps": self.steps, "notes": self.notes()}
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ class CompiledSteps(Report):
 
 
 def compiled(step: Any = None) -> CompiledSteps:
-    """What a compiled step (or each of them) is made of: captured tensors, hooks and where they run, recompiles."""
+    """Return what a compiled step (or each of them) is made of: captured tensors, hooks and where they run, recompiles."""
     return CompiledSteps(explain(step))
 
 

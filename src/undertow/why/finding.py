@@ -73,5 +73,5 @@ class Finding:
 
 
 def fact(text: str, place: Place | None = None) -> Fact:
-    """A fact with the place where it was seen."""
+    """Return a fact with the place where it was seen."""
     return Fact(text) if place is None else Fact(text, place.file, place.line)

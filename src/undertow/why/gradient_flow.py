@@ -77,7 +77,7 @@ class flow(Report):
             self.step()
 
     def step(self) -> None:
-        """Takes down the gradients as they are now."""
+        """Take down the gradients as they are now."""
         edited: set[int] = set()
         if self._ledger is not None:
             edited = {firing.target for firing in self._ledger.entries[self._entered :] if firing.changed}

@@ -115,7 +115,7 @@ class memory(Report):
 
 
 def _made_at(node: Any) -> Place | None:
-    """The user's line that made a node, from the stack that anomaly mode keeps with it."""
+    """Return the user's line that made a node, from the stack that anomaly mode keeps with it."""
     stack = getattr(node, "metadata", {}).get("traceback_")
     if not stack:
         return None

@@ -85,7 +85,7 @@ class HookEntry:
         return self.map.get(self.key)
 
     def remove(self) -> None:
-        """Takes the hook out."""
+        """Take the hook out."""
         for hooks in (self.map, *self._flags):
             hooks.pop(self.key, None)
 
@@ -121,7 +121,7 @@ class HookList(Report):
         return iter(self.entries)
 
     def remove(self, owner: Any) -> HookList:
-        """Removes the hooks of an owner (its name, or the module or tensor itself) and of what is below it.
+        """Remove the hooks of an owner (its name, or the module or tensor itself) and of what is below it.
 
         Returns the list of those removed.
         """
@@ -133,7 +133,7 @@ class HookList(Report):
         return self._without([entry for entry in self.entries if id(entry._target) in below])
 
     def remove_all(self) -> HookList:
-        """Removes every hook in the list, global ones included. Returns the list of those removed."""
+        """Remove every hook in the list, global ones included. Returns the list of those removed."""
         return self._without(list(self.entries))
 
     def _without(self, gone: list[HookEntry]) -> HookList:

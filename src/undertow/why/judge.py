@@ -18,7 +18,7 @@ from undertow.why.trace import ErrorRecord, HookRecord, Trace
 
 
 def judge(trace: Trace) -> list[Finding]:
-    """The findings of a run, in the order of their lines, the program's own file first; none for a healthy one.
+    """Return the findings of a run, in the order of their lines, the program's own file first; none for a healthy one.
 
     An exception that is explained stands alone: what did not happen after it is its consequence.
     """
@@ -32,7 +32,9 @@ def judge(trace: Trace) -> list[Finding]:
     return sorted(found, key=lambda finding: (finding.file != trace.script, finding.file or "", finding.line or 0))
 
 
-_OWN_ERRORS = frozenset({"AssertionError", "IndexError", "KeyError", "TypeError", "AttributeError", "ZeroDivisionError"})
+_OWN_ERRORS = frozenset(
+    {"AssertionError", "IndexError", "KeyError", "TypeError", "AttributeError", "ZeroDivisionError"}
+)
 
 
 def _stopped_short(trace: Trace, hook: HookRecord) -> bool:
@@ -46,7 +48,7 @@ def _stopped_short(trace: Trace, hook: HookRecord) -> bool:
 
 
 def _explained(facts: Facts, error: ErrorRecord) -> Finding | None:
-    """What an exception comes from."""
+    """Return what an exception comes from."""
     found = next((found for cause in CAUSES if (found := cause.failure(facts, error)) is not None), None)
     if found is None:
         miss = unreached(facts, error)
@@ -119,7 +121,9 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
             continue  # the optimizer's own parameters are cut off, so that its steps find nothing
         if finding.code == "not-in-optimizer" and (finding.file, finding.line) in lines:
             continue  # a new leaf each time, where the graph was cut
-        if finding.code == "not-in-optimizer" and any(_is_computed_from(facts, finding.tensor, leaf) for leaf in leaves):
+        if finding.code == "not-in-optimizer" and any(
+            _is_computed_from(facts, finding.tensor, leaf) for leaf in leaves
+        ):
             continue  # what was computed for it from trained tensors was written into it without its graph
         kept.append(finding)
     return kept
@@ -165,7 +169,7 @@ def _is_never_stepped(facts: Facts, finding: Finding, findings: list[Finding]) -
 
 
 def _hooked(facts: Facts, finding: Finding) -> tuple[list[HookRecord], list[int]]:
-    """The hooks that a finding is about, and the tensors whose gradients they wait for."""
+    """Return the hooks that a finding is about, and the tensors whose gradients they wait for."""
     hooks = [hook for hook in facts.hooks if hook_name(hook) in finding.subjects]
     calls = [call for hook in hooks if hook.module is not None for call in wired(facts, hook)]
     tensors = [hook.tensor for hook in hooks if hook.tensor is not None]
@@ -223,7 +227,7 @@ def _is_the_wrong_list(facts: Facts, tensor: int, findings: list[Finding]) -> bo
 
 
 def merged(findings: list[Finding]) -> list[Finding]:
-    """Findings with one cause on one line are one finding about several subjects, and those about one subject too."""
+    """Merge findings with one cause on one line, and those about one subject."""
     kept: list[Finding] = []
     for finding in findings:
         twin = next((other for other in kept if _is_the_same(finding, other)), None)

@@ -17,7 +17,7 @@ Target = tuple[Source, ast.AST, ast.expr]  # a function of the program, and the 
 
 
 def stores(place: Place) -> str:
-    """The container into which the statement at a place puts something: `history` for `history.append(loss)`."""
+    """Return the container into which the statement at a place puts something: `history` for `history.append(loss)`."""
     statement = source(place.file).statement(place)
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         function = statement.value.func
@@ -106,7 +106,7 @@ def _into_function(file: Source, call: ast.Call, names: list[ast.expr], deep: in
 
 
 def _arguments(call: ast.Call) -> list[tuple[int | str, ast.expr]]:
-    """The arguments of a call, by their place or their name."""
+    """Return the arguments of a call, by their place or their name."""
     return [*enumerate(call.args), *((word.arg, word.value) for word in call.keywords if word.arg)]
 
 
@@ -125,7 +125,8 @@ def _inside(file: Source, node: ast.AST, values: list[ast.expr], names: list[ast
 
 
 def _parameter(file: Source, call: ast.Call, key: int | str) -> Target | None:
-    """The function that a call means, by its name, in its file or in one that it imports, and where an argument goes.
+    """Return the function that a call means, by its name, in its file or in one that it imports, and where an
+    argument goes.
 
     `metrics(loss=loss)` may mean a `__call__` of the program's own.
     """
@@ -142,7 +143,7 @@ def _parameter(file: Source, call: ast.Call, key: int | str) -> Target | None:
 
 
 def _taken_by(parameters: ast.arguments, key: int | str, method: bool) -> ast.arg | None:
-    """The parameter that takes an argument."""
+    """Return the parameter that takes an argument."""
     named = [*parameters.posonlyargs, *parameters.args]
     if isinstance(key, str):
         return next((one for one in (*named, *parameters.kwonlyargs) if one.arg == key), parameters.kwarg)
@@ -166,7 +167,7 @@ def _stored(scopes: list[ast.AST]) -> Iterator[tuple[ast.expr | ast.stmt, list[a
 
 
 def _added(node: ast.Assign) -> list[ast.expr]:
-    """What `history = history + [loss]` or `history = [*history, loss]` adds."""
+    """Return what `history = history + [loss]` or `history = [*history, loss]` adds."""
     parts: list[ast.expr] = []
     if isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Add):
         parts = [node.value.left, node.value.right]
@@ -185,7 +186,7 @@ def _targets(statement: ast.stmt) -> list[ast.expr]:
 
 
 def _with_parts(scope: ast.AST, target: ast.expr) -> list[ast.expr]:
-    """A variable, and those that a loop over it binds."""
+    """Return a variable, and those that a loop over it binds."""
     names = [target]
     for node in ast.walk(scope):
         if isinstance(node, ast.For) and any(_is(part, target) for part in ast.walk(node.iter)):

@@ -126,7 +126,7 @@ class ledger(Report):
             registration.fired = registration.fired or 0
 
     def settle(self) -> None:
-        """Puts stand-ins where hooks were added since."""
+        """Put stand-ins where hooks were added since."""
         for registration in self._added:
             hook, found = registration.hook(), registration.handle.hooks_dict_ref()
             if hook is None or registration.kind.removeprefix("global ") not in _GRADIENT:
@@ -152,7 +152,7 @@ class ledger(Report):
     # --- firing
 
     def enter(self, hook: Any, source: _Source, args: Any, kwargs: Any) -> Any:
-        """Runs a hook and writes down what it did."""
+        """Run a hook and writes down what it did."""
         kind = source.kind.removeprefix("global ")
         given = _gradients(kind, args)
         versions = [version_of(value) for value in given]

@@ -14,7 +14,7 @@ from undertow.why.places import Place, Places
 
 
 def package_of(*values: Any) -> Any:
-    """The package, undertow or torch, that the first of these objects with one belongs to."""
+    """Return the package, undertow or torch, that the first of these objects with one belongs to."""
     for value in values:
         if any(map(is_own_class, type(value).__mro__)):
             return sys.modules["undertow"]
@@ -32,7 +32,7 @@ def packages() -> tuple[Any, ...]:
 
 @cache
 def part(package: Any, name: str) -> Any:
-    """A module of an engine by the name that both engines have for it."""
+    """Return a module of an engine by the name that both engines have for it."""
     return importlib.import_module(f"{package.__name__}.{name}")
 
 
@@ -42,7 +42,7 @@ def _places(libraries: tuple[Any, ...]) -> Places:
 
 
 def places() -> Places:
-    """Finds lines of the user's program."""
+    """Find lines of the user's program."""
     return _places(packages())
 
 
@@ -50,7 +50,7 @@ def places() -> Places:
 
 
 def unwrapped(hook: Any) -> Any:
-    """The user's function behind the wrappers that engines and watchers put around it."""
+    """Return the user's function behind the wrappers that engines and watchers put around it."""
     while True:
         inner = vars(hook).get("__wrapped__") if hasattr(hook, "__dict__") else None
         if inner is None and type(hook).__name__ == "WatchedHook":
@@ -61,7 +61,7 @@ def unwrapped(hook: Any) -> Any:
 
 
 def code_of(hook: Any) -> CodeType | None:
-    """The code that runs when a hook is called."""
+    """Return the code that runs when a hook is called."""
     hook = unwrapped(hook)
     while hasattr(hook, "func") and hasattr(hook, "args"):  # functools.partial
         hook = hook.func
@@ -73,7 +73,7 @@ def code_of(hook: Any) -> CodeType | None:
 
 
 def name_of(hook: Any) -> str:
-    """A function's name; for an object that is called, its class's."""
+    """Return a function's name; for an object that is called, its class's."""
     hook = unwrapped(hook)
     while hasattr(hook, "func") and hasattr(hook, "args"):
         hook = hook.func
@@ -92,7 +92,7 @@ def defined_at(hook: Any) -> Place | None:
 
 
 def roots_of(value: Any) -> list[Any]:
-    """The nodes that a tensor, or several, came from."""
+    """Return the nodes that a tensor, or several, came from."""
     tensors = value if isinstance(value, (list, tuple)) else [value]
     return [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
 
@@ -110,7 +110,9 @@ def walk(roots: list[Any]) -> Iterator[Any]:
 
 
 def path_to(roots: list[Any], wanted: Any) -> list[Any] | None:
-    """The nodes from a root to the first for which `wanted(node)`, by the shortest way; None where there is no way."""
+    """Return the nodes from a root to the first for which `wanted(node)`, by the shortest way; None where there is
+    no way.
+    """
     came_from: dict[Any, Any] = dict.fromkeys(roots)
     queue = list(roots)
     for node in queue:
@@ -165,7 +167,7 @@ def storage_key(tensor: Any) -> int | None:
 
 
 def norm(*tensors: Any) -> float | None:
-    """The length of all these tensors as one vector; None where there is nothing to measure."""
+    """Return the length of all these tensors as one vector; None where there is nothing to measure."""
     total, seen = 0.0, False
     for tensor in tensors:
         if tensor is None or not hasattr(tensor, "is_floating_point"):

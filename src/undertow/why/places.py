@@ -29,7 +29,7 @@ class Place:
         self.outer = outer  # the user's line that called this one, directly or through library code
 
     def chain(self) -> Iterator[Place]:
-        """This place, then its callers, innermost first."""
+        """Return this place, then its callers, innermost first."""
         place: Place | None = self
         while place is not None:
             yield place
@@ -45,7 +45,7 @@ class Place:
 
 
 def variables(frame: FrameType) -> dict[str, Any]:
-    """The variables of a running function, and nothing that stays behind.
+    """Return the variables of a running function, and nothing that stays behind.
 
     Up to Python 3.12 a frame keeps the dict that it was once asked for, and with it old values; unless the program
     asks for that dict itself, it is emptied.
@@ -100,11 +100,13 @@ class Places:
         return not os.path.realpath(file).startswith(self.folders)
 
     def here(self, depth: int = 1) -> Place | None:
-        """The place that led to the caller's caller; None when only library code did (a finalizer, an idle thread)."""
+        """Return the place that led to the caller's caller; None when only library code did (a finalizer, an idle
+        thread).
+        """
         return self.of(sys._getframe(depth + 1))
 
     def of(self, frame: FrameType | None) -> Place | None:
-        """The place of a frame of a running program."""
+        """Return the place of a frame of a running program."""
         is_user, outermost = self._is_user, self.outermost
         found: list[tuple[CodeType, int, int]] = []
         while frame is not None and frame is not outermost:
@@ -124,7 +126,7 @@ class Places:
         return place
 
     def of_line(self, file: str, line: int, function: str = "", outer: Place | None = None) -> Place:
-        """A place known by its line only."""
+        """Return a place known by its line only."""
         return Place(file, line, function, (None, None, None), outer)
 
 

@@ -275,7 +275,7 @@ class _Case:
     # --- the graph
 
     def _way(self) -> list[Any] | None:
-        """The nodes from the loss to the tensor."""
+        """Return the nodes from the loss to the tensor."""
         tensor = self.tensor
         if tensor.is_leaf:
             return path_to(self.roots, lambda node: getattr(node, "variable", None) is tensor)
@@ -344,7 +344,7 @@ def _registered(known: Registration | None, place: Place | None) -> list[Fact]:
 def _fails(
     code: str, place: Any, subject: str, message: str, cure: str, facts: list[Fact], never: str, counted: int | None
 ) -> Answer:
-    """A hook that can do nothing any more: a mistake only if it is known that it has not done its work before."""
+    """Return a hook that can do nothing any more: a mistake only if it is known that it has not done its work before."""
     if counted is None:
         return Answer(subject, None, f"{message} {never[0].upper()}{never[1:]} before.", facts)
     evidence = [*facts, fact(never)]

@@ -55,10 +55,10 @@ class Listener(Protocol):
     """Who wants to know of hooks."""
 
     def seen(self, registration: Registration) -> None:
-        """A hook is being registered; its function is in its map only after this."""
+        """Return a hook is being registered; its function is in its map only after this."""
 
     def settle(self) -> None:
-        """A module is about to be called, or a backward pass to begin: hooks in the maps will be read."""
+        """Return a module is about to be called, or a backward pass to begin: hooks in the maps will be read."""
 
 
 class Registration:
@@ -102,16 +102,16 @@ class Registration:
             pass
 
     def owner(self) -> Any:
-        """The module, tensor or optimizer; None where it is gone or was not seen."""
+        """Return the module, tensor or optimizer; None where it is gone or was not seen."""
         return None if self._owner is None else self._owner()
 
     def hook(self) -> Any:
-        """The function in its map now; None once it is removed or its owner is gone."""
+        """Return the function in its map now; None once it is removed or its owner is gone."""
         hooks = self.handle.hooks_dict_ref()
         return None if hooks is None else hooks.get(self.handle.id)
 
     def replace(self, hook: Any) -> None:
-        """Puts another function in its place, in the same order."""
+        """Put another function in its place, in the same order."""
         hooks = self.handle.hooks_dict_ref()
         if hooks is not None and self.handle.id in hooks:
             hooks[self.handle.id] = hook
@@ -146,7 +146,7 @@ class StandIn:
 
 
 def tensor_text(tensor: Any) -> str:
-    """What can be said of a tensor without a name: its shape and what made it."""
+    """Return what can be said of a tensor without a name: its shape and what made it."""
     made = "" if tensor.grad_fn is None else f" of {tensor.grad_fn.name().rpartition('::')[2]}"
     return f"{type(tensor).__name__}{list(tensor.shape)}{made}"
 
@@ -158,7 +158,7 @@ _undo: list[tuple[Any, str, Any]] = []
 
 
 def seen(package: Any, handle_id: int) -> Registration | None:
-    """What is known of the registration with this handle."""
+    """Return what is known of the registration with this handle."""
     return _KNOWN.get((package, handle_id))
 
 

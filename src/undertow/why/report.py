@@ -39,7 +39,7 @@ class Report:
         return []
 
     def data(self) -> dict[str, Any]:
-        """The report as dicts, lists, numbers and texts."""
+        """Return the report as dicts, lists, numbers and texts."""
         tables = self.tables()
         rows = {table.title or "rows": table.as_data() for table in tables}
         return {"title": self.title(), **rows, "notes": self.notes()}
@@ -56,7 +56,7 @@ class Report:
     __repr__ = __str__
 
     def show(self) -> None:
-        """Prints in colour where rich is installed, as plain text otherwise."""
+        """Print in colour where rich is installed, as plain text otherwise."""
         console = rich_console()
         if console is None:
             print(self)
@@ -101,7 +101,7 @@ def rich_console(file: Any = None, color: bool | None = None) -> Any:
 
 
 def cell(value: Any) -> str:
-    """A value as a table shows it."""
+    """Return a value as a table shows it."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -112,7 +112,7 @@ def cell(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value as data: JSON knows no places, NaN or Inf."""
+    """Return a value as data: JSON knows no places, NaN or Inf."""
     if isinstance(value, Place):
         return {"file": value.file, "line": value.line}
     if isinstance(value, float) and not math.isfinite(value):
@@ -136,7 +136,7 @@ def bytes_text(count: int) -> str:
 
 
 def _numeric(table: Table) -> set[int]:
-    """The columns that hold numbers, which are set to the right."""
+    """Return the columns that hold numbers, which are set to the right."""
     return {
         place
         for place in range(len(table.columns))

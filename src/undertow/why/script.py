@@ -66,7 +66,7 @@ class Run:
         self._printed = False
 
     def go(self) -> Trace:
-        """Runs the script to its end. An exception of its own is kept in `error`; SystemExit in `status`.
+        """Run the script to its end. An exception of its own is kept in `error`; SystemExit in `status`.
 
         What cannot be found raises here: OSError for a file, ImportError for a module.
         """
@@ -82,7 +82,10 @@ class Run:
     def _watched(self, code: Any, torch: Any) -> Trace:
         main = ModuleType("__main__")
         main.__dict__.update(
-            __file__=self.path, __cached__=None, __builtins__=builtins, __loader__=SourceFileLoader("__main__", self.path)
+            __file__=self.path,
+            __cached__=None,
+            __builtins__=builtins,
+            __loader__=SourceFileLoader("__main__", self.path),
         )
         before = sys.modules["__main__"], sys.argv, list(sys.path)
         sys.argv = [self.typed, *self.arguments]
@@ -127,7 +130,7 @@ class Run:
                 threading._shutdown()  # type: ignore[attr-defined]  # what Python itself calls then
 
     def _ended_by(self, error: BaseException) -> None:
-        """Notes how the program ended."""
+        """Note how the program ended."""
         if isinstance(error, SystemExit):
             self.status = error.code if isinstance(error.code, int) else int(error.code is not None)
             self._last_words = None if isinstance(error.code, int) else error.code
@@ -137,7 +140,7 @@ class Run:
             self.error = error
 
     def _found(self, name: str, main: ModuleType, watcher: Watcher) -> Any:
-        """The code of a module that is run by its name, as `python -m` does; the packages around it are imported."""
+        """Return the code of a module that is run by its name, as `python -m` does; the packages around it are imported."""
         try:
             spec = importlib.util.find_spec(name)
             if spec is not None and spec.submodule_search_locations is not None:
@@ -146,7 +149,9 @@ class Run:
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
                 raise
             spec = None
-        code = None if spec is None or spec.loader is None else getattr(spec.loader, "get_code", lambda _: None)(spec.name)
+        code = (
+            None if spec is None or spec.loader is None else getattr(spec.loader, "get_code", lambda _: None)(spec.name)
+        )
         if spec is None or code is None:
             raise _NoModule(f"No module named {name}")
         self.path = watcher.trace.script = watcher.places.script = sys.argv[0] = str(spec.origin)
@@ -154,7 +159,8 @@ class Run:
         return code
 
     def print_error(self) -> None:
-        """The script's exception, as Python would have shown it, without the frames of the watcher and the engine; or
+        """Return the script's exception, as Python would have shown it, without the frames of the watcher and the
+        engine; or
         what it said as it left. Says it once."""
         printed, self._printed = self._printed, True
         if printed:
@@ -178,10 +184,12 @@ class Run:
 
 @contextmanager
 def warnings_at_user_lines(watcher: Watcher) -> Iterator[None]:
-    """A warning that would name a line of the watcher, or of undertow below it, names the user's line."""
+    """Return a warning that would name a line of the watcher, or of undertow below it, names the user's line."""
     before = warnings.showwarning
 
-    def showwarning(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
+    def showwarning(
+        message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None
+    ) -> None:
         if filename.startswith(_UNDERTOW):
             place = watcher.here()
             if place is not None:

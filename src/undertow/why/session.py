@@ -79,15 +79,15 @@ class watch(Report):
         self.open = False
 
     def hooks(self) -> HookList:
-        """The hooks on the subjects now, with what was seen of them."""
+        """Return the hooks on the subjects now, with what was seen of them."""
         return hooks(*self._subjects)
 
     def findings(self) -> Findings:
-        """What is wrong, with the lines that hold the causes: what `undertow why` says of a script."""
+        """Return what is wrong, with the lines that hold the causes: what `undertow why` says of a script."""
         return Findings(judge(self.trace))
 
     def save_html(self, path: str, title: str | None = None) -> None:
-        """Writes the page of `undertow why --html` about this block: one file, which needs no server and no network."""
+        """Write the page of `undertow why --html` about this block: one file, which needs no server and no network."""
         write_page(path, page_data(self.trace, list(self.findings()), self._recorder, title))
 
     def grad(self, tensor: Any, loss: Any = None) -> Answer:

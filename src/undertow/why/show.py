@@ -25,7 +25,7 @@ Line = list[tuple[str, str]]  # (part, text) pieces
 
 
 def show(findings: Sequence[Finding], file: Any = None, color: bool | None = None) -> None:
-    """Prints findings, in colour where rich is installed and the file is a terminal (or `color=True`)."""
+    """Print findings, in colour where rich is installed and the file is a terminal (or `color=True`)."""
     out = sys.stdout if file is None else file
     console = rich_console(out, color)
     width = _width(out)
@@ -48,12 +48,12 @@ def _width(out: Any) -> int:
 
 
 def text(findings: Sequence[Finding], width: int = WIDTH) -> str:
-    """The findings as plain text."""
+    """Return the findings as plain text."""
     return "\n".join("".join(piece for _, piece in line).rstrip() for line in lines(findings, width))
 
 
 def lines(findings: Sequence[Finding], width: int = WIDTH) -> Iterator[Line]:
-    """The lines to print, in pieces that say what they are."""
+    """Return the lines to print, in pieces that say what they are."""
     if not findings:
         yield [("healthy", "Nothing is wrong with the gradients and hooks of this program.")]
         return
@@ -89,7 +89,7 @@ def _one(finding: Finding, width: int) -> Iterator[Line]:
 
 
 def _source(file: str, line: int, wide: int) -> Iterator[Line]:
-    """The line that is meant with an arrow, between its neighbours."""
+    """Return the line that is meant with an arrow, between its neighbours."""
     if not linecache.getline(file, line):
         return
     numbers = [n for n in range(max(1, line - AROUND), line + AROUND + 1) if linecache.getline(file, n)]
@@ -123,7 +123,7 @@ def _fact(number: int, fact: Fact, finding: Finding, width: int) -> Iterator[Lin
 
 
 def _short(file: str) -> str:
-    """A path as seen from here, where that is shorter."""
+    """Return a path as seen from here, where that is shorter."""
     try:
         relative = os.path.relpath(file)
     except ValueError:  # another drive

@@ -30,7 +30,7 @@ def _span(node: ast.expr) -> Span:
 
 
 def span_of(place: Place) -> Span:
-    """The exact extent of the expression that ran at a place."""
+    """Return the exact extent of the expression that ran at a place."""
     return place.line, place.column, place.end_line, place.end_column
 
 
@@ -58,12 +58,12 @@ class Source:
                     self.statements[line] = node  # inner statements come later and win
 
     def expression(self, place: Place) -> ast.expr | None:
-        """The expression that ran at a place."""
+        """Return the expression that ran at a place."""
         found = self.by_span.get(span_of(place))
         return found[0] if found else None  # type: ignore[return-value]
 
     def around(self, node: ast.AST) -> Iterator[ast.AST]:
-        """The nodes that contain a node, innermost first."""
+        """Return the nodes that contain a node, innermost first."""
         current: ast.AST | None = self.parents.get(node)
         while current is not None:
             yield current
@@ -73,12 +73,10 @@ class Source:
     def loop_variables(self) -> frozenset[str]:
         """The names that the loops and comprehensions of the file bind."""
         loops = [node for node in ast.walk(self.tree) if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension))]
-        return frozenset(
-            node.id for loop in loops for node in ast.walk(loop.target) if isinstance(node, ast.Name)
-        )
+        return frozenset(node.id for loop in loops for node in ast.walk(loop.target) if isinstance(node, ast.Name))
 
     def attribute_set(self, owner: str, name: str) -> int | None:
-        """The line on which a class sets an attribute of its instances: `self.name = ...`."""
+        """Return the line on which a class sets an attribute of its instances: `self.name = ...`."""
         for node in ast.walk(self.tree):
             if isinstance(node, ast.ClassDef) and node.name == owner:
                 for inner in ast.walk(node):
@@ -103,7 +101,7 @@ class Source:
         return [file for file in files if os.path.isfile(file)]
 
     def statement(self, place: Place) -> ast.stmt | None:
-        """The statement that ran at a place; of several on one line the one with the expression that ran."""
+        """Return the statement that ran at a place; of several on one line the one with the expression that ran."""
         node = self.expression(place)
         for outer in () if node is None else self.around(node):
             if isinstance(outer, ast.stmt):
@@ -111,7 +109,7 @@ class Source:
         return self.statements.get(place.line)
 
     def function(self, node: ast.AST) -> ast.AST:
-        """The function (or module) that a node stands in."""
+        """Return the function (or module) that a node stands in."""
         for outer in self.around(node):
             if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Module)):
                 return outer
@@ -129,30 +127,30 @@ class Source:
 
 @lru_cache(maxsize=256)
 def source(file: str) -> Source:
-    """The parsed source of a file."""
+    """Return the parsed source of a file."""
     return Source(file)
 
 
 def call_at(place: Place) -> ast.Attribute | None:
-    """The method that was called at a place: `net.fc1.register_forward_hook`, without its arguments."""
+    """Return the method that was called at a place: `net.fc1.register_forward_hook`, without its arguments."""
     node = source(place.file).expression(place)
     return node.func if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
 
 
 def called_at(place: Place) -> str:
-    """The name of the function that was called at a place: `checkpoint` in `y = checkpoint(f, x)`."""
+    """Return the name of the function that was called at a place: `checkpoint` in `y = checkpoint(f, x)`."""
     node = source(place.file).expression(place)
     return _called(node) if isinstance(node, ast.Call) else ""
 
 
 def receiver(place: Place) -> str:
-    """What a method was called on, as source text: `net.fc1` in `net.fc1.register_forward_hook(f)`."""
+    """Return what a method was called on, as source text: `net.fc1` in `net.fc1.register_forward_hook(f)`."""
     called = call_at(place)
     return "" if called is None else ast.unparse(called.value)
 
 
 def owner_at(place: Place) -> str:
-    """What an attribute was read of at a place, if it is called by a name: `acts[0]` in `acts[0].grad`."""
+    """Return what an attribute was read of at a place, if it is called by a name: `acts[0]` in `acts[0].grad`."""
     node = source(place.file).expression(place)
     if not isinstance(node, ast.Attribute) or not all(isinstance(part, _LOOKED_UP) for part in ast.walk(node.value)):
         return ""
@@ -163,7 +161,7 @@ _LOOKED_UP = (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.UnaryOp,
 
 
 def value_of(node: ast.expr, frame: FrameType) -> Any:
-    """The value of an expression in a running function, if it only looks things up; None otherwise."""
+    """Return the value of an expression in a running function, if it only looks things up; None otherwise."""
     if not all(isinstance(part, _LOOKED_UP) for part in ast.walk(node)):
         return None
     try:
@@ -173,7 +171,9 @@ def value_of(node: ast.expr, frame: FrameType) -> Any:
 
 
 def assigned(place: Place | None) -> str:
-    """The variable that the statement at a place binds: `loss` for `loss = f(x)`; empty if there is no single one."""
+    """Return the variable that the statement at a place binds: `loss` for `loss = f(x)`; empty if there is no
+    single one.
+    """
     if place is None:
         return ""
     statement = source(place.file).statement(place)
@@ -187,7 +187,9 @@ def assigned(place: Place | None) -> str:
 
 
 def carried_over(place: Place) -> str:
-    """The variable that the statement at a place reads and binds anew: `h` for `h = cell(x, h)`; empty if there is none."""
+    """Return the variable that the statement at a place reads and binds anew: `h` for `h = cell(x, h)`; empty if
+    there is none.
+    """
     statement = source(place.file).statement(place)
     if not isinstance(statement, ast.Assign):
         return ""
@@ -244,7 +246,7 @@ class _Looks:
         return self._is_looked_at(node, frozenset(), self.far)
 
     def _caller_only_looks(self, far: int) -> bool:
-        """The same of what the function returns."""
+        """Return the same of what the function returns."""
         if self.outer is None or not far:
             return True
         caller = _Looks(self.outer, self.ran, far - 1)
@@ -362,7 +364,7 @@ def is_bare(place: Place) -> bool:
 
 
 def return_lines(file: str, first_line: int) -> list[int]:
-    """The return statements of the function whose def (or first decorator) is on a line."""
+    """Return the return statements of the function whose def (or first decorator) is on a line."""
     return [inner.lineno for inner in ast.walk(function_at(file, first_line)) if isinstance(inner, ast.Return)]
 
 
@@ -379,7 +381,7 @@ def lines_that_write(file: str, first_line: int) -> list[int]:
 
 
 def function_at(file: str, first_line: int) -> ast.AST:
-    """The function whose def (or first decorator) is on a line, or the first lambda there."""
+    """Return the function whose def (or first decorator) is on a line, or the first lambda there."""
     found: ast.AST = ast.Module([], [])
     for node in ast.walk(source(file).tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -391,7 +393,7 @@ def function_at(file: str, first_line: int) -> ast.AST:
 
 
 def def_line(file: str, first_line: int) -> int:
-    """The line of the `def` itself, below its decorators."""
+    """Return the line of the `def` itself, below its decorators."""
     return getattr(function_at(file, first_line), "lineno", first_line)
 
 

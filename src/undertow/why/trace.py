@@ -92,7 +92,9 @@ class OpRecord:
     call: int | None = None  # inside this module call (the innermost)
     nodes: tuple[int, ...] = ()  # graph nodes that it made
     output_nodes: tuple[int | None, ...] = ()  # the grad_fn of each output after it
-    internal: bool = False  # a cut or copy that library code made for the user: state_dict, a straight-through estimator
+    internal: bool = (
+        False  # a cut or copy that library code made for the user: state_dict, a straight-through estimator
+    )
 
 
 @dataclass(slots=True)
@@ -194,7 +196,9 @@ class ModuleRecord:
     children: dict[str, int] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
     copied_from: int | None = None
-    hidden_in: tuple[str, str, str] | None = None  # in a plain list, tuple or dict: (file, class, attribute) of its owner
+    hidden_in: tuple[str, str, str] | None = (
+        None  # in a plain list, tuple or dict: (file, class, attribute) of its owner
+    )
 
 
 @dataclass(slots=True)
@@ -357,14 +361,16 @@ class Trace:
     firings: list[FiringRecord] = field(default_factory=list)
     optimizers: list[OptimizerRecord] = field(default_factory=list)
     copies: list[CopyRecord] = field(default_factory=list)
-    functions: dict[int, Place] = field(default_factory=dict)  # op of a custom Function -> where its backward is defined
+    functions: dict[int, Place] = field(
+        default_factory=dict
+    )  # op of a custom Function -> where its backward is defined
     error: ErrorRecord | None = None
     thread_errors: list[ErrorRecord] = field(default_factory=list)
     complete: bool = True  # False: the limit was reached, and what came later was not watched
     problems: list[str] = field(default_factory=list)  # what the watcher itself stumbled over
 
     def tick(self) -> int:
-        """The next time."""
+        """Return the next time."""
         self.time += 1
         return self.time
 

@@ -71,9 +71,7 @@ def rms_norm(xp: Any, x: Any, trailing: int, weight: Any, eps: float) -> tuple[A
     return x * rstd if weight is None else x * rstd * weight, rstd
 
 
-def rms_norm_grad(
-    xp: Any, g: Any, x: Any, rstd: Any, weight: Any, trailing: int, needs: Needs
-) -> tuple[Any, Any]:
+def rms_norm_grad(xp: Any, g: Any, x: Any, rstd: Any, weight: Any, trailing: int, needs: Needs) -> tuple[Any, Any]:
     rows = tuple(range(x.ndim - trailing))
     grad = weight_grad = None
     unit = x * rstd

@@ -16,12 +16,12 @@ def _columns(x: Any, k: int, size: int) -> Any:
 
 
 def _renew(xp: Any, state: Any, new: Any, n: int) -> Any:
-    """The state with its first n rows replaced: sequences that have ended, or not begun, keep theirs."""
+    """Return the state with its first n rows replaced: sequences that have ended, or not begun, keep theirs."""
     return new if n == state.shape[0] else xp.concatenate([new, state[n:]], 0)
 
 
 def _in_order(xp: Any, parts: list[Any], reverse: bool) -> Any:
-    """What the steps made, laid end to end in the order of time."""
+    """Return what the steps made, laid end to end in the order of time."""
     return xp.concatenate(parts[::-1] if reverse else parts, 0)
 
 
@@ -102,7 +102,15 @@ def gru_scan(xp: Any, gx: Any, h0: Any, w_hh: Any, b_hn: Any, batch_sizes: Sizes
 
 
 def gru_scan_grad(
-    xp: Any, g_out: Any, g_h: Any, gates: Any, hidden_n: Any, h_before: Any, w_hh: Any, batch_sizes: Sizes, reverse: bool
+    xp: Any,
+    g_out: Any,
+    g_h: Any,
+    gates: Any,
+    hidden_n: Any,
+    h_before: Any,
+    w_hh: Any,
+    batch_sizes: Sizes,
+    reverse: bool,
 ) -> tuple[Any, ...]:
     size = gates.shape[1] // 3
     dh = g_h

@@ -34,7 +34,7 @@ def register(kind: type, namespace: Any) -> None:
 
 
 def namespace_of(arrays: Iterable[Any]) -> Any:
-    """The namespace of the first array that is not NumPy's, else NumPy's."""
+    """Return the namespace of the first array that is not NumPy's, else NumPy's."""
     for array in arrays:
         kind = type(array)
         if kind is DeviceArray:
@@ -55,7 +55,9 @@ class DeviceNamespace:
 
     def __getattr__(self, word: str) -> Any:
         now = getattr(numpy_xp, word, None)
-        function = laying_out(word, applied(getattr(jax_namespace(), word), self.device, now if callable(now) else None))
+        function = laying_out(
+            word, applied(getattr(jax_namespace(), word), self.device, now if callable(now) else None)
+        )
         setattr(self, word, function)
         return function
 
@@ -65,18 +67,20 @@ class DeviceNamespace:
 
 @cache
 def namespace_on(device: Device | None) -> DeviceNamespace:
-    """The namespace for arrays of a device; for None, of the program that is being traced."""
+    """Return the namespace for arrays of a device; for None, of the program that is being traced."""
     return DeviceNamespace(device)
 
 
 @cache
 def tensor_namespace() -> Any:
-    """The namespace of undertow's own tensors, which brings in most of the public functions."""
+    """Return the namespace of undertow's own tensors, which brings in most of the public functions."""
     return importlib.import_module("undertow._src.arrays.tensor.namespace")
 
 
 def _find(kind: type) -> Any:
-    """The namespace of a type that was not met before: by the library that it, or a class it is made from, is from."""
+    """Return the namespace of a type that was not met before: by the library that it, or a class it is made from,
+    is from.
+    """
     for base in kind.__mro__:
         home = FOREIGN.get(base.__module__.partition(".")[0])
         if home is not None:

@@ -37,7 +37,7 @@ def quietly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def quiet(function: F) -> F:
-    """Decorates a kernel that may be called by itself; in the silence of an op it costs next to nothing."""
+    """Decorate a kernel that may be called by itself; in the silence of an op it costs next to nothing."""
 
     @functools.wraps(function)
     def inside(*args: Any, **kwargs: Any) -> Any:

@@ -48,7 +48,7 @@ def _after_qr(lib: Any, x: Array) -> Parts:
 
 
 def _without_lq(lib: Any, x: Array) -> tuple[Parts, Array]:
-    """The decomposition of a wide matrix without an LQ decomposition, and which of a stack have not full rank.
+    """Return the decomposition of a wide matrix without an LQ decomposition, and which of a stack have not full rank.
 
     Of those the vectors of a zero cannot be told from those of the rows of zeros. Rows and columns of zeros change no
     reflection, and neither does an orthogonal change of the columns behind the square: so the matrix is brought to a

@@ -40,7 +40,9 @@ class Unvalued(np.ndarray[Any, Any]):
         if out is not None:
             return out[0]
         if method == "__call__" and ufunc.signature is None:
-            small = [np.zeros((1,) * part.ndim, part.dtype) if isinstance(part, np.ndarray) else part for part in inputs]
+            small = [
+                np.zeros((1,) * part.ndim, part.dtype) if isinstance(part, np.ndarray) else part for part in inputs
+            ]
             shape = np.broadcast_shapes(*[part.shape for part in inputs if isinstance(part, np.ndarray)])
             return _made(ufunc(*small, **options), shape)
         return evaluated(ufunc if method == "__call__" else getattr(ufunc, method), inputs, options)
@@ -55,7 +57,9 @@ class Unvalued(np.ndarray[Any, Any]):
     def __setitem__(self, index: Any, value: Any) -> None:
         """Write nothing."""
 
-    def astype(self, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: bool = True, copy: Any = True) -> Any:
+    def astype(
+        self, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: bool = True, copy: Any = True
+    ) -> Any:
         return self if not copy and self.dtype == dtype else without_values(self.shape, np.dtype(dtype))
 
     def copy(self, order: Any = "C") -> Any:
@@ -63,7 +67,9 @@ class Unvalued(np.ndarray[Any, Any]):
 
 
 def without_values(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """A new array without values, whose rows lie one after the other; what looks at a small one's values finds zeros."""
+    """Return a new array without values, whose rows lie one after the other; what looks at a small one's values
+    finds zeros.
+    """
     size = math.prod(shape) * dtype.itemsize
     if size <= LARGE:
         return np.zeros(shape, dtype).view(Unvalued)
@@ -76,7 +82,7 @@ def without_values(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
 
 
 def evaluated(function: Callable[..., Any], args: Any, kwargs: Any, word: Callable[..., Any] | None = None) -> Any:
-    """What a function of NumPy's would give: arrays without values. `word` is the same on JAX's arrays."""
+    """Return what a function of NumPy's would give: arrays without values. `word` is the same on JAX's arrays."""
     if not _has_jax() or _size_of((args, kwargs)) <= LARGE:
         return _unvalued(function(*_plain(args), **_plain(kwargs)))
     outline = importlib.import_module("undertow._src.arrays.jax.shape").outline
@@ -106,7 +112,7 @@ class UnvaluedNamespace:
         return word
 
     def reshape(self, x: Any, shape: Any) -> Any:
-        """A view where memory allows it, else a copy."""
+        """Return a view where memory allows it, else a copy."""
         array = _plain(x)
         wanted = (shape,) if isinstance(shape, int) else tuple(shape)
         if -1 in wanted:

@@ -43,7 +43,7 @@ def cannot_allocate(what: str) -> RuntimeError:
 
 
 def freed_graph(node_name: str, freed_at: Site | None) -> RuntimeError:
-    """A node is asked for values that a backward pass has already given back."""
+    """Return a node is asked for values that a backward pass has already given back."""
     where = f" The backward pass that freed it was started at {freed_at}: {freed_at.source}" if freed_at else ""
     return RuntimeError(
         "Trying to backward through the graph a second time (or directly access saved tensors, which were "
@@ -54,7 +54,7 @@ def freed_graph(node_name: str, freed_at: Site | None) -> RuntimeError:
 
 
 def detached(node_name: str) -> RuntimeError:
-    """A saved tensor was cut from the graph with `detach_()`."""
+    """Return a saved tensor was cut from the graph with `detach_()`."""
     return RuntimeError(
         "Trying to use a saved tensor that has been detached in-place by detach_(). "
         f"{node_name} saved it when it was still part of the graph. Use the out-of-place detach() instead, or detach_() "
@@ -63,7 +63,7 @@ def detached(node_name: str) -> RuntimeError:
 
 
 def written_view(origin: str, name: str, through_another: bool) -> RuntimeError:
-    """A view whose gradient can't follow a write was written to, itself or (`through_another`) by another alias."""
+    """Return a view whose gradient can't follow a write was written to, itself or (`through_another`) by another alias."""
     what = "its base or another view of its base has been" if through_another else "is being"
     if origin == "no_grad":
         view = "A view was" if name == "This tensor" else f"{name} is a view of a view which was"
@@ -93,7 +93,7 @@ def written_view(origin: str, name: str, through_another: bool) -> RuntimeError:
 def overwritten(
     tensor_text: str, source: str | None, version: int, expected: int, saved_by: str, saved_at: Any, writes: Any
 ) -> RuntimeError:
-    """A saved tensor was written to after it was saved; in anomaly mode the lines of both are known."""
+    """Return a saved tensor was written to after it was saved; in anomaly mode the lines of both are known."""
     origin = f", which is {source}," if source else ""
     saved_line = f" at {saved_at[-1]}: {saved_at[-1].source}" if saved_at else ""
     lines = [

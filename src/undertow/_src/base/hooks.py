@@ -59,7 +59,17 @@ def _counted(name: str) -> Callable[..., Any]:
 
 
 CountedHooks.__name__ = CountedHooks.__qualname__ = "OrderedDict"  # so PyTorch's maps say
-for _name in ("__setitem__", "__delitem__", "__ior__", "clear", "move_to_end", "pop", "popitem", "setdefault", "update"):
+for _name in (
+    "__setitem__",
+    "__delitem__",
+    "__ior__",
+    "clear",
+    "move_to_end",
+    "pop",
+    "popitem",
+    "setdefault",
+    "update",
+):
     setattr(CountedHooks, _name, _counted(_name))
 
 
@@ -111,7 +121,7 @@ class RemovableHandle:
             self.extra_dict_ref = tuple([weakref.ref(each) for each in maps])
 
     def remove(self) -> None:
-        """Takes the hook out, and everything that was noted with it; a second time does nothing."""
+        """Take the hook out, and everything that was noted with it; a second time does nothing."""
         for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
             hooks = ref()
             if hooks is not None:
@@ -137,7 +147,7 @@ class RemovableHandle:
 
 
 def add(hooks: HookMap[int, Hook], hook: Hook, *, prepend: bool = False) -> RemovableHandle:
-    """Puts a hook at the end (or front) of a map and returns its handle."""
+    """Put a hook at the end (or front) of a map and returns its handle."""
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook
     if prepend:
@@ -161,7 +171,7 @@ fire = operator.call
 
 
 def thread(hooks: HookMap[int, Hook], value: Any, check: Callable[[Hook, Any, Any], Any]) -> Any:
-    """Passes a value through hooks in order; a result other than None replaces it, once `check` has accepted it.
+    """Pass a value through hooks in order; a result other than None replaces it, once `check` has accepted it.
 
     The list is read before the first hook runs, so hooks may add and remove hooks freely.
     """

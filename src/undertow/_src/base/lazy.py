@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 
 def whole_module(name: str) -> ModuleType:
-    """A module whose packages are complete: another thread may be importing one, and this module as a part of it.
+    """Return a module whose packages are complete: another thread may be importing one, and this module as a part of it.
 
     Python locks each file by itself: two threads may each be in the middle of one that needs the other, and one of them
     would be given half a file. So one thread at a time begins with an import; one that is in the middle of an import
@@ -44,7 +44,7 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """A package's `__getattr__` and `__dir__`. `homes` says which module has a name; a module names itself.
+    """Return a package's `__getattr__` and `__dir__`. `homes` says which module has a name; a module names itself.
 
     A home of the form `module:attribute` has the thing under another name. `from package import *` brings the late names
     along, but no modules.
@@ -79,7 +79,9 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
 
 
 def present(module: ModuleType) -> dict[str, Any]:
-    """What a module has by now. `vars(module)` is the same, but of a `WholeModule`, where it brings the late names."""
+    """Return what a module has by now. `vars(module)` is the same, but of a `WholeModule`, where it brings the
+    late names.
+    """
     here: dict[str, Any] = vars(ModuleType)["__dict__"].__get__(module)
     return here
 
@@ -114,7 +116,7 @@ class WholeModule(ModuleType):
 
 
 def homes_of(package: str, table: str) -> dict[str, str]:
-    """The homes of a package's names, for `lazy_names`: `module: name name; module: name`, the modules too.
+    """Return the homes of a package's names, for `lazy_names`: `module: name name; module: name`, the modules too.
 
     >>> homes_of("json", "decoder: JSONDecoder; tool")
     {'decoder': 'json.decoder', 'JSONDecoder': 'json.decoder', 'tool': 'json.tool'}
@@ -154,7 +156,7 @@ class LateMethod:
         self.found: Any = None
 
     def find(self) -> Any:
-        """Imports the method and puts it into the class."""
+        """Import the method and puts it into the class."""
         home, _, family = self.home.partition(":")
         module = whole_module(home)
         found = vars(getattr(module, family))[self.name] if family else getattr(module, self.name)

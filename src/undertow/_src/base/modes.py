@@ -55,7 +55,9 @@ class ThreadModes:
         self.backward_depth = 0  # backward passes inside hooks of backward passes
         self.transforms = 0  # derivatives of `torch.func` that are being taken
         self.pushing: Any = None  # the innermost of them that goes forward, see engine/transforms/levels.py
-        self.dispatch_modes: list[Any] = []  # see undertow._src.overrides.dispatch: those that are asked about operators
+        self.dispatch_modes: list[
+            Any
+        ] = []  # see undertow._src.overrides.dispatch: those that are asked about operators
         self.dispatch_off = 0  # inside a block in which nobody is asked
         self.dispatch_depth = 0  # handlers that are running
         self.dispatch_calls: list[Any] = []  # what they were asked about
@@ -99,12 +101,12 @@ class Special:
         self._lock = threading.RLock()  # what is collected meanwhile may leave
 
     def enter(self) -> None:
-        """Counts a rare mode that begins."""
+        """Count a rare mode that begins."""
         with self._lock:
             self.active += 1
 
     def leave(self) -> None:
-        """Counts one that ends."""
+        """Count one that ends."""
         with self._lock:
             self.active -= 1
 
@@ -171,7 +173,7 @@ class ContextDecorator:
 
 
 def _wrap_generator(context: ContextDecorator, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The mode holds while the generator's own code runs, not between its yields."""
+    """Return the mode holds while the generator's own code runs, not between its yields."""
 
     @functools.wraps(function)
     def inside(*args: Any, **kwargs: Any) -> Any:
@@ -247,7 +249,9 @@ class set_grad_enabled(_SetGrad):
     def __init__(self, mode: bool) -> None:
         super().__init__()
         if not isinstance(mode, bool):
-            raise TypeError(f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}")
+            raise TypeError(
+                f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
+            )
         self.mode = mode
         self._outer = local.modes.grad_enabled
         local.modes.grad_enabled = self.mode

@@ -47,7 +47,9 @@ def _is_own(kind: type, part: str) -> bool:
         return True
     files = [each.__code__.co_filename for each in vars(kind).values() if isinstance(each, FunctionType)]
     written = [file for file in files if not file.startswith("<")]  # others are generated, by a dataclass, say
-    if written:  # if not all are undertow's, the name was copied, or it is PyTorch's, maybe with a method that `why` wraps
+    if (
+        written
+    ):  # if not all are undertow's, the name was copied, or it is PyTorch's, maybe with a method that `why` wraps
         return all(file.startswith(PACKAGE) for file in written)
     if _found(_imported(home), kind.__qualname__) is kind:
         return True  # an error, say, whose public module nothing has imported yet

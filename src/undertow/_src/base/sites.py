@@ -33,14 +33,14 @@ class Site:
 
 
 def outside(frame: FrameType | None) -> FrameType | None:
-    """The first frame from here on that is not undertow's."""
+    """Return the first frame from here on that is not undertow's."""
     while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back
     return frame
 
 
 def user_site() -> Site | None:
-    """The line of the user's program that led here."""
+    """Return the line of the user's program that led here."""
     frame = outside(sys._getframe(1))
     if frame is None:
         return None
@@ -48,7 +48,7 @@ def user_site() -> Site | None:
 
 
 def user_stacklevel() -> int:
-    """The stacklevel with which the caller's warning points at the user's line."""
+    """Return the stacklevel with which the caller's warning points at the user's line."""
     level, frame = 2, sys._getframe(1).f_back
     while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
         level, frame = level + 1, frame.f_back
@@ -56,7 +56,7 @@ def user_stacklevel() -> int:
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """A warning that points at the user's line."""
+    """Return a warning that points at the user's line."""
     warnings.warn(message, category, stacklevel=user_stacklevel())
 
 
@@ -68,7 +68,7 @@ class Once:
 
 
 def warn_once(message: str, category: type[Warning] = UserWarning, words: int = 5) -> None:
-    """A warning that is given once in a process: another one that begins with the same words is the same."""
+    """Return a warning that is given once in a process: another one that begins with the same words is the same."""
     about = " ".join(message.split(None, words)[:words])
     if Once.always or about not in Once.given:
         Once.given.add(about)
@@ -76,7 +76,7 @@ def warn_once(message: str, category: type[Warning] = UserWarning, words: int = 
 
 
 def user_stack(limit: int = 32) -> list[Site]:
-    """The user's frames that led here, outermost first."""
+    """Return the user's frames that led here, outermost first."""
     stack: list[Site] = []
     frame = outside(sys._getframe(1))
     while frame is not None and len(stack) < limit:
@@ -87,7 +87,7 @@ def user_stack(limit: int = 32) -> list[Site]:
 
 
 def format_stack(stack: list[Site]) -> str:
-    """The stack as a traceback prints it."""
+    """Return the stack as a traceback prints it."""
     lines = []
     for site in stack:
         lines.append(f'  File "{site.filename}", line {site.lineno}, in {site.function}\n')

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def class_named(module: str, name: str) -> Any:
-    """The class that undertow has under one of PyTorch's names."""
+    """Return the class that undertow has under one of PyTorch's names."""
     home = importlib.import_module("undertow" + module.removeprefix("torch"))
     return functools.reduce(getattr, name.split("."), home)
 

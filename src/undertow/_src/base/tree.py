@@ -9,7 +9,7 @@ from typing import Any
 
 
 def leaves(tree: Any) -> Iterator[Any]:
-    """The values at the ends of nested tuples, lists and dicts, in order, without recursion."""
+    """Return the values at the ends of nested tuples, lists and dicts, in order, without recursion."""
     stack = [tree]
     while stack:
         item = stack.pop()
@@ -22,7 +22,7 @@ def leaves(tree: Any) -> Iterator[Any]:
 
 
 def map_leaves(function: Callable[[Any], Any], tree: Any, ends: type | None = None) -> Any:
-    """The same nesting with `function` applied at the ends; named tuples and dict classes are kept.
+    """Return the same nesting with `function` applied at the ends; named tuples and dict classes are kept.
 
     What is of the type `ends` is an end, whatever it holds.
     """
@@ -46,12 +46,12 @@ def map_leaves(function: Callable[[Any], Any], tree: Any, ends: type | None = No
 
 
 def _methods(tree: dict[Any, Any]) -> Any:
-    """The class whose methods show what a dict holds: a subclass may give something else, or refuse."""
+    """Return the class whose methods show what a dict holds: a subclass may give something else, or refuse."""
     return OrderedDict if isinstance(tree, OrderedDict) else dict
 
 
 def _alike(tree: Any, made: Any) -> Any:
-    """A container with the attributes that another one of its class has."""
+    """Return a container with the attributes that another one of its class has."""
     if getattr(tree, "__dict__", None):
         made.__dict__.update(tree.__dict__)
     return made

@@ -24,7 +24,7 @@ log = logging.getLogger("torch.autograd.graph")
 
 
 def _spec_of(output: Any) -> tuple[Any, Any]:
-    """The shape and dtype of a tensor, or of the one that a gradient edge stands for."""
+    """Return the shape and dtype of a tensor, or of the one that a gradient edge stands for."""
     if isinstance(output, GradientEdge):
         spec = output_specs(output.node)[output.output_nr]
         return size_of(spec.shape), DTYPE_OF[spec.dtype]
@@ -32,7 +32,9 @@ def _spec_of(output: Any) -> tuple[Any, Any]:
 
 
 def _calculate_shape(output: Any, grad: Any, is_grads_batched: bool) -> tuple[Any, Any]:
-    """The shapes of an output and of its gradient, which must be the same; a batch of gradients without the batch."""
+    """Return the shapes of an output and of its gradient, which must be the same; a batch of gradients without the
+    batch.
+    """
     shape = _spec_of(output)[0]
     return shape, grad.shape[1:] if is_grads_batched else grad.shape
 
@@ -45,11 +47,13 @@ def _tensor_or_tensors_to_tuple(tensors: Any, length: int) -> tuple[Any, ...]:
 
 
 def _make_grads(outputs: Sequence[Any], grads: Sequence[Any], is_grads_batched: bool) -> tuple[Any, ...]:
-    """The gradients that a backward pass starts with: ones for scalars that have none, the others checked."""
-    return tuple([
-        _made(place, output, given, is_grads_batched)
-        for place, (output, given) in enumerate(zip(outputs, grads, strict=False))
-    ])
+    """Return the gradients that a backward pass starts with: ones for scalars that have none, the others checked."""
+    return tuple(
+        [
+            _made(place, output, given, is_grads_batched)
+            for place, (output, given) in enumerate(zip(outputs, grads, strict=False))
+        ]
+    )
 
 
 def _made(place: int, output: Any, given: Any, batched: bool) -> Any:
@@ -67,7 +71,9 @@ def _made(place: int, output: Any, given: Any, batched: bool) -> Any:
         raise TypeError(f"gradients can be either Tensors or None, but got {type(given).__name__}")
     wanted, got = _calculate_shape(output, given, batched)
     if wanted != got:
-        about = f"grad_output[{place}] has a shape of {given.shape if not batched else given[0].shape} and output[{place}] "
+        about = (
+            f"grad_output[{place}] has a shape of {given.shape if not batched else given[0].shape} and output[{place}] "
+        )
         about += f"has a shape of {wanted}."
         if batched:
             raise RuntimeError(
@@ -94,7 +100,9 @@ def run_backward(
     tensors: Sequence[Any], grad_tensors: Sequence[Any], keep_graph: bool, create_graph: bool, inputs: Sequence[Any],
     allow_unreachable: bool = False, accumulate_grad: bool = False,
 ) -> tuple[Any, ...] | None:  # fmt: skip
-    """A backward pass by the engine's own arguments: the gradients of the inputs, or nothing if they are accumulated."""
+    """Return a backward pass by the engine's own arguments: the gradients of the inputs, or nothing if they are
+    accumulated.
+    """
     if accumulate_grad:
         backward(tensors, grad_tensors, keep_graph, create_graph, inputs=tuple(inputs) or None)
         return None
@@ -146,10 +154,10 @@ def _nodes_behind(outputs: Sequence[Any]) -> Iterator[Node]:
 
 
 def _get_sid(tensor: Any) -> tuple[int, int]:
-    """What tells the memory of a tensor at this moment from any other: where it is, and the writes to it so far."""
+    """Return what tells the memory of a tensor at this moment from any other: where it is, and the writes to it so far."""
     return tensor.data_ptr(), tensor._version
 
 
 def _get_tid(tensor: Any) -> tuple[int, int, int]:
-    """What tells a tensor at this moment from any other."""
+    """Return what tells a tensor at this moment from any other."""
     return id(tensor), tensor.data_ptr(), tensor._version

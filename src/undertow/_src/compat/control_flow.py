@@ -18,7 +18,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
 
 
 def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Sequence[Any]) -> Any:
-    """Applies `body_fn` to what it gave before, as long as `cond_fn` of it holds.
+    """Apply `body_fn` to what it gave before, as long as `cond_fn` of it holds.
 
     >>> torch.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (torch.tensor(0), torch.ones(1)))
     (tensor(3), tensor([8.]))

@@ -15,7 +15,7 @@ def _as_tuple_nocheck(x: Any) -> tuple[Any, ...]:
 
 
 def _grad_preprocess(inputs: Any, create_graph: bool, need_graph: bool) -> tuple[Any, ...]:
-    """Inputs to differentiate by: views of what is given if the graph goes on from there, or else leaves."""
+    """Return inputs to differentiate by: views of what is given if the graph goes on from there, or else leaves."""
     return tuple([
         _grad_preprocess(each, create_graph, need_graph) if not isinstance(each, TensorCore)
         else each.view_as(each) if create_graph and each.requires_grad
@@ -34,7 +34,9 @@ def _grad_postprocess(inputs: Any, create_graph: bool) -> Any:
 
 
 def _tuple_postprocess(res: Any, to_unpack: Any) -> Any:
-    """The results in the form that the arguments had: a tensor for a tensor, on each of two levels if there are two."""
+    """Return the results in the form that the arguments had: a tensor for a tensor, on each of two levels if there
+    are two.
+    """
     if not isinstance(to_unpack, tuple):
         return res if to_unpack else res[0]
     outer, inner = to_unpack
@@ -72,8 +74,7 @@ def _check_requires_grad(inputs: Any, input_type: str, strict: bool) -> None:
     for nr, each in enumerate(inputs):
         if each is None:
             raise RuntimeError(
-                f"The output of the user-provided function is independent of input {nr}, which strict mode "
-                "refuses."
+                f"The output of the user-provided function is independent of input {nr}, which strict mode refuses."
             )
         if not each.requires_grad:
             if input_type == "hessian":
@@ -97,7 +98,7 @@ def _fill_in_zeros(grads: Any, refs: Any, strict: bool, create_graph: bool, stag
 
 
 def _validate_v(v: Any, other: Any, is_other_tuple: bool) -> None:
-    """A vector must have the sizes of what it is multiplied with."""
+    """Return a vector must have the sizes of what it is multiplied with."""
     if len(v) != len(other):
         if is_other_tuple:
             raise RuntimeError(f"v is a tuple of invalid length: should be {len(other)} but got {len(v)}.")
@@ -109,10 +110,10 @@ def _validate_v(v: Any, other: Any, is_other_tuple: bool) -> None:
 
 
 def _jacfwd(func: Callable[..., Any], inputs: Any, strict: bool = False, vectorize: bool = False) -> Any:
-    """The Jacobian by forward mode."""
+    """Return the Jacobian by forward mode."""
     if strict:
         raise RuntimeError(
             'torch.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not supported together '
-            'so far: give up one of the two.'
+            "so far: give up one of the two."
         )
     return functional.jacobian(func, inputs, vectorize=vectorize, strategy="forward-mode")

@@ -53,7 +53,7 @@ NICKNAMES = {
 
 
 def from_neighbour(module: str, name: str) -> Any:
-    """What a module of torch's name would have imported under a name; AttributeError if it would not have."""
+    """Return what a module of torch's name would have imported under a name; AttributeError if it would not have."""
     home = EVERYWHERE.get(name)
     area = next((area for area in NEIGHBOURS if module == area or module.startswith(f"{area}.")), None)
     if home is None and area is not None:

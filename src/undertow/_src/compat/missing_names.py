@@ -99,7 +99,7 @@ class Lacking(type):
 
 
 def stand_in(name: str) -> Any:
-    """A class in place of the thing of this full name.
+    """Return a class in place of the thing of this full name.
 
     >>> from undertow._src.compat.missing_names import stand_in
     >>> isinstance(3, stand_in("torch.distributed.fsdp.FullyShardedDataParallel"))
@@ -150,7 +150,9 @@ def in_import_system(frame: FrameType) -> bool:
 
 
 def importing_frame(frame: FrameType | None) -> FrameType | None:
-    """The frame whose `import` statement the import system is working on; None if it looks for a name in a from-list."""
+    """Return the frame whose `import` statement the import system is working on; None if it looks for a name in a
+    from-list.
+    """
     while frame is not None and in_import_system(frame):
         if frame.f_code.co_name == "_handle_fromlist":
             return None

@@ -55,7 +55,7 @@ class Stream:
         return True
 
     def synchronize(self) -> None:
-        """Waits until all work is done: it is."""
+        """Wait until all work is done: it is."""
 
     def wait_event(self, event: Any) -> None:
         """Lets further work wait for an event: it has happened."""
@@ -64,7 +64,7 @@ class Stream:
         """Lets further work wait for another queue: it is empty."""
 
     def record_event(self, event: Any = None) -> Any:
-        """Marks the present point of the queue."""
+        """Mark the present point of the queue."""
         return Event() if event is None else event
 
     def __enter__(self) -> Any:
@@ -86,7 +86,7 @@ class Event:
         self.device, self.enable_timing = Device(device), enable_timing
 
     def record(self, stream: Any = None) -> None:
-        """Marks the present point of a queue."""
+        """Mark the present point of a queue."""
 
     def wait(self, stream: Any = None) -> None:
         """Lets a queue wait for this point."""
@@ -96,7 +96,7 @@ class Event:
         return True
 
     def synchronize(self) -> None:
-        """Waits for the point."""
+        """Wait for the point."""
 
     def __repr__(self) -> str:
         return f"torch.Event device_type={self.device.type}, device_index=-1, event_flag=0, event_id=0"

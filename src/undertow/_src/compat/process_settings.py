@@ -29,7 +29,7 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(num: int) -> None:
-    """Notes how many threads are wanted."""
+    """Note how many threads are wanted."""
     if not isinstance(num, int):
         raise RuntimeError(f"set_num_threads expects an int, but got {type(num).__name__}")
     if num <= 0:
@@ -48,12 +48,12 @@ def set_num_interop_threads(num: int) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """What was asked for; on the CPU float32 is multiplied in float32 whatever it was."""
+    """Return what was asked for; on the CPU float32 is multiplied in float32 whatever it was."""
     return Precision.float32_products
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Notes "highest", "high" or "medium": GPUs may round float32 to TF32 unless it is the first."""
+    """Note "highest", "high" or "medium": GPUs may round float32 to TF32 unless it is the first."""
     if precision in ("highest", "high", "medium"):
         Precision.float32_products = precision
 
@@ -127,7 +127,7 @@ def compiled_with_cxx11_abi() -> bool:
 
 
 def get_device_module(device: Any = None) -> Any:
-    """The module about a kind of device: `undertow.cpu` unless another one is named."""
+    """Return the module about a kind of device: `undertow.cpu` unless another one is named."""
     if device is not None and not isinstance(device, (str, Device)):
         raise RuntimeError(f"Invalid value of device '{device}', expect torch.device, str, or None")
     kind = "cpu" if device is None else Device(device).type

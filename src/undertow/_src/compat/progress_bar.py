@@ -25,7 +25,7 @@ class tqdm:
         """Has no effect."""
 
     def close(self) -> None:
-        """Ends the line."""
+        """End the line."""
         if not self.disable:
             print(file=sys.stderr)
 

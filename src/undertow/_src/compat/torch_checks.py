@@ -18,7 +18,7 @@ Message = Callable[[], Any] | None
 
 
 def _assert(condition: Any, message: str) -> Any:
-    """An assertion as a function."""
+    """Return an assertion as a function."""
     if torch_function.wanted((condition,)):
         return torch_function.dispatch(_assert, (condition, message), {})
     assert condition, message
@@ -26,13 +26,13 @@ def _assert(condition: Any, message: str) -> Any:
 
 
 def _assert_async(condition: Any, message: str | None = None) -> None:
-    """An assertion about a tensor of one element."""
+    """Return an assertion about a tensor of one element."""
     if not bool(condition):
         raise RuntimeError(message or "Expected Tensor with single nonzero value, but got zero")
 
 
 def _check_with(error: type[Exception], cond: Any, message: Message = None) -> None:
-    """Raises an error of a given class unless a condition holds."""
+    """Raise an error of a given class unless a condition holds."""
     if not isinstance(cond, bool):
         if isinstance(cond, TensorCore):
             raise TypeError(
@@ -50,7 +50,7 @@ def _check_with(error: type[Exception], cond: Any, message: Message = None) -> N
 
 
 def _check(cond: Any, message: Message = None) -> None:
-    """Raises RuntimeError unless a condition holds; `message` is a function of no arguments.
+    """Raise RuntimeError unless a condition holds; `message` is a function of no arguments.
 
     >>> torch._check(1 < 2, lambda: "numbers are in disorder")
     """
@@ -58,32 +58,32 @@ def _check(cond: Any, message: Message = None) -> None:
 
 
 def _check_index(cond: Any, message: Message = None) -> None:
-    """Raises IndexError unless a condition holds."""
+    """Raise IndexError unless a condition holds."""
     _check_with(IndexError, cond, message)
 
 
 def _check_value(cond: Any, message: Message = None) -> None:
-    """Raises ValueError unless a condition holds."""
+    """Raise ValueError unless a condition holds."""
     _check_with(ValueError, cond, message)
 
 
 def _check_type(cond: Any, message: Message = None) -> None:
-    """Raises TypeError unless a condition holds."""
+    """Raise TypeError unless a condition holds."""
     _check_with(TypeError, cond, message)
 
 
 def _check_not_implemented(cond: Any, message: Message = None) -> None:
-    """Raises NotImplementedError unless a condition holds."""
+    """Raise NotImplementedError unless a condition holds."""
     _check_with(NotImplementedError, cond, message)
 
 
 def _check_is_size(i: Any, message: Message = None, *, max: int | None = None) -> None:
-    """Raises RuntimeError unless a number can be a size."""
+    """Raise RuntimeError unless a number can be a size."""
     _check(bool(i >= 0), message)
 
 
 def _check_tensor_all_with(error: type[Exception], cond: Any, message: Message = None) -> None:
-    """Raises an error of a given class unless every element of a tensor of bools is true."""
+    """Raise an error of a given class unless every element of a tensor of bools is true."""
     if not isinstance(cond, Tensor):
         raise TypeError(f"cond must be a tensor, but got {type(cond)}")
     if DTYPE_OF[cond._array.dtype] is not dtypes.bool:
@@ -92,12 +92,12 @@ def _check_tensor_all_with(error: type[Exception], cond: Any, message: Message =
 
 
 def _check_tensor_all(cond: Any, message: Message = None) -> None:
-    """Raises RuntimeError unless every element of a tensor of bools is true."""
+    """Raise RuntimeError unless every element of a tensor of bools is true."""
     _check_tensor_all_with(RuntimeError, cond, message)
 
 
 def _shape_as_tensor(input: Any) -> Any:
-    """A tensor's shape as a tensor."""
+    """Return a tensor's shape as a tensor."""
     return wrap(np.array(input._array.shape, np.int64))
 
 
@@ -111,4 +111,4 @@ def _running_with_deploy() -> bool:
 
 
 def set_vital(*words: str) -> None:
-    """Notes a fact about the program for a report that nobody writes."""
+    """Note a fact about the program for a report that nobody writes."""

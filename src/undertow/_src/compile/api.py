@@ -11,14 +11,14 @@ from undertow.nn.modules.module import Module
 
 
 def _program_of(call: Any, fallback: str | None = None) -> Compiled:
-    """The calls of a module as a program, under the name of its class."""
+    """Return the calls of a module as a program, under the name of its class."""
     compiled = Compiled(call, fallback)
     compiled.name = type(call.__self__).__qualname__
     return compiled
 
 
 def compile(function: Any, fallback: str | None = None) -> Any:
-    """Makes one XLA program of a step, or two of a module: forward and backward.
+    """Make one XLA program of a step, or two of a module: forward and backward.
 
     fallback: what a step that can't be compiled does. None: raises CompileError; "eager": runs as it is written.
     """

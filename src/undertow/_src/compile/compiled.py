@@ -209,7 +209,7 @@ class Compiled:
         return special.stance != "eager_on_recompile" and not (first and special.stance == "eager_then_compile")
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """A compiled method: each object has programs of its own."""
+        """Return a compiled method: each object has programs of its own."""
         if instance is None:
             return self
         bound = Compiled(self.function.__get__(instance, owner), self.fallback)
@@ -217,7 +217,7 @@ class Compiled:
         return bound
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
-        """A copy has programs of its own, because what it works on is copied as well."""
+        """Return a copy has programs of its own, because what it works on is copied as well."""
         twin = Compiled(copy.deepcopy(self.function, memo), self.fallback)
         twin.name = self.name
         return twin
@@ -277,7 +277,9 @@ class Compiled:
                 self.refused = str(error)
                 raise
         else:
-            self.refused = f"{self.name} was traced {MOST_TRACES} times, and each trace met something that was not known"
+            self.refused = (
+                f"{self.name} was traced {MOST_TRACES} times, and each trace met something that was not known"
+            )
             raise CompileError(
                 f"undertow.compile: {self.refused}. Call the step once as it is written before it is compiled, so that "
                 "optimizers have their state; compile(step, fallback='eager') runs it without a program."
@@ -314,7 +316,7 @@ class Compiled:
 
 
 def _rare_modes(modes: ThreadModes) -> tuple[Any, ...]:
-    """What is on around a call, and would act on the ops in it."""
+    """Return what is on around a call, and would act on the ops in it."""
     asking = [*modes.function_modes, *modes.dispatch_modes]
     if asking:
         raise CompileError(
@@ -324,10 +326,8 @@ def _rare_modes(modes: ThreadModes) -> tuple[Any, ...]:
     return tuple((id(pack), id(unpack)) for pack, unpack, _ in modes.saved_hooks)
 
 
-def _describe(
-    tree: Any, key: list[Any], tensors: list[Any], numbers: list[Any], kinds: Kinds, met: list[Any]
-) -> None:
-    """Adds to a key what nested arguments look like, and to lists the tensors and the plain numbers among them."""
+def _describe(tree: Any, key: list[Any], tensors: list[Any], numbers: list[Any], kinds: Kinds, met: list[Any]) -> None:
+    """Add to a key what nested arguments look like, and to lists the tensors and the plain numbers among them."""
     if isinstance(tree, TensorCore) and not tree._is_strided:
         parts = parts_of_sparse(tree)
         key += (type(parts), tuple(parts.sizes), parts.coalesced)

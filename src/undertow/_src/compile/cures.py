@@ -38,7 +38,9 @@ _BY_WORDS = (
         "take turns with other threads outside of the step",
     ),
 )
-OTHERWISE = "do it outside, before (what it reads may be an argument) or after, with what the step returns, or in a hook"
+OTHERWISE = (
+    "do it outside, before (what it reads may be an argument) or after, with what the step returns, or in a hook"
+)
 
 VALUE = "keep it a tensor, return it, and do that with the result, outside of the compiled step"
 VALUE_FOR_NUMPY = (
@@ -53,7 +55,7 @@ def is_elsewhere(field: str) -> bool:
 
 
 def cure_of(effect: Effect) -> str:
-    """What to write instead of something that a step does besides tensor work."""
+    """Return what to write instead of something that a step does besides tensor work."""
     for words, cure in _BY_WORDS:
         if re.search(words, effect.what):
             return cure

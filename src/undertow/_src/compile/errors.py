@@ -31,12 +31,14 @@ class CompileWarning(UserWarning):
 
 
 def explained(error: Exception) -> CompileError:
-    """A CompileError that says what was asked of values that are not known, and where."""
+    """Return a CompileError that says what was asked of values that are not known, and where."""
     if isinstance(error, NeedsValue):
         return CompileError(f"undertow.compile: {error}")
     what = str(error).partition("\n")[0]
     if not isinstance(error, ShapeNeedsValues):
-        what = f"something depends on values that only the program has. Keep it to operations on tensors. JAX says: {what}"
+        what = (
+            f"something depends on values that only the program has. Keep it to operations on tensors. JAX says: {what}"
+        )
     return CompileError(f"undertow.compile: at {line_of(error)}, {what}")
 
 

@@ -88,7 +88,7 @@ class Program(Assembled):
         return self._other_answer()
 
     def _guards(self) -> list[Guard]:
-        """What is asked before a call, the most likely reasons to compile again first."""
+        """Return what is asked before a call, the most likely reasons to compile again first."""
         given, sharing, held = self.given, self.sharing, self.held
         other = "other arguments than before are one tensor, or one that the step uses anyway"
         guards = [
@@ -171,7 +171,11 @@ class Program(Assembled):
             for holder, key in added:
                 del holder[key]
             calls = self.host_calls
-            if isinstance(error, CompileError) or not any(call.error is error for call in calls) or any(map(_wrote, calls)):
+            if (
+                isinstance(error, CompileError)
+                or not any(call.error is error for call in calls)
+                or any(map(_wrote, calls))
+            ):
                 self._begin_host_calls()
                 raise
             raise Interrupted from None
@@ -247,11 +251,13 @@ class Program(Assembled):
         self.cast.end()
 
     def _numbers_now(self) -> list[float]:
-        """The optimizers' numbers: those that `fits` has just seen, unless a scheduler stepped meanwhile."""
+        """Return the optimizers' numbers: those that `fits` has just seen, unless a scheduler stepped meanwhile."""
         return self.options.values() if self.schedules.made else self.looked_at
 
     def _numbers(self) -> Any:
-        """The optimizers' numbers as one array, made anew when one has changed; those that stay lie on the device."""
+        """Return the optimizers' numbers as one array, made anew when one has changed; those that stay lie on the
+        device.
+        """
         numbers = self._numbers_now()
         if numbers != self.last_numbers:
             self.last_numbers, self.number_array = numbers, np.array(numbers, np.float64)
@@ -262,7 +268,7 @@ class Program(Assembled):
         return self.number_array
 
     def _bring(self, tensor: Any, held: DeviceArray, cell: Cell) -> None:
-        """A memory that was looked at on the host: back into the program, if nobody else holds it there."""
+        """Return a memory that was looked at on the host: back into the program, if nobody else holds it there."""
         array = tensor._array
         if type(array) is DeviceArray or cell.host is None or not np.may_share_memory(array, cell.host):
             _leave_to_aliases(held)
@@ -276,7 +282,9 @@ class Program(Assembled):
             cell.writes += 1
             tensor._array = held
             return
-        if getrefcount(tensor._array) <= ALONE + 1 + (cell.host is array) and _owned(array):  # a local name, and the cell
+        if getrefcount(tensor._array) <= ALONE + 1 + (cell.host is array) and _owned(
+            array
+        ):  # a local name, and the cell
             cell.value, cell.host = jax.numpy.array(array, device=self.jax_device), None
             cell.writes += 1
             tensor._array = held
@@ -285,7 +293,7 @@ class Program(Assembled):
             self.lent.append(cell)
 
     def _finish(self, results: list[Any], arguments: list[Any]) -> Any:
-        """Puts the results where the step leaves them. Hooks come first: should one raise, nothing has changed."""
+        """Put the results where the step leaves them. Hooks come first: should one raise, nothing has changed."""
         lent = self.n_known + (self.pack is not None)
         made = lent + sum([lender.n_arrays for lender in self.lenders])
         if self.leaves_numbers:
@@ -338,7 +346,7 @@ class Program(Assembled):
             storage.version += bumps
 
     def _put_numbers(self) -> None:
-        """What the step makes of optimizers' numbers, and of its own."""
+        """Return what the step makes of optimizers' numbers, and of its own."""
         numbers = self._numbers_now()
         self.options.change(numbers)
         if self.next_numbers is not None and not self.options.changes:
@@ -347,7 +355,7 @@ class Program(Assembled):
             self.number_array = self.next_numbers.cell.value
 
     def _leave(self, arguments: list[Any]) -> Any:
-        """What the step leaves in Python's places, and returns."""
+        """Return what the step leaves in Python's places, and returns."""
         renewed = {id(self.arguments[place]): arguments[place] for place in self.passed_on}
         shown = self.cast.made() if self.cast.props else ()
         rebuilt = Rebuilt(lambda tensor: self._renewed(tensor, renewed), self.known, self.own_objects, shown)
@@ -377,7 +385,7 @@ class Program(Assembled):
         )
 
     def _renewed(self, value: Any, renewed: dict[int, Any]) -> Any:
-        """A tensor that the step made, as a new one for each call; everything else as it is."""
+        """Return a tensor that the step made, as a new one for each call; everything else as it is."""
         if not isinstance(value, TensorCore):
             return value.of(self.call_numbers) if isinstance(value, Figure) else value
         tensor = renewed.get(id(value))
@@ -408,7 +416,7 @@ class Program(Assembled):
         return tensor
 
     def _on_argument(self, value: Any, renewed: dict[int, Any]) -> Any:
-        """A tensor over the memory of an argument: a view of it, or the argument, or a view, without its history."""
+        """Return a tensor over the memory of an argument: a view of it, or the argument, or a view, without its history."""
         if value._view is not None:
             return view_again(self._renewed(value._view.base, renewed), value._view.steps)
         tensor = renewed[id(self.arguments[self.argument_cells[id(value._array.cell)]])].detach()
@@ -416,7 +424,7 @@ class Program(Assembled):
         return tensor
 
     def _renewed_array(self, array: DeviceArray, renewed: dict[int, Any]) -> Any:
-        """The memory, or the view of it, that a new tensor stands on."""
+        """Return the memory, or the view of it, that a new tensor stands on."""
         if id(array.cell) in self.known_cells:
             now = self.owners[id(array.cell)]._array  # which may be on the host
             return array if type(now) is DeviceArray and now.cell is array.cell else _part_of(now, array)
@@ -444,7 +452,7 @@ def _wrote(call: HostCall) -> bool:
 
 
 def _part_of(whole: Any, traced: DeviceArray) -> Any:
-    """The part of an array that a trace saw as a view of what stood for it."""
+    """Return the part of an array that a trace saw as a view of what stood for it."""
     if traced._parent is None:
         return whole
     above = _part_of(whole, traced._parent)

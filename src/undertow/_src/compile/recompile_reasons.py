@@ -18,8 +18,12 @@ from undertow._src.types.dtypes import SCALAR_DTYPE
 _ANOTHER = ", object "  # what follows tells objects apart
 
 
-def argument_names(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
-    """The values among a call's arguments, containers looked into, each with the name that the function has for it."""
+def argument_names(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[tuple[str, Any]]:
+    """Return the values among a call's arguments, containers looked into, each with the name that the function has
+    for it.
+    """
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -45,7 +49,7 @@ def _leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def looks_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, str]:
-    """What programs are chosen by: each argument and each mode, in words."""
+    """Return what programs are chosen by: each argument and each mode, in words."""
     modes = local.modes
     autocast = modes.autocast and ", ".join(f"{kind} to {dtype}" for kind, dtype in modes.autocast.lower.items())
     around = {
@@ -54,7 +58,8 @@ def looks_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
         "autocast": autocast or "off",
         "the default dtype": str(SCALAR_DTYPE[float]),
         "the default device": str(get_default_device()),
-        "the dtypes of autocast": ", ".join(f"{kind} to {dtype}" for kind, dtype in unusual_dtypes()) or "the usual ones",
+        "the dtypes of autocast": ", ".join(f"{kind} to {dtype}" for kind, dtype in unusual_dtypes())
+        or "the usual ones",
         "deterministic algorithms": "wanted" if Deterministic.wanted else "not wanted",
         "the precision of products": str(Precision.float32_products),
         "the number of hooks on saved tensors": str(len(modes.saved_hooks)),
@@ -76,8 +81,10 @@ def _look(value: Any) -> str:
 
 
 def difference(earlier: list[dict[str, str]], now: dict[str, str]) -> str:
-    """What is not as it was in an earlier call, the one that was most like this one."""
-    candidates = [(before, [name for name in {**before, **now} if before.get(name) != now.get(name)]) for before in earlier]
+    """Return what is not as it was in an earlier call, the one that was most like this one."""
+    candidates = [
+        (before, [name for name in {**before, **now} if before.get(name) != now.get(name)]) for before in earlier
+    ]
     before, found = min(reversed(candidates), key=lambda each: len(each[1]))
     if not found and list(before) != list(now):
         return "the keyword arguments are given in another order"

@@ -42,7 +42,7 @@ def _facts(compiled: Compiled) -> dict[str, Any]:
 
 
 def _code_of(function: Any) -> Any:
-    """A function, or the forward that a module's call leads to."""
+    """Return a function, or the forward that a module's call leads to."""
     module = getattr(function, "__self__", None)
     return module.forward if isinstance(module, Module) and function == module.__call__ else function
 
@@ -98,7 +98,9 @@ def _text(facts: dict[str, Any]) -> str:
             + (f", compiled in {compiled:.2f} s" if compiled is not None else "")
         )
         if program["runs_once"] and compiled is None:
-            lines.append("    ran as it is written: it gave the optimizer its first state, so that all later steps differ")
+            lines.append(
+                "    ran as it is written: it gave the optimizer its first state, so that all later steps differ"
+            )
         for decision in program["decisions"]:
             lines.append(f"    where {decision['where']}, asks for a value, it is {decision['answer']}")
         for hook in program["hooks"]:
@@ -135,7 +137,9 @@ def _elements(shape: list[int]) -> int:
 
 
 def explain(compiled: Any = None) -> Report:
-    """A report on one compiled function or module, or on all that there are, in the order in which they were made."""
+    """Return a report on one compiled function or module, or on all that there are, in the order in which they
+    were made.
+    """
     if compiled is None:
         return Report(sorted(everything, key=lambda each: each.turn))
     step = compiled._forward if isinstance(compiled, OptimizedModule) else compiled

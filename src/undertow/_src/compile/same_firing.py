@@ -35,7 +35,7 @@ Fired = tuple[str, list[Any]]  # a hook, and what it was given
 def assert_same_firing(
     step: Callable[..., Any], *args: Any, steps: int = 3, rtol: float = 1e-4, atol: float = 1e-5, **kwargs: Any
 ) -> None:
-    """Runs a step eagerly and compiled from the same state, and compares all that can be seen of it.
+    """Run a step eagerly and compiled from the same state, and compares all that can be seen of it.
 
     That is: results, parameters, buffers, gradients, optimizer state, random state, which hooks fired in which order with
     which values, and what they left in lists, dicts and variables. State and random numbers are put back at the end.
@@ -90,7 +90,7 @@ class World:
             generator.set_state(state)
 
     def run(self, function: Callable[..., Any], steps: int, noting: Any) -> list[dict[str, Any]]:
-        """What each step returned, left behind and fired."""
+        """Return what each step returned, left behind and fired."""
         seen = []
         for _ in range(steps):
             fired: list[Fired] = []
@@ -176,7 +176,11 @@ def described(value: Any) -> Any:
     if isinstance(value, TensorCore):
         return np.array(host_memory(value)) if value._is_strided else described(parts_of_sparse(value))
     if isinstance(value, (tuple, list, dict)):
-        return map_leaves(described, value) if not isinstance(value, dict) else [described(each) for each in value.values()]
+        return (
+            map_leaves(described, value)
+            if not isinstance(value, dict)
+            else [described(each) for each in value.values()]
+        )
     if isinstance(value, (Module, Optimizer)) or not isinstance(value, (*PLAIN, np.ndarray)):
         return type(value).__name__
     return copy.copy(value)

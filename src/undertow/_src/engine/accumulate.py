@@ -94,12 +94,12 @@ def is_sparse(g: object) -> bool:
 
 
 def added(one: Any, other: Any) -> Any:
-    """The sum of two gradients: a sparse one can be added to a dense one, not the other way round."""
+    """Return the sum of two gradients: a sparse one can be added to a dense one, not the other way round."""
     return other + one if is_sparse(one) and not is_sparse(other) else one + other
 
 
 def _with_sparse(grad: Any, g: Any, recorded: bool) -> Any:
-    """A leaf's gradient with g added to it, where one of them is sparse; in place if it can be."""
+    """Return a leaf's gradient with g added to it, where one of them is sparse; in place if it can be."""
     if grad is None:  # its order is forgotten, as PyTorch does
         return g.clone() if recorded else g.clone()._coalesced_(g._nnz() < 2)
     g = g if isinstance(g, TensorCore) else wrap(g)
@@ -109,7 +109,9 @@ def _with_sparse(grad: Any, g: Any, recorded: bool) -> Any:
 
 
 def brought_to(leaf: Any, g: Any) -> Any:
-    """A leaf's gradient where the leaf is, a number on the CPU may have gone into ops on another device; in its dtype."""
+    """Return a leaf's gradient where the leaf is, a number on the CPU may have gone into ops on another device; in
+    its dtype.
+    """
     wanted = leaf._meta.grad_dtype
     if wanted is not None and wanted.dtype is not None:
         g = g.to(wanted.dtype) if isinstance(g, TensorCore) else g.astype(wanted.dtype.numpy, copy=False)
@@ -122,7 +124,7 @@ def brought_to(leaf: Any, g: Any) -> Any:
 
 
 def copy_like(g: Any, leaf_array: Any) -> Any:
-    """A copy of a gradient that is laid out as the leaf is; in C order if the leaf has gaps."""
+    """Return a copy of a gradient that is laid out as the leaf is; in C order if the leaf has gaps."""
     if type(g) is DeviceArray:
         own = g.copy()
         if type(leaf_array) is DeviceArray and not leaf_array.flags.c_contiguous and is_dense(leaf_array.lying()):

@@ -55,7 +55,7 @@ PLAIN = torch_function.PLAIN  # classes whose instances take the fast path
 
 
 def bind_tensor_class(cls: Any) -> None:
-    """Called by _tensor.py: results are instances of this class from now on."""
+    """Make results instances of this class from now on."""
     global Tensor
     Tensor = cls
     PLAIN.add(cls)
@@ -67,7 +67,7 @@ def bind_tensor_class(cls: Any) -> None:
 
 
 def unary(rule: Rule, name: str = "", doc: str = "") -> Callable[..., Any]:
-    """The public function, or method, of a one-input elementwise rule."""
+    """Return the public function, or method, of a one-input elementwise rule."""
     forward = computing(rule)
     keeps_input, keeps_result = "self" in rule.saves, "result" in rule.saves
     simple = rule.promote is not None and rule.outputs == 1 and not (rule.hidden or rule.uses_specs or rule.statics)
@@ -121,7 +121,7 @@ def binary(
     rule: Rule, name: str = "", doc: str = "", operator: str = "", takes: str = "number", several: bool = False,
     check: Callable[[tuple[Any, ...]], None] | None = None, of_tensors: Rule | None = None,
 ) -> Callable[..., Any]:  # fmt: skip
-    """The public function, or method, of a two-input elementwise rule.
+    """Return the public function, or method, of a two-input elementwise rule.
 
     As an `operator` method it answers NotImplemented to an operand it can't take. `takes`: whether its operands are two
     "tensors", the second may be a "number", or either may ("numbers"). `several`: PyTorch has several signatures for
@@ -139,9 +139,9 @@ def binary(
     second = PLAIN if of_tensors is None else frozenset()
     two_slots = rule.slots != 1
     keeps = {  # (left wants a gradient, right wants one) -> which inputs are saved
-        (left, right): tuple([
-            (left and name in rule.needed[0]) or (right and name in rule.needed[1]) for name in rule.inputs
-        ])
+        (left, right): tuple(
+            [(left and name in rule.needed[0]) or (right and name in rule.needed[1]) for name in rule.inputs]
+        )
         for left in (False, True)
         for right in (False, True)
     }
@@ -229,7 +229,9 @@ def is_whole(other: object, kind: np.dtype[Any]) -> bool:
 
 
 def computing(rule: Rule) -> Callable[..., Any]:
-    """A rule's forward on NumPy's arrays: NumPy's own function where that is all there is to it, which saves a call."""
+    """Return a rule's forward on NumPy's arrays: NumPy's own function where that is all there is to it, which
+    saves a call.
+    """
     return ufunc_of(rule) or functools.partial(rule.forward, numpy_xp)
 
 
@@ -257,7 +259,7 @@ def check_operands(
 
 
 def name_function(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
-    """A function under the name by which users and pickle find it."""
+    """Return a function under the name by which users and pickle find it."""
     function.__name__ = function.__qualname__ = name
     function.__module__ = "undertow"  # where pickle looks for it
     function.__doc__ = doc or None
@@ -271,7 +273,7 @@ _WITHOUT_OUT = frozenset(["isnan", "isinf", "isfinite", "relu"])
 
 
 def call(public: Callable[..., Any], rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any], out: Any) -> Any:
-    """A public elementwise function in the general case: overrides first, then `apply`, then `out=`."""
+    """Return a public elementwise function in the general case: overrides first, then `apply`, then `out=`."""
     if out is not None and "." in public.__qualname__:  # only functions take it, not methods
         if len(inputs) == 1:
             raise TypeError(f"TensorBase.{public.__name__}() takes no keyword arguments")
@@ -301,7 +303,7 @@ def apply_into(out: Any, rule: Rule, inputs: tuple[Any, ...], statics: dict[str,
 
 
 def _refuse_growing(out: Any, result: Any) -> Any:
-    """A tensor that an elementwise function reads and writes keeps its shape."""
+    """Return a tensor that an elementwise function reads and writes keeps its shape."""
     if out._array.shape != result._array.shape:
         raise RuntimeError(
             f"output with shape {list(out._array.shape)} doesn't match the broadcast shape {list(result._array.shape)}"
@@ -310,7 +312,7 @@ def _refuse_growing(out: Any, result: Any) -> Any:
 
 
 def apply(rule: Rule, *inputs: Any, **statics: Any) -> Any:
-    """Runs a rule on tensors, Python numbers and Nones; returns a tensor or a tuple of them."""
+    """Run a rule on tensors, Python numbers and Nones; returns a tensor or a tuple of them."""
     return (rule.run or specialise(rule))(*inputs, **statics)
 
 
@@ -324,7 +326,7 @@ _USED = {
 
 
 def specialise(rule: Rule) -> Callable[..., Any]:
-    """Makes `rule.run`: straight-line code for plain tensors, `apply_generally` for all else."""
+    """Make `rule.run`: straight-line code for plain tensors, `apply_generally` for all else."""
     if rule.variadic or "f" not in rule.accepts:
         rule.run = lambda *inputs, **statics: apply_generally(rule, inputs, statics)
     else:
@@ -388,7 +390,7 @@ def together(inputs: Sequence[Any], away: Any) -> None:
 
 
 def apart(one: Any, other: Any) -> RuntimeError:
-    """What is said to tensors on different devices."""
+    """Return what is said to tensors on different devices."""
     return RuntimeError(
         f"Expected all tensors to be on the same device, but found at least two: {one} and {other}! "
         "Move them with .to()."
@@ -412,7 +414,7 @@ def with_numbers(rule: Rule, statics: dict[str, Any]) -> dict[str, Any]:
 
 
 def number_of(value: Any, name: str, argument: str) -> Any:
-    """The number in a 0-dim tensor."""
+    """Return the number in a 0-dim tensor."""
     if value._requires_grad or value._array.ndim:
         raise must_be("Number", value, name, argument)
     return value._array.item()

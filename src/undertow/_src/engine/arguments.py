@@ -35,7 +35,7 @@ def scalar_name(tensor: Any) -> str:
 
 
 def invalid_combination(name: str, args: Sequence[Any], kwargs: dict[str, Any] | None = None) -> TypeError:
-    """The error of a function with several signatures for arguments that fit none of them."""
+    """Return the error of a function with several signatures for arguments that fit none of them."""
     got = [type_name(value) for value in args]
     got += [f"{key}={type_name(value)}" for key, value in (kwargs or {}).items()]
     return TypeError(
@@ -45,23 +45,24 @@ def invalid_combination(name: str, args: Sequence[Any], kwargs: dict[str, Any] |
 
 
 def must_be(wanted: str, value: object, name: str, argument: str, position: int | None = None) -> TypeError:
-    """The error for an argument of the wrong type."""
+    """Return the error for an argument of the wrong type."""
     where = "" if position is None else f" (position {position})"
     return TypeError(f"{name}(): argument '{argument}'{where} must be {wanted}, not {type_name(value)}")
 
 
 def no_kernel(kernel: str, tensor: Any) -> NotImplementedError:
-    """The error of a function that does not take a dtype."""
+    """Return the error of a function that does not take a dtype."""
     return NotImplementedError(f"\"{kernel}\" not implemented for '{DTYPE_OF[tensor._array.dtype].scalar_name}'")
 
 
 def refuse_undetermined(name: str) -> None:
-    """Raises or warns, if deterministic algorithms are wanted, for a function whose result depends on an order."""
+    """Raise or warn, if deterministic algorithms are wanted, for a function whose result depends on an order."""
     if not Deterministic.wanted:
         return
     setting = "True, warn_only=True" if Deterministic.warn_only else "True"
     message = (
-        f"{name} does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms({setting})'."
+        f"{name} does not have a deterministic implementation, "
+        f"but you set 'torch.use_deterministic_algorithms({setting})'."
     )
     if not Deterministic.warn_only:
         raise RuntimeError(message + " Turn that off around this call, or ask for warnings only.")
@@ -69,7 +70,7 @@ def refuse_undetermined(name: str) -> None:
 
 
 def not_differentiable(name: str, argument: str) -> RuntimeError:
-    """The error for an input that wants a gradient which an op does not have."""
+    """Return the error for an input that wants a gradient which an op does not have."""
     return RuntimeError(
         f"The function '{name}' is not differentiable with respect to argument '{argument}'. This input cannot have "
         "requires_grad True."
@@ -98,11 +99,13 @@ def is_int(value: object) -> bool:
 
 def is_listed_int(value: object) -> bool:
     """Whether PyTorch takes the value for an int in a list of ints: there, whole tensors of one element are, too."""
-    return is_int(value) or (isinstance(value, TensorCore) and value._array.size == 1 and value._array.dtype.kind in "iu")
+    return is_int(value) or (
+        isinstance(value, TensorCore) and value._array.size == 1 and value._array.dtype.kind in "iu"
+    )
 
 
 def as_int(value: Any, name: str, argument: str, position: int | None = None) -> int:
-    """The value as an int, or PyTorch's complaint."""
+    """Return the value as an int, or PyTorch's complaint."""
     if type(value) is int:
         return value
     if not is_int(value):
@@ -117,7 +120,7 @@ def as_bool(value: object, name: str, argument: str, position: int | None = None
 
 
 def as_element(value: Any, kind: Dtype) -> Any:
-    """A Python number as an element of a dtype, refused where the dtype can't hold it."""
+    """Return a Python number as an element of a dtype, refused where the dtype can't hold it."""
     if kind.is_complex:
         if kind.itemsize == 8 and any(_LARGEST["float32"] < abs(part) < math.inf for part in (value.real, value.imag)):
             raise _overflow(kind)
@@ -155,7 +158,7 @@ def _overflow(kind: Dtype) -> RuntimeError:
 
 
 def wrap_dim(dim: int, ndim: int) -> int:
-    """A dim counted from the front. A 0-dim tensor takes dims 0 and -1, like one with a single element."""
+    """Return a dim counted from the front. A 0-dim tensor takes dims 0 and -1, like one with a single element."""
     size = ndim or 1
     if -size <= dim < size:
         return dim if dim >= 0 else wrapped_dim(dim, size)
@@ -179,7 +182,7 @@ def wrap_real_dim(dim: int, ndim: int) -> int:
 
 
 def as_ints(value: object, name: str, argument: str, position: int | None = 1) -> tuple[int, ...]:
-    """A tuple of ints from a tuple, list or Size."""
+    """Return a tuple of ints from a tuple, list or Size."""
     if not isinstance(value, (tuple, list)):
         raise must_be("tuple of ints", value, name, argument, position)
     for item in value:
@@ -204,7 +207,7 @@ def _listed_int(item: object, place: int, name: str, argument: str, position: in
 
 
 def spread_ints(given: tuple[Any, ...], name: str, argument: str) -> tuple[int, ...]:
-    """The ints of `f(2, 3)`, `f((2, 3))` and `f([2, 3])`: methods that take a size accept all three."""
+    """Return the ints of `f(2, 3)`, `f((2, 3))` and `f([2, 3])`: methods that take a size accept all three."""
     if len(given) == 1:
         only = given[0]
         if type(only) is int:
@@ -221,7 +224,7 @@ def spread_ints(given: tuple[Any, ...], name: str, argument: str) -> tuple[int, 
 
 
 def only_named(named: dict[str, Any], name: str, argument: str) -> tuple[Any, ...]:
-    """The one argument that a method with spread ints takes by name."""
+    """Return the one argument that a method with spread ints takes by name."""
     for given in named:
         if given != argument:
             raise TypeError(f"{name}() got an unexpected keyword argument '{given}'")
@@ -229,7 +232,7 @@ def only_named(named: dict[str, Any], name: str, argument: str) -> tuple[Any, ..
 
 
 def tensor_list(value: object, name: str, argument: str = "tensors", position: int = 1) -> tuple[Any, ...]:
-    """A tuple of tensors from a list or tuple of them."""
+    """Return a tuple of tensors from a list or tuple of them."""
     if not isinstance(value, (tuple, list)):
         raise must_be("tuple of Tensors", value, name, argument, position)
     for place, item in enumerate(value):
@@ -239,7 +242,7 @@ def tensor_list(value: object, name: str, argument: str = "tensors", position: i
 
 
 def broadcast_two(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that two shapes stretch to."""
+    """Return the shape that two shapes stretch to."""
     if a == b:
         return a
     ndim = max(len(a), len(b))
@@ -254,7 +257,9 @@ def broadcast_two(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def as_method_error(error: TypeError, function: Callable[..., Any], called: str) -> TypeError:
-    """The error of a function of the module that was called as a method: positions are counted without the tensor."""
+    """Return the error of a function of the module that was called as a method: positions are counted without the
+    tensor.
+    """
     owner, _, name = called.rpartition(".")
     words, found, rest = str(error).partition(" (position ")
     if not owner or not found or not words.startswith(f"{name}(): argument '"):
@@ -268,7 +273,7 @@ def as_method_error(error: TypeError, function: Callable[..., Any], called: str)
 def binding_error(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], several: bool, called: str = ""
 ) -> NoReturn:
-    """Raises PyTorch's complaint about a call that does not fit a function's parameters; the caller's error otherwise.
+    """Raise PyTorch's complaint about a call that does not fit a function's parameters; the caller's error otherwise.
 
     called: the qualified name it was called by; one with a dot is a method's, and its first argument is not counted.
     """

@@ -50,7 +50,7 @@ def backward(
     grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
-    """Adds the gradients of `tensors` to the `.grad` of every leaf they depend on (or of `inputs` only)."""
+    """Add the gradients of `tensors` to the `.grad` of every leaf they depend on (or of `inputs` only)."""
     if Watch.trace is not None:
         Watch.trace.uses_gradients = True
     if local.modes.transforms:
@@ -102,7 +102,7 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Any, ...]:
-    """The gradients of `outputs` with respect to `inputs`, returned and not stored."""
+    """Return the gradients of `outputs` with respect to `inputs`, returned and not stored."""
     if not only_inputs:
         warn(
             "only_inputs argument is deprecated and is ignored now (defaults to True). What shall go into "
@@ -126,7 +126,17 @@ def grad(
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     given = _as_tuple(grad_outputs, len(outs))
     if local.modes.transforms and torch_function.wanted(given):  # a vmap over gradients of outputs
-        asked = (outs, wanted, given, retain_graph, create_graph, True, allow_unused, is_grads_batched, materialize_grads)
+        asked = (
+            outs,
+            wanted,
+            given,
+            retain_graph,
+            create_graph,
+            True,
+            allow_unused,
+            is_grads_batched,
+            materialize_grads,
+        )
         return torch_function.dispatch(grad, asked, {})
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
@@ -141,10 +151,14 @@ def grad(
 
 
 def _found(
-    wanted: tuple[Any, ...], values: list[Any], seeds: Sequence[Any], allow_unused: bool, materialize_grads: bool,
+    wanted: tuple[Any, ...],
+    values: list[Any],
+    seeds: Sequence[Any],
+    allow_unused: bool,
+    materialize_grads: bool,
     create_graph: bool = False,
 ) -> tuple[Any, ...]:
-    """What a pass found for the inputs of `grad`, as tensors; one array is one tensor, wherever it arrives."""
+    """Return what a pass found for the inputs of `grad`, as tensors; one array is one tensor, wherever it arrives."""
     tensors = {id(seed._array): seed for seed in seeds}
     results = []
     for place, (target, value) in enumerate(zip(wanted, values, strict=True)):
@@ -211,9 +225,12 @@ def _batched_grad(
         row = tuple([g[index] for g in given])
         last = index == batch - 1
         rows.append(grad(outs, wanted, row, keep if last else True, create, True, unused, False, materialize))
-    return tuple([
-        None if column[0] is None else tensor_namespace().stack(column) for column in map(list, zip(*rows, strict=True))
-    ])
+    return tuple(
+        [
+            None if column[0] is None else tensor_namespace().stack(column)
+            for column in map(list, zip(*rows, strict=True))
+        ]
+    )
 
 
 def _as_tuple(given: Any, count: int) -> tuple[Any, ...]:
@@ -308,7 +325,7 @@ def _seed(place: int, output: TensorCore, g: object) -> Any:
 
 
 def _shaped_like(edge: GradientEdge) -> Any:
-    """An array of the shape that a gradient edge's tensor had, as far as the edge knows it."""
+    """Return an array of the shape that a gradient edge's tensor had, as far as the edge knows it."""
     specs = output_specs(edge.node)
     if not specs:
         raise RuntimeError("grad can be implicitly created only for scalar outputs. Pass the gradient of this edge.")
@@ -345,5 +362,5 @@ def _unused(place: int, target: TensorCore, count: int) -> str:
 
 
 def as_edges(tensors: Sequence[Any]) -> list[Edge]:
-    """The edges of tensors or gradient edges."""
+    """Return the edges of tensors or gradient edges."""
     return [_input_edge(place, tensor) for place, tensor in enumerate(tensors)]

@@ -62,22 +62,26 @@ class BackwardPass:
         self.reached: set[Node] = set()  # every node that leads from the roots
         self.lone_root: Node | None = None
         self.accumulates = True  # into `.grad`; else it brings gradients back
-        self.shared: list[Any] = []  # what hooks saw of arrays that something else held: no leaf may take these for its own
+        self.shared: list[
+            Any
+        ] = []  # what hooks saw of arrays that something else held: no leaf may take these for its own
 
     def tensor(self, value: object) -> Any:
-        """A gradient as users see it."""
+        """Return a gradient as users see it."""
         if type(value) is ndarray or type(value) is DeviceArray:
             return wrap(value)
         return value if value is None or isinstance(value, TensorCore) else wrap(np.asarray(value))
 
     def value(self, tensor: TensorCore) -> Any:
-        """A gradient as the nodes of this pass compute with it."""
+        """Return a gradient as the nodes of this pass compute with it."""
         if self.xp.RECORDED or not isinstance(tensor, TensorCore) or not tensor._is_strided:
             return tensor
         return tensor._array
 
     def travelling(self, value: Any) -> Any:
-        """A gradient as it goes on its way: what someone has seen stays that tensor, unless its class is the user's."""
+        """Return a gradient as it goes on its way: what someone has seen stays that tensor, unless its class is
+        the user's.
+        """
         return value if type(value) is tensor_class() else self.value(value)
 
 
@@ -90,7 +94,7 @@ def run(
     accumulates: bool = True,
     silent: bool = False,
 ) -> list[Any]:
-    """Runs backward from the roots; with `inputs`, only where they can be reached, capturing or accumulating there."""
+    """Run backward from the roots; with `inputs`, only where they can be reached, capturing or accumulating there."""
     if special.duals is None or silent:
         return _begin(roots, grads, keep_graph, create_graph, inputs, accumulates, silent)
     with special.duals.as_asked():
@@ -123,10 +127,15 @@ MAX_DEPTH = 16  # backward passes started inside one another on one thread's sta
 
 
 def run_pass(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], waiting: dict[Node, int]) -> None:
-    """A pass that knows where it goes, in the modes that hold meanwhile; then the callbacks that were queued in it."""
+    """Return a pass that knows where it goes, in the modes that hold meanwhile; then the callbacks that were
+    queued in it.
+    """
     modes = local.modes
     before, outer = modes.grad_enabled, modes.backward_pass
-    packing, modes.saved_hooks = modes.saved_hooks, modes.saved_hooks.copy()  # so that what is entered or left stays inside
+    packing, modes.saved_hooks = (
+        modes.saved_hooks,
+        modes.saved_hooks.copy(),
+    )  # so that what is entered or left stays inside
     modes.grad_enabled, modes.backward_pass = task.recorded, task
     modes.backward_depth += 1
     try:
@@ -175,7 +184,7 @@ def _run_in_a_thread(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[
 
 
 def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], waiting: dict[Node, int]) -> None:
-    """The loop: take the latest ready node, run it, deliver its results."""
+    """Return the loop: take the latest ready node, run it, deliver its results."""
     xp, freed, executed = task.xp, task.freed, task.executed
     arrived: dict[Node, Any] = {}
     ready: list[tuple[int, Node]] = []
@@ -192,8 +201,12 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
         node = heappop(ready)[1]
         g = arrived.pop(node)
         array = shown = None
-        if plain and node._tensor_hooks is None and node._extras is None and type(g) not in unusual and (
-            executed is None or (node in executed and node not in captures)
+        if (
+            plain
+            and node._tensor_hooks is None
+            and node._extras is None
+            and type(g) not in unusual
+            and (executed is None or (node in executed and node not in captures))
         ):
             if type(node) is AccumulateGrad:
                 meta = node.variable._meta
@@ -311,14 +324,16 @@ def needs_of(node: Node, executed: set[Node]) -> tuple[bool, ...] | None:
 
 
 def namespace_for(task: BackwardPass, values: object) -> Any:
-    """What a node computes with: a sparse gradient has tensors' functions only."""
-    if task.xp.RECORDED or not any(isinstance(part, TensorCore) for part in (values if type(values) is list else [values])):
+    """Return what a node computes with: a sparse gradient has tensors' functions only."""
+    if task.xp.RECORDED or not any(
+        isinstance(part, TensorCore) for part in (values if type(values) is list else [values])
+    ):
         return task.xp
     return tensor_namespace()
 
 
 def _run_where_it_lies(task: BackwardPass, node: Node, values: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
-    """A node on the device of the gradients that reached it: a graph may go from one device to another."""
+    """Return a node on the device of the gradients that reached it: a graph may go from one device to another."""
     if Watch.trace is not None:  # a program runs in one place
         return node._run(task.xp, values, needs)
     given = [values] if node._n_outputs == 1 else values
@@ -346,7 +361,7 @@ def run_watched(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | Non
 
 
 def _capture(task: BackwardPass, node: Node, captures: Sequence[tuple[int, int]], g: Any) -> Any:
-    """Takes out what was asked for at a node; from then on it is a tensor that someone has seen."""
+    """Take out what was asked for at a node; from then on it is a tensor that someone has seen."""
     single = node._n_outputs == 1
     for nr, place in captures:
         if single:
@@ -363,7 +378,7 @@ def _goes_on(task: BackwardPass, node: Node) -> bool:
 
 
 def deliver(arrived: dict[Node, Any], node: Node, nr: int, g: Any) -> None:
-    """Adds a gradient to what has arrived at one output of a node."""
+    """Add a gradient to what has arrived at one output of a node."""
     if node._n_outputs == 1:
         arrived[node] = _sum(arrived.get(node), g)
         return
@@ -387,7 +402,8 @@ def _sum(earlier: Any, g: Any) -> Any:
 def count_dependencies(
     roots: Sequence[Edge], want_parents: bool
 ) -> tuple[set[Node], dict[Node, int], dict[Node, list[Node]]]:
-    """The nodes that can be reached; how many gradients a node waits for, where that is not one; if wanted, who sends them.
+    """Return the nodes that can be reached; how many gradients a node waits for, where that is not one; if wanted,
+    who sends them.
     """
     reached = {root for root, _ in roots}
     waiting = dict.fromkeys(reached, 0)
@@ -448,7 +464,7 @@ bind_node_caller(call_node)
 
 
 def queue_callback(callback: Callable[[], None]) -> None:
-    """Runs a function when the backward pass that is under way has finished."""
+    """Run a function when the backward pass that is under way has finished."""
     task = local.modes.backward_pass
     if task is None:
         raise RuntimeError("Final callbacks can only be installed during backward pass.")

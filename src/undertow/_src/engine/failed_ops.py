@@ -118,7 +118,7 @@ def mark_shown(error: Exception) -> None:
 
 
 def _failed(trace: TracebackType | None) -> tuple[str, dict[str, Any]] | None:
-    """What the innermost function that SAVES names saves, and its variables; None where a hook raised the error."""
+    """Return what the innermost function that SAVES names saves, and its variables; None where a hook raised the error."""
     found = None
     while trace is not None:
         frame = trace.tb_frame

@@ -66,7 +66,7 @@ def _through(task: Any, own: OrderedDict[int, hooks.Hook], g: object, more_refer
 
 
 def fire_pre_hooks(task: Any, node: Node, g: Any) -> Any:
-    """A node's own hooks before it runs: what they return takes the place of its incoming gradients."""
+    """Return a node's own hooks before it runs: what they return takes the place of its incoming gradients."""
     assert node._extras is not None and node._extras.pre_hooks is not None
     if task.silent:
         return g
@@ -78,7 +78,7 @@ def fire_pre_hooks(task: Any, node: Node, g: Any) -> Any:
 
 
 def fire_post_hooks(task: Any, node: Node, results: tuple[Any, ...], g: Any) -> tuple[Any, ...]:
-    """The hooks after it ran: what they return takes the place of its results."""
+    """Return the hooks after it ran: what they return takes the place of its results."""
     assert node._extras is not None and node._extras.post_hooks is not None
     if task.silent:
         return results
@@ -93,7 +93,7 @@ def fire_post_hooks(task: Any, node: Node, results: tuple[Any, ...], g: Any) -> 
 
 
 def fire_post_accumulate_hooks(leaf: Any, own: OrderedDict[int, hooks.Hook]) -> None:
-    """A leaf's hooks after its `.grad` was added to; they return nothing."""
+    """Return a leaf's hooks after its `.grad` was added to; they return nothing."""
     for hook in tuple(own.values()):
         answer = hooks.fire(hook, leaf)
         if answer is not None and answer is not leaf:
@@ -133,10 +133,12 @@ def _check_tuple(hook: hooks.Hook, before: tuple[Any, ...], after: object) -> tu
             f"hook '{_named(hook)}' has returned an incorrect number of values (got {len(after)}, "
             f"but expected {len(before)}).{hooks.defined(hook)}"
         )
-    return tuple([
-        new if new is old or new is None else check_gradient(hook, old, new)
-        for old, new in zip(before, after, strict=True)
-    ])
+    return tuple(
+        [
+            new if new is old or new is None else check_gradient(hook, old, new)
+            for old, new in zip(before, after, strict=True)
+        ]
+    )
 
 
 def _named(hook: hooks.Hook) -> str:

@@ -34,11 +34,11 @@ class FunctionCtx:
     saved_for_forward: tuple[Any, ...] | None = None
 
     def save_for_backward(self, *tensors: Any) -> None:
-        """Keeps tensors (or None) for `ctx.saved_tensors`, with version checks and saved-tensor hooks."""
+        """Keep tensors (or None) for `ctx.saved_tensors`, with version checks and saved-tensor hooks."""
         self.to_save = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Keeps tensors for `jvp`."""
+        """Keep tensors for `jvp`."""
         for tensor in tensors:
             if not (isinstance(tensor, TensorCore) or tensor is None):
                 raise AssertionError(
@@ -148,7 +148,7 @@ class FunctionNode(FunctionCtx, Node):
         return self.saved_tensors
 
     def apply(self, *grads: Any) -> Any:
-        """Calls the user's backward."""
+        """Call the user's backward."""
         written = self._forward_cls._written_backward()
         return written(self, list(grads)) if self._forward_cls.boxed_grads_call else written(self, *grads)
 
@@ -181,7 +181,7 @@ class FunctionNode(FunctionCtx, Node):
         return self._check_gradients(xp, results if isinstance(results, tuple) else (results,))
 
     def _materialized(self, xp: Any, parts: Sequence[Any]) -> list[Any]:
-        """The gradients as tensors; zeros for what nothing reached, unless the function said otherwise."""
+        """Return the gradients as tensors; zeros for what nothing reached, unless the function said otherwise."""
         grads = []
         for nr, (part, spec) in enumerate(zip(parts, self._result_specs, strict=True)):
             if part is None and self._materialize and spec.dtype is not None:
@@ -191,7 +191,7 @@ class FunctionNode(FunctionCtx, Node):
         return grads
 
     def _pushed_forward(self, grads: list[Any]) -> tuple[Any, ...]:
-        """What backward would give if `jvp` were all there is: jvp is linear, so its own gradient turns it round.
+        """Return what backward would give if `jvp` were all there is: jvp is linear, so its own gradient turns it round.
 
         A pass that is silent pushes a derivative forward, see NOTE pushing forward.
         """
@@ -202,7 +202,9 @@ class FunctionNode(FunctionCtx, Node):
                 tangents[place]._requires_grad = True
         answer = self.apply_jvp(*tangents)
         answers = answer if isinstance(answer, tuple) else (answer,)
-        pairs = [(out, g) for out, g in zip(answers, grads) if isinstance(out, TensorCore) and isinstance(g, TensorCore)]
+        pairs = [
+            (out, g) for out, g in zip(answers, grads) if isinstance(out, TensorCore) and isinstance(g, TensorCore)
+        ]
         pairs = [(out, g) for out, g in pairs if out._requires_grad]
         asked = [tangent for tangent in tangents if tangent is not None]
         found: Any = (None,) * len(asked)
@@ -265,9 +267,7 @@ class FunctionNode(FunctionCtx, Node):
 
 
 def _expands_to(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
-    return len(small) <= len(large) and all(
-        n in (1, m) for n, m in zip(reversed(small), reversed(large), strict=False)
-    )
+    return len(small) <= len(large) and all(n in (1, m) for n, m in zip(reversed(small), reversed(large), strict=False))
 
 
 def _place(node: FunctionNode, part: Any) -> SavedTensor:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _listed(node: Node, name: str) -> tuple[Any, ...]:
-    """What forward left in one of ctx's lists; a program may have put something else there."""
+    """Return what forward left in one of ctx's lists; a program may have put something else there."""
     given = getattr(node, name)
     if given is not None and not isinstance(given, tuple):
         raise RuntimeError(
@@ -40,7 +40,7 @@ def _version(tensor: TensorCore) -> int:
 def wrap_outputs(
     node: Any, args: tuple[Any, ...], places: tuple[int, ...], outputs: tuple[Any, ...], records: bool
 ) -> tuple[Any, ...]:
-    """Gives forward's outputs their history."""
+    """Give forward's outputs their history."""
     inputs = [args[place] for place in places]
     given = {id(tensor) for tensor in inputs}
     returned = {id(output) for output in outputs}
@@ -130,14 +130,14 @@ def _dirty_output(node: Node, nr: int, tensor: TensorCore, records: bool) -> Any
 
 
 def _plain_output(output: TensorCore, is_input: bool) -> Any:
-    """An output without a history: never the input itself, nor a tensor with a history from inside forward."""
+    """Return an output without a history: never the input itself, nor a tensor with a history from inside forward."""
     if output._requires_grad:
         return output.detach()
     return _alias(output, "no_grad") if is_input else output
 
 
 def _alias(tensor: TensorCore, origin: str) -> Any:
-    """A view of the whole of a tensor, which refuses to be written to where gradients are recorded."""
+    """Return a view of the whole of a tensor, which refuses to be written to where gradients are recorded."""
     alias = tensor.detach()
     view = tensor._view
     base, steps = (tensor, ()) if view is None else (view.base, steps_of(view))
@@ -159,7 +159,7 @@ def _fresh_output(node: Node, nr: int, output: TensorCore, is_input: bool, sever
 
 
 def save(node: Any, outputs: tuple[Any, ...]) -> None:
-    """Keeps what `save_for_backward` was given."""
+    """Keep what `save_for_backward` was given."""
     saved: list[Any] = []
     for tensor in _listed(node, "to_save"):
         if tensor is None:

@@ -43,14 +43,14 @@ def note_output(node: Node, array: Any) -> Any:
 
 
 def note_ahead(node: Node) -> None:
-    """The same for the nodes that a node's edges lead to, whose outputs were its inputs."""
+    """Return the same for the nodes that a node's edges lead to, whose outputs were its inputs."""
     for edge, spec in zip(node._edges, node._input_specs(output_specs(node))):
         if edge is not None and spec is not None and edge[0]._output_specs() is None:
             _noted[edge[0]] = spec
 
 
 def output_specs(node: Node) -> list[Spec]:
-    """The specs of a node's outputs, as far as they are known."""
+    """Return the specs of a node's outputs, as far as they are known."""
     specs = node._output_specs()
     if specs is None:
         noted = _noted.get(node)

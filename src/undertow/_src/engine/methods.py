@@ -161,7 +161,7 @@ class AutogradMethods(HookMethods):
                 self._view.borrows = False
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
-        """Sets requires_grad and returns the tensor."""
+        """Set requires_grad and returns the tensor."""
         if not isinstance(requires_grad, bool):
             raise must_be("bool", requires_grad, "requires_grad_", "requires_grad", 1)
         refuse_in_transform("requires_grad_() (or perhaps using torch.autograd.functional.* APIs)")
@@ -217,7 +217,9 @@ class AutogradMethods(HookMethods):
                 self._meta.grad = None
             return
         if not isinstance(value, TensorCore):
-            raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+            raise TypeError(
+                f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
+            )
         if value.is_meta != self.is_meta:
             raise RuntimeError(
                 f"attempting to assign a gradient with device type '{value.device.type}' to a tensor with device type "
@@ -285,11 +287,11 @@ class AutogradMethods(HookMethods):
     def backward(
         self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
     ) -> None:
-        """Adds the gradients of this tensor to the `.grad` of the leaves it depends on (or of `inputs` only)."""
+        """Add the gradients of this tensor to the `.grad` of the leaves it depends on (or of `inputs` only)."""
         differentiate.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     def retain_grad(self) -> None:
-        """Keeps this computed tensor's gradient in `.grad`."""
+        """Keep this computed tensor's gradient in `.grad`."""
         leaf = self._edge is None  # PyTorch does not look whether a view has become a result since
         if not self.requires_grad:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
@@ -309,7 +311,7 @@ class AutogradMethods(HookMethods):
         return self._meta is not None and self._meta.retains
 
     def detach(self) -> Any:
-        """The same memory, outside the graph."""
+        """Return the same memory, outside the graph."""
         result = wrap(self._array)
         result._storage = self._get_storage()
         return result

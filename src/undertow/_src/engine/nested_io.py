@@ -19,11 +19,11 @@ class NestedIOFunction(Function):
     __module__ = "undertow.autograd.function"  # where PyTorch has it
 
     def forward_extended(self, *input: Any) -> Any:
-        """Computed the result. To be overridden."""
+        """Compute the result. To be overridden."""
         raise NotImplementedError
 
     def backward_extended(self, *grad_output: Any) -> Any:
-        """Computed the gradients. To be overridden."""
+        """Compute the gradients. To be overridden."""
         raise NotImplementedError
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -52,13 +52,17 @@ class _HookMixin:
 
 def _unknown(value: object, condition_msg: str | None) -> ValueError:
     accepted = f". Accepted types: {condition_msg}, or lists/tuples of them" if condition_msg else ""
-    return ValueError(f"Auto nesting doesn't know how to process an input object of type {type(value).__name__}{accepted}")
+    return ValueError(
+        f"Auto nesting doesn't know how to process an input object of type {type(value).__name__}{accepted}"
+    )
 
 
 def _nested_map(
     condition: Condition, fn: Callable[[Any], Any], condition_msg: str | None = None
 ) -> Callable[[Any], Any]:
-    """A function of nested lists, tuples and dicts that puts `fn(value)` for each value that a condition holds for."""
+    """Return a function of nested lists, tuples and dicts that puts `fn(value)` for each value that a condition
+    holds for.
+    """
 
     def mapped(obj: object) -> Any:
         if condition(obj):
@@ -76,7 +80,7 @@ def _nested_map(
 
 
 def _jit_unwrap_structured(obj: Any) -> Any:
-    """What an object stands for, if it says so."""
+    """Return what an object stands for, if it says so."""
     return obj._jit_unwrap() if hasattr(obj, "_jit_unwrap") else obj
 
 
@@ -86,7 +90,7 @@ def _iter_filter(
     condition_msg: str | None = None,
     conversion: Callable[[Any], Any] | None = None,
 ) -> Callable[[Any], Iterator[Any]]:
-    """A walk over nested lists, tuples and dicts that gives each value that a condition holds for.
+    """Return a walk over nested lists, tuples and dicts that gives each value that a condition holds for.
 
     A conversion is made at every level of the nest, so that values deep inside undergo it several times, as in PyTorch.
     """

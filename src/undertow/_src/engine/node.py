@@ -55,7 +55,9 @@ class Node:
     _extras: Extras | None
     _n_outputs: int = 1  # of the forward op: how many gradients come in
     _tells_absence: bool = True  # whether hooks on an output fire without a gradient if there is one of another output
-    _begins: bool = False  # what it computed is a leaf to whoever sees it: an input of a function that is differentiated
+    _begins: bool = (
+        False  # what it computed is a leaf to whoever sees it: an input of a function that is differentiated
+    )
 
     def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         """Gradients of the inputs, one per edge, from the gradient of the output (a list if there are several)."""
@@ -69,20 +71,20 @@ class Node:
         """There is no gradient to run on; a node whose saved values were given back refuses nevertheless."""
 
     def _release(self, freed: Freed) -> None:
-        """Gives back what was saved."""
+        """Give back what was saved."""
 
     def _output_specs(self) -> list[Spec] | None:
-        """What the op computed, if the node knows."""
+        """Return what the op computed, if the node knows."""
         return None
 
     def _input_specs(self, outputs: list[Spec]) -> Sequence[Spec | None]:
-        """What the op computed it from, as far as the node knows; `outputs`: what it computed."""
+        """Return what the op computed it from, as far as the node knows; `outputs`: what it computed."""
         return ()
 
     # --- the public face, as PyTorch's nodes have it
 
     def name(self) -> str:
-        """The node's name, such as MulBackward0; kinds that are no op's own carry PyTorch's namespace."""
+        """Return the node's name, such as MulBackward0; kinds that are no op's own carry PyTorch's namespace."""
         return self._node_name()
 
     def _node_name(self) -> str:
@@ -133,7 +135,7 @@ class Node:
         return extras
 
     def _hooked_outputs(self) -> dict[int, OrderedDict[int, hooks.Hook]]:
-        """The tensor hooks on this node's outputs, by output number."""
+        """Return the tensor hooks on this node's outputs, by output number."""
         own = self._tensor_hooks
         return {} if own is None else own if self._n_outputs != 1 else {0: own}
 
@@ -152,7 +154,7 @@ class Node:
         return hooks.add(extras.pre_hooks, fn)
 
     def __call__(self, *grads: Any) -> Any:
-        """Runs this node by hand, without hooks: `grad_fn(grad)`."""
+        """Run this node by hand, without hooks: `grad_fn(grad)`."""
         return _call_node(self, grads)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -169,7 +171,7 @@ _call_node: Callable[[Node, tuple[Any, ...]], Any]
 
 
 def bind_node_caller(caller: Callable[[Node, tuple[Any, ...]], Any]) -> None:
-    """Called by the engine, which knows how gradients given by hand travel: makes `grad_fn(grad)` work."""
+    """Let the engine say how gradients given by hand travel, so that `grad_fn(grad)` works."""
     global _call_node
     _call_node = caller
 
@@ -189,7 +191,7 @@ Node.__abstractmethods__ = frozenset(  # type: ignore[attr-defined]
 
 
 def tensor_hooks_of(node: Node, output_nr: int) -> OrderedDict[int, hooks.Hook]:
-    """The hooks on one output of a node, for adding to."""
+    """Return the hooks on one output of a node, for adding to."""
     own = node._tensor_hooks
     if node._n_outputs != 1:
         if own is None:
@@ -229,7 +231,9 @@ class AccumulateGrad(Node):
 
 
 def wanted_spec(edge: Any, spec: Spec) -> Spec:
-    """What a gradient shall look like that goes along an edge: as its input, or in the dtype that a leaf wants it in."""
+    """Return what a gradient shall look like that goes along an edge: as its input, or in the dtype that a leaf
+    wants it in.
+    """
     ends = edge is not None and type(edge[0]) is AccumulateGrad
     wanted = edge[0].variable._meta.grad_dtype if ends else None
     if wanted is None:
@@ -238,7 +242,8 @@ def wanted_spec(edge: Any, spec: Spec) -> Spec:
 
 
 def edge_of(tensor: TensorCore) -> Any:
-    """The edge that a gradient of this tensor goes along. A leaf holds its accumulator weakly: the graph keeps it alive.
+    """Return the edge that a gradient of this tensor goes along. A leaf holds its accumulator weakly: the graph
+    keeps it alive.
 
     None if it goes nowhere: the tensor is a view that was not recorded and asks for gradients only as its base does.
     """

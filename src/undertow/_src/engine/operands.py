@@ -32,7 +32,7 @@ PYTHON_NUMBERS = frozenset({float, int, bool, complex})
 
 
 def compute(rule: Rule, inputs: Sequence[Any], statics: dict[str, Any]) -> tuple[list[Any], int, tuple[Any, ...]]:
-    """A rule's operands as arrays, the chores its gradient will have, and its results as arrays."""
+    """Return a rule's operands as arrays, the chores its gradient will have, and its results as arrays."""
     arrays, chores, target = operands(rule, inputs)
     values = run_forward(rule, arrays, statics, target)
     if rule.outputs == 1 and not rule.hidden:
@@ -43,10 +43,12 @@ def compute(rule: Rule, inputs: Sequence[Any], statics: dict[str, Any]) -> tuple
                 values = (ordered(values[0], laid if rule.name != "where" else sorted(laid, key=_is_no_mask)),)
     if target is not None:  # computed in float32 for float16 and bfloat16
         shown = len(values) - len(rule.hidden)
-        values = tuple([
-            value.astype(target.numpy) if place < shown and value.dtype == target.opmath.numpy else value
-            for place, value in enumerate(values)
-        ])
+        values = tuple(
+            [
+                value.astype(target.numpy) if place < shown and value.dtype == target.opmath.numpy else value
+                for place, value in enumerate(values)
+            ]
+        )
     ordered_by_operands = rule.promote in _ORDERED and len(values) == 1 and not rule.rows
     if Watch.trace is not None and type(values[0]) is DeviceArray and (ordered_by_operands or rule.name == "to_copy"):
         values[0].lie_like(arrays if rule.name != "where" else sorted(arrays, key=_is_no_mask))
@@ -64,7 +66,7 @@ def _rounded(number: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _laid(given: object, array: Any) -> Any:
-    """An operand as it lies in memory; a cast as PyTorch lays it out, where dims that repeat count for nothing."""
+    """Return an operand as it lies in memory; a cast as PyTorch lays it out, where dims that repeat count for nothing."""
     if isinstance(given, TensorCore) and given._array is not array and type(given._array) is ndarray:
         return empty_copy_of(given._array)
     return array
@@ -79,7 +81,7 @@ _WITH_FLOAT8 = frozenset("abs eq ne isnan where mm bmm addmm mv matmul to_copy c
 
 
 def run_forward(rule: Rule, arrays: Sequence[Any], statics: dict[str, Any], target: dtype | None) -> Any:
-    """A rule's results, before they are rounded. NumPy's complaint about shapes becomes PyTorch's."""
+    """Return a rule's results, before they are rounded. NumPy's complaint about shapes becomes PyTorch's."""
     if target is not None and rule.name in _SUMS and "alpha" in statics:
         statics = {**statics, "alpha": _rounded(statics["alpha"], target.numpy)}  # as PyTorch rounds it
     try:
@@ -153,12 +155,14 @@ def _on_accelerator(inputs: Sequence[Any]) -> bool:
     return namespace_of([given._array for given in inputs if isinstance(given, TensorCore)]) is not numpy_xp
 
 
-_EXACT_NUMBERS = frozenset(("mul", "div"))  # by which half precision is multiplied as they are; others are rounded first
+_EXACT_NUMBERS = frozenset(
+    ("mul", "div")
+)  # by which half precision is multiplied as they are; others are rounded first
 _DIVISIONS = frozenset("div div_floor remainder fmod".split())
 
 
 def _number(given: object, compute: np.dtype[Any], divides: bool) -> Any:
-    """A Python number as an array; integers wrap around as PyTorch's do."""
+    """Return a Python number as an array; integers wrap around as PyTorch's do."""
     if type(given) not in PYTHON_NUMBERS and hasattr(given, "as_array"):  # an input of a program that is being traced
         if divides and compute.kind in "iu" and given % 2 ** (8 * compute.itemsize) == 0:
             raise RuntimeError("ZeroDivisionError")

@@ -86,7 +86,7 @@ class NotImplemented(Node):
 
 
 def record_without_derivative(out: Any, inputs: Sequence[Any], name: str) -> None:
-    """Gives `out` a node that refuses to be differentiated, if one of the inputs wants a gradient."""
+    """Give `out` a node that refuses to be differentiated, if one of the inputs wants a gradient."""
     tensors = [given for given in inputs if isinstance(given, TensorCore)]
     if not local.modes.grad_enabled or not any(given._requires_grad for given in tensors):
         return
@@ -110,7 +110,7 @@ def copied_into(out: Any, result: Any, name: str) -> Any:
 
 
 def write_out(out: Any, result: Any, name: str, casts: bool = False) -> None:
-    """Writes a result into the tensor given as `out=` to the function of that name."""
+    """Write a result into the tensor given as `out=` to the function of that name."""
     refuse_inference(out)
     refuse_overlap(out._array)
     refuse_dtype(name, DTYPE_OF[result._array.dtype], DTYPE_OF[out._array.dtype], casts)
@@ -127,7 +127,7 @@ def write_out(out: Any, result: Any, name: str, casts: bool = False) -> None:
 
 
 def refuse_inference(target: TensorCore) -> None:
-    """What was made in inference mode is written to in inference mode only."""
+    """Return what was made in inference mode is written to in inference mode only."""
     if type(target._storage) is InferenceStorage and not local.modes.inference:
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed here. You can make a clone to "
@@ -152,7 +152,7 @@ def overlaps(array: Any) -> bool:
 
 
 def bump(tensor: TensorCore) -> None:
-    """Counts a write to a tensor's memory."""
+    """Count a write to a tensor's memory."""
     storage = tensor._get_storage()
     if lazy_conj.known:
         lazy_conj.sync(tensor._array)

@@ -44,7 +44,7 @@ def _takes_what_others_hold(aimed: bool) -> bool:
 
 
 def find_out() -> None:
-    """Sets the highest count at which both paths leave alone what others hold; 0, which copies all, if none is found."""
+    """Set the highest count at which both paths leave alone what others hold; 0, which copies all, if none is found."""
     for count in range(1, 12):
         set_own_references(count)
         if _takes_what_others_hold(aimed=False) or _takes_what_others_hold(aimed=True):

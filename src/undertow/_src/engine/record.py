@@ -29,7 +29,7 @@ def record(
     statics: dict[str, Any],
     chores: int,
 ) -> None:
-    """Gives the results their node, if any input that has a gradient wants one."""
+    """Give the results their node, if any input that has a gradient wants one."""
     edges = edges_of(rule, inputs)
     if edges is None:
         return
@@ -44,7 +44,7 @@ def record(
 
 
 def edges_of(rule: Rule, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
-    """The edges a node for this call would have; None if there is nothing to record."""
+    """Return the edges a node for this call would have; None if there is nothing to record."""
     modes = local.modes
     duals = None
     if not modes.grad_enabled or modes.inference:
@@ -58,8 +58,10 @@ def edges_of(rule: Rule, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
         if isinstance(given, TensorCore):
             if given._view is not None:
                 refresh_view(given)
-            if given._requires_grad and (joint or rule.gradients[min(place, len(rule.gradients) - 1)] is not None) and (
-                duals is None or duals.leads_to(given)
+            if (
+                given._requires_grad
+                and (joint or rule.gradients[min(place, len(rule.gradients) - 1)] is not None)
+                and (duals is None or duals.leads_to(given))
             ):
                 edge, found = given._edge or edge_of(given), True
         edges.append(edge)
@@ -75,14 +77,17 @@ def make_node(
     statics: dict[str, Any],
     chores: int,
 ) -> RuleNode:
-    """A node that has saved what the gradients of the recorded inputs will read."""
+    """Return a node that has saved what the gradients of the recorded inputs will read."""
     modes = local.modes
     saved = _save(rule, edges, kept, results)
     specs: tuple[Any, ...] = ()
     if rule.uses_specs or chores & FIT:
-        specs = tuple([
-            Spec(given._array.shape, given._array.dtype) if isinstance(given, TensorCore) else None for given in inputs
-        ])
+        specs = tuple(
+            [
+                Spec(given._array.shape, given._array.dtype) if isinstance(given, TensorCore) else None
+                for given in inputs
+            ]
+        )
         if rule.variadic and rule.uses_specs:
             fixed = len(rule.inputs) - 1
             specs = (*specs[:fixed], specs[fixed:])
@@ -129,7 +134,7 @@ class KeptInputs:
 
 
 def _save(rule: Rule, edges: tuple[Any, ...], kept: KeptInputs, results: Sequence[Any]) -> tuple[Any, ...]:
-    """What the gradients of the inputs that have an edge will read, and None for the rest of the rule's list."""
+    """Return what the gradients of the inputs that have an edge will read, and None for the rest of the rule's list."""
     if not rule.saves:
         return ()
     needed = _needed(rule, edges)
@@ -161,7 +166,7 @@ def _save_one(rule: Rule, name: str, kept: KeptInputs, results: Sequence[Any]) -
 
 
 def _special_chores(node: RuleNode, in_place: bool) -> None:
-    """The rare modes at the making of a node: anomaly mode's stack, derivatives under no_grad."""
+    """Return the rare modes at the making of a node: anomaly mode's stack, derivatives under no_grad."""
     if special.anomaly:
         note_origin(node)
     if special.duals is not None:
@@ -180,7 +185,12 @@ def pack_in_vain(rule: Rule, inputs: Sequence[Any], error: Exception) -> None:
     """Show the pack hook the inputs of an op that failed: PyTorch saves inputs before it computes."""
     mark_shown(error)
     edges, modes = edges_of(rule, inputs), local.modes
-    if edges is None or special.duals is not None or modes.pushing is not None or modes.saved_hooks_disabled is not None:
+    if (
+        edges is None
+        or special.duals is not None
+        or modes.pushing is not None
+        or modes.saved_hooks_disabled is not None
+    ):
         return
     pack, unpack, _ = modes.saved_hooks[-1]
     needed, kept = _needed(rule, edges), KeptInputs(inputs, [None] * len(inputs))

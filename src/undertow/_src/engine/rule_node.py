@@ -52,7 +52,7 @@ class RuleNode(Node):
         self.chores = chores
 
     def unpack(self, recorded: bool) -> list[Any]:
-        """The saved values as arrays, or as tensors of the graph when the backward pass is itself recorded."""
+        """Return the saved values as arrays, or as tensors of the graph when the backward pass is itself recorded."""
         saved = self.saved
         if type(saved) is Freed:
             raise errors.freed_graph(self._node_name(), saved.at)
@@ -82,30 +82,31 @@ class RuleNode(Node):
         values = (xp, g, needs, *saved, *self.specs, *statics) if rule.uses_specs else (xp, g, needs, *saved, *statics)
         joint, gradients = rule.joint, cast("tuple[Gradient, ...]", rule.gradients)  # where there is an edge
         if joint is not None:
-            wanted = tuple([
-                edge is not None and (needs is None or needs[place]) for place, edge in enumerate(edges)
-            ])
+            wanted = tuple([edge is not None and (needs is None or needs[place]) for place, edge in enumerate(edges)])
             results = joint.formula(*joint.pick((xp, g, wanted, *values[3:])))
         elif needs is None:
-            results = tuple([
-                gradient.formula(*gradient.pick(values)) if edge is not None else None
-                for edge, gradient in zip(edges, gradients)
-            ])
+            results = tuple(
+                [
+                    gradient.formula(*gradient.pick(values)) if edge is not None else None
+                    for edge, gradient in zip(edges, gradients)
+                ]
+            )
         else:
-            results = tuple([
-                gradient.formula(*gradient.pick(values)) if edge is not None and need else None
-                for edge, gradient, need in zip(edges, gradients, needs)
-            ])
+            results = tuple(
+                [
+                    gradient.formula(*gradient.pick(values)) if edge is not None and need else None
+                    for edge, gradient, need in zip(edges, gradients, needs)
+                ]
+            )
         if rule.stepwise and xp.RECORDED:
             results = tuple([None if r is None else xp.tied(r, saved) for r in results])
         if chores & FIT:
             specs = self.specs
             if special.active:
                 specs = tuple([spec and wanted_spec(edge, spec) for edge, spec in zip(edges, specs)])
-            results = tuple([
-                None if r is None or spec is None else fit(xp, r, spec)
-                for r, spec in zip(results, specs)
-            ])
+            results = tuple(
+                [None if r is None or spec is None else fit(xp, r, spec) for r, spec in zip(results, specs)]
+            )
         if xp.RECORDED and rule.node_name in ONE_KERNEL:
             for result in results:
                 if result is not None and result._edge is not None and result._edge[0]._order > begun:
@@ -146,7 +147,7 @@ _renamed: dict[tuple[type, str], type] = {}
 
 
 def _rename(node: Node, name: str) -> None:
-    """Gives a node the name of the kernel that computes its gradient in one step in PyTorch."""
+    """Give a node the name of the kernel that computes its gradient in one step in PyTorch."""
     kind = type(node)
     if kind.__name__ != name:
         if (kind, name) not in _renamed:
@@ -174,7 +175,7 @@ class MultiOutputNode(RuleNode):
 
 
 def node_class(rule: Rule) -> Any:
-    """The node class of a rule, named as PyTorch names it; made when the rule first records something."""
+    """Return the node class of a rule, named as PyTorch names it; made when the rule first records something."""
     made = rule.node_class
     if made is None:
         base = RuleNode if rule.outputs == 1 else MultiOutputNode
@@ -190,7 +191,7 @@ def node_class(rule: Rule) -> Any:
 
 
 def _shown_values(rule: Rule) -> dict[str, property]:
-    """What a rule's nodes show as `_saved_<name>`."""
+    """Return what a rule's nodes show as `_saved_<name>`."""
     kept = KEPT.get(rule.node_name, frozenset())
     shown = {}
     for place, name in enumerate(rule.saves):
@@ -213,7 +214,7 @@ def _shown_values(rule: Rule) -> dict[str, property]:
 
 
 def _unsigned(value: object) -> Any:
-    """A number as PyTorch's nodes show it: negative ones as the unsigned that has the same bits."""
+    """Return a number as PyTorch's nodes show it: negative ones as the unsigned that has the same bits."""
     if type(value) is tuple:
         return tuple([_unsigned(part) for part in value])
     value = getattr(value, "given", value)  # a dim as it was given
@@ -263,7 +264,7 @@ def _open(value: object, node: Node) -> Any:
 
 
 def fit(xp: Any, g: Any, spec: Spec) -> Any:
-    """Gives a gradient its input's shape and dtype."""
+    """Give a gradient its input's shape and dtype."""
     if g.shape != spec.shape:
         g = xp.sum_to_shape(g, spec.shape)
     if spec.dtype is not None and xp.dtype_of(g) != spec.dtype:

@@ -44,15 +44,15 @@ class SavedValue:
     version: int
 
     def raw(self, node: Node) -> Any:
-        """The saved array."""
+        """Return the saved array."""
         return self.open(node)._array
 
     def open(self, node: Node) -> Any:
-        """The saved tensor, with its place in the graph."""
+        """Return the saved tensor, with its place in the graph."""
         raise AssertionError("a saved tensor is an input or an output")
 
     def pack(self, node: Node, pack_hook: hooks.Hook, unpack_hook: hooks.Hook, detached: bool = False) -> None:
-        """Replaces the saved tensor by what pack_hook returns; unpack_hook turns that back when it is needed."""
+        """Replace the saved tensor by what pack_hook returns; unpack_hook turns that back when it is needed."""
         if self.packed is not None:
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor whose hooks have already been set. Set them once, or leave the "
@@ -63,10 +63,10 @@ class SavedValue:
         self.forget(shown)
 
     def forget(self, shown: Any) -> None:
-        """Drops the tensor, now that it is packed."""
+        """Drop the tensor, now that it is packed."""
 
     def held(self) -> Any:
-        """The tensor as it lies there, unchecked."""
+        """Return the tensor as it lies there, unchecked."""
         raise AssertionError("a saved tensor is an input or an output")
 
 
@@ -186,7 +186,7 @@ class Packed:
             )
 
     def open(self, edge: object) -> Any:
-        """The unpacked tensor, in the place of the saved one."""
+        """Return the unpacked tensor, in the place of the saved one."""
         tensor = hooks.fire(self.unpack_hook, self.value)  # in the backward pass's own mode
         if not isinstance(tensor, TensorCore):
             raise TypeError(
@@ -234,7 +234,9 @@ class SavedTensor:
     def register_hooks(self, pack_hook: hooks.Hook | None = None, unpack_hook: hooks.Hook | None = None) -> None:
         """pack_hook(tensor) is kept in the tensor's place from now on; unpack_hook(packed) gives it back."""
         if pack_hook is None or unpack_hook is None or not (callable(pack_hook) and callable(unpack_hook)):
-            raise TypeError("register_hooks(): incompatible function arguments. Two hooks are expected: pack and unpack")
+            raise TypeError(
+                "register_hooks(): incompatible function arguments. Two hooks are expected: pack and unpack"
+            )
         saved = self.get()
         if type(saved) is Freed:
             raise RuntimeError(
@@ -264,7 +266,9 @@ class SavedTensor:
 
 
 def short_name(node: Node) -> str:
-    """A node's name as errors about views and versions give it: Mul for MulBackward0, Squeeze1 for SqueezeBackward1."""
+    """Return a node's name as errors about views and versions give it: Mul for MulBackward0, Squeeze1 for
+    SqueezeBackward1.
+    """
     head, found, number = node._node_name().rpartition("Backward")
     return head + number.removeprefix("0") if found else number
 
@@ -283,4 +287,6 @@ def describe(array: Any) -> str:
 def _overwritten(array: Any, edge: Any, storage: Storage, expected: int, node: Node) -> RuntimeError:
     source = f"output {edge[1]} of {short_name(edge[0])}" if edge is not None else None
     stack = node._extras.stack if node._extras is not None else None
-    return errors.overwritten(describe(array), source, storage.version, expected, node._node_name(), stack, storage.writes)
+    return errors.overwritten(
+        describe(array), source, storage.version, expected, node._node_name(), stack, storage.writes
+    )

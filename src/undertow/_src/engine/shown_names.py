@@ -33,9 +33,7 @@ _KEPT = {
     (
         "b_hh b_ih batch_sizes c0 c_before dtype gates h0 h_before hidden_n input relu result reverse tanh_c "
         "w_hh w_hr w_ih wide_h"
-    ): (
-        "CatBackward0 StackBackward0"
-    ),
+    ): ("CatBackward0 StackBackward0"),
     "bags count scale weight_sym_sizes": "EmbeddingBagBackward0",
     "base": "AffineGridGeneratorBackward0",
     "counts empty runs": "SegmentReduceBackward0",
@@ -69,8 +67,7 @@ _KEPT = {
     "other": "AddBackward1 SubBackward1",
     "output_size": "Col2ImBackward0 MaxUnpool2DBackward0 MaxUnpool3DBackward0",
     "output_size self_sym_sizes": (
-        "AdaptiveAvgPool2DBackward0 AdaptiveAvgPool3DBackward0 AdaptiveMaxPool2DBackward0 "
-        "AdaptiveMaxPool3DBackward0"
+        "AdaptiveAvgPool2DBackward0 AdaptiveAvgPool3DBackward0 AdaptiveMaxPool2DBackward0 AdaptiveMaxPool3DBackward0"
     ),
     "permutation": "LinalgLuFactorExBackward0",
     "places self_sym_sizes": (
@@ -130,7 +127,7 @@ def _elements(node: Any) -> int:
 
 
 def _rows_and_columns(node: Any, which: int) -> tuple[int, int]:
-    """The size of a factor of addmm: of itself, or of the other factor and of what is added."""
+    """Return the size of a factor of addmm: of itself, or of the other factor and of what is added."""
     factor = (node._saved_mat1, node._saved_mat2)[which]
     if factor is not None:
         return tuple(factor.shape)
@@ -146,7 +143,7 @@ def _strides(node: Any, which: int) -> tuple[int, int]:
 
 
 def _factor_sizes(node: Any, which: int) -> tuple[int, ...]:
-    """The size of a factor of mm: of itself, or of the other factor and of the product."""
+    """Return the size of a factor of mm: of itself, or of the other factor and of the product."""
     factors = (node._saved_self, node._saved_mat2)
     if factors[which] is not None:
         return tuple(factors[which].shape)
@@ -158,7 +155,7 @@ def _factor_sizes(node: Any, which: int) -> tuple[int, ...]:
 
 
 def _factor_strides(node: Any, which: int) -> tuple[int, ...]:
-    """The strides of a factor of mm, which PyTorch asks for only where that factor's gradient is wanted."""
+    """Return the strides of a factor of mm, which PyTorch asks for only where that factor's gradient is wanted."""
     sizes = _factor_sizes(node, which)
     if node._edges[which] is None or not sizes:
         return ()
@@ -167,7 +164,7 @@ def _factor_strides(node: Any, which: int) -> tuple[int, ...]:
 
 
 def _whole(node: Any) -> tuple[int, ...]:
-    """The size of what was split into a node's outputs."""
+    """Return the size of what was split into a node's outputs."""
     dim, parts = node.statics[node.rule.statics.index("dim")], [spec.shape for spec in node.outputs]
     return (*parts[0][:dim], sum(part[dim] for part in parts), *parts[0][dim + 1 :])
 
@@ -177,7 +174,9 @@ def _size_along(place: int, dim: int) -> Callable[[Any], int]:
 
 
 def _scales(axis: int) -> Callable[[Any], Any]:
-    """The factor by which an axis was stretched, if it was given as one; the first axis of images is the last but one."""
+    """Return the factor by which an axis was stretched, if it was given as one; the first axis of images is the
+    last but one.
+    """
 
     def scale(node: Any) -> Any:
         factors = node.statics[node.rule.statics.index("scale_factors")]
@@ -187,7 +186,7 @@ def _scales(axis: int) -> Callable[[Any], Any]:
 
 
 def _mode(name: str, modes: tuple[str, ...]) -> Callable[[Any], int]:
-    """A mode by its number."""
+    """Return a mode by its number."""
     return lambda node: modes.index(node.statics[node.rule.statics.index(name)])
 
 
@@ -204,7 +203,8 @@ DERIVED: dict[str, dict[str, Callable[[Any], Any]]] = {
     "ConvolutionBackward0": {"bias_sym_sizes_opt": _bias_size},
     "EmbeddingBackward0": {"weight_sym_argsize_0": _size_along(0, 0)},
     "Im2ColBackward0": {
-        "self_sym_argsize_minus_1": _size_along(0, -1), "self_sym_argsize_minus_2": _size_along(0, -2),
+        "self_sym_argsize_minus_1": _size_along(0, -1),
+        "self_sym_argsize_minus_2": _size_along(0, -2),
     },
     "IndexAddBackward0": {
         "source_dim": lambda node: node.specs[1].ndim,
@@ -217,17 +217,32 @@ DERIVED: dict[str, dict[str, Callable[[Any], Any]]] = {
     "SplitWithSizesBackward0": {"self_sym_sizes": _whole},
     "UnsafeSplitBackward0": {"self_sym_sizes": _whole},
     "MmBackward0": {
-        "self_sym_sizes": lambda node: _factor_sizes(node, 0), "self_sym_strides": lambda node: _factor_strides(node, 0),
-        "mat2_sym_sizes": lambda node: _factor_sizes(node, 1), "mat2_sym_strides": lambda node: _factor_strides(node, 1),
+        "self_sym_sizes": lambda node: _factor_sizes(node, 0),
+        "self_sym_strides": lambda node: _factor_strides(node, 0),
+        "mat2_sym_sizes": lambda node: _factor_sizes(node, 1),
+        "mat2_sym_strides": lambda node: _factor_strides(node, 1),
     },
-    **{f"GridSampler{rank}DBackward0": {
-        "interpolation_mode": _mode("interpolation_mode", ("bilinear", "nearest", "bicubic")),
-        "padding_mode": _mode("padding_mode", ("zeros", "border", "reflection")),
-    } for rank in (2, 3)},
-    **{name: {
-        "scales_h": _scales(0), "scales_w": _scales(1),
-    } for name in ("UpsampleNearest2DBackward0", "UpsampleNearestExact2DBackward0", "UpsampleBilinear2DBackward0",
-                   "UpsampleBicubic2DBackward0", "UpsampleBilinear2DAaBackward0", "UpsampleBicubic2DAaBackward0")},
+    **{
+        f"GridSampler{rank}DBackward0": {
+            "interpolation_mode": _mode("interpolation_mode", ("bilinear", "nearest", "bicubic")),
+            "padding_mode": _mode("padding_mode", ("zeros", "border", "reflection")),
+        }
+        for rank in (2, 3)
+    },
+    **{
+        name: {
+            "scales_h": _scales(0),
+            "scales_w": _scales(1),
+        }
+        for name in (
+            "UpsampleNearest2DBackward0",
+            "UpsampleNearestExact2DBackward0",
+            "UpsampleBilinear2DBackward0",
+            "UpsampleBicubic2DBackward0",
+            "UpsampleBilinear2DAaBackward0",
+            "UpsampleBicubic2DAaBackward0",
+        )
+    },
     "AddmmBackward0": {
         "mat1_sym_sizes": lambda node: _rows_and_columns(node, 0),
         "mat1_sym_strides": lambda node: _strides(node, 0),

@@ -65,7 +65,7 @@ def can_specialise(rule: Rule) -> bool:
 
 
 def specialised_run(rule: Rule, general: Callable[..., Any], freed: Callable[[Any], Exception]) -> Callable[..., Any]:
-    """The `run` method for a rule's node class."""
+    """Return the `run` method for a rule's node class."""
     scope: dict[str, Any] = {"general": general, "freed": freed, "Freed": Freed, "SavedValue": SavedValue}
     lines = [
         "def run(node, xp, g, needs):",
@@ -134,17 +134,17 @@ def specialised_apply(rule: Rule, general: Callable[..., Any], scope: dict[str, 
     rest = [name for name in inputs if name != first]
     statics = "{" + ", ".join(f"{name!r}: {name}" for name in rule.statics) + "}"
     generally = f"return general(rule, ({', '.join(inputs)},), {statics})"
-    plain = " and ".join([
-        f"{first}.__class__ in PLAIN",
-        *[f"({name}.__class__ in PLAIN or {name} is None)" for name in rest],
-        "not special.active",
-    ])
+    plain = " and ".join(
+        [
+            f"{first}.__class__ in PLAIN",
+            *[f"({name}.__class__ in PLAIN or {name} is None)" for name in rest],
+            "not special.active",
+        ]
+    )
     usual = f"a_{first}.__class__ is ndarray"
     if rule.promote is not None:
         usual += " and dtype_ in FAST_DTYPES"
-        usual += "".join(
-            f" and (a_{name} is None or a_{name}.dtype is dtype_)" for name in rest if name != rule.mask
-        )
+        usual += "".join(f" and (a_{name} is None or a_{name}.dtype is dtype_)" for name in rest if name != rule.mask)
     single = rule.outputs == 1 and not rule.hidden
     body = [*_computing(rule, generally), *_laying_out(rule, first, rest)]
     if single:
@@ -175,7 +175,7 @@ def specialised_apply(rule: Rule, general: Callable[..., Any], scope: dict[str, 
 
 
 def _computing(rule: Rule, generally: str) -> list[str]:
-    """The lines that run the forward."""
+    """Return the lines that run the forward."""
     arguments = ", ".join([f"a_{name}" for name in rule.inputs] + [f"{name}={name}" for name in rule.statics])
     if rule.view:
         return [f"computed_ = forward(xp, {arguments})"]
@@ -189,7 +189,7 @@ def _computing(rule: Rule, generally: str) -> list[str]:
 
 
 def _laying_out(rule: Rule, first: str, rest: list[str]) -> list[str]:
-    """The lines that have an elementwise result lie in memory as its inputs do."""
+    """Return the lines that have an elementwise result lie in memory as its inputs do."""
     if rule.outputs != 1 or rule.hidden or rule.rows or rule.promote not in ("numeric", "float"):
         return []
     if not rest:
@@ -208,7 +208,7 @@ def _laying_out(rule: Rule, first: str, rest: list[str]) -> list[str]:
 
 
 def _recording(rule: Rule, single: bool) -> list[str]:
-    """The lines that give the results their node."""
+    """Return the lines that give the results their node."""
     inputs = rule.inputs
     recorded = [
         name for name, gradient in zip(inputs, rule.gradients) if rule.joint is not None or gradient is not None
@@ -275,7 +275,7 @@ def _claim(result: str, place: int | str) -> list[str]:
 
 
 def _saving(rule: Rule, name: str, recorded: list[str]) -> str:
-    """The expression that saves one value, if the gradient of an input that wants one reads it."""
+    """Return the expression that saves one value, if the gradient of an input that wants one reads it."""
     if name == "result":
         if rule.outputs == 1:
             value = "SavedOutput(result_)"

@@ -31,7 +31,7 @@ Step = tuple[Rule, dict[str, Any], Spec, int]  # rule, statics, the input's spec
 
 
 def link_view(rule: Rule, source: Any, results: tuple[Any, ...], statics: dict[str, Any]) -> None:
-    """Makes results views of source: same storage, and a record leading to the root base."""
+    """Make results views of source: same storage, and a record leading to the root base."""
     storage = source._get_storage()
     outer = source._view
     base, steps = (source, ()) if outer is None else (outer.base, steps_of(outer))
@@ -53,7 +53,7 @@ def link_view(rule: Rule, source: Any, results: tuple[Any, ...], statics: dict[s
 
 
 def device_view(source: DeviceArray, step: Step) -> DeviceArray:
-    """A view on a device, where no memory is shared: it knows how to take its part and how to put a new one back."""
+    """Return a view on a device, where no memory is shared: it knows how to take its part and how to put a new one back."""
 
     def put(xp: Any, whole: Any, part: Any) -> Any:
         if part.size > whole.size:
@@ -132,7 +132,7 @@ class replaying:
 
 
 def steps_of(view: View) -> tuple[Step, ...]:
-    """The steps to a view from its base as it is now: one that was turned in place (`t_`) is turned back first."""
+    """Return the steps to a view from its base as it is now: one that was turned in place (`t_`) is turned back first."""
     before, base = view.whole, view.base._array
     if before is not base:
         view.whole = base
@@ -145,7 +145,7 @@ def steps_of(view: View) -> tuple[Step, ...]:
 
 
 def move_retained(tensor: Any, old: Edge, new: Edge) -> None:
-    """A kept gradient (`retain_grad`) is that of the tensor's latest value."""
+    """Return a kept gradient (`retain_grad`) is that of the tensor's latest value."""
     extras = old[0]._extras
     if extras is not None:
         extras.retained.pop(old[1], None)
@@ -153,14 +153,14 @@ def move_retained(tensor: Any, old: Edge, new: Edge) -> None:
 
 
 def view_gradient(xp: Any, g: Any, steps: tuple[Step, ...]) -> Any:
-    """The adjoint of a chain of view steps: a gradient of the view becomes a gradient of the base."""
+    """Return the adjoint of a chain of view steps: a gradient of the view becomes a gradient of the base."""
     for rule, statics, spec, place in reversed(steps):
         g = step_gradient(xp, g, rule, statics, spec, place)
     return g
 
 
 def step_gradient(xp: Any, g: Any, rule: Rule, statics: dict[str, Any], spec: Spec, place: int) -> Any:
-    """The gradient of one view step. View rules save specs and statics only, so nothing else is needed."""
+    """Return the gradient of one view step. View rules save specs and statics only, so nothing else is needed."""
     gradient = rule.gradients[0] or rule.joint
     assert gradient is not None
     if rule.outputs != 1:
@@ -192,7 +192,7 @@ def refuse_overlap_of(written: Any, read: Any, apart: bool = False) -> None:
 
 
 def take_view(xp: Any, x: Any, steps: tuple[Step, ...]) -> Any:
-    """The view of an array (or tensor) by the steps."""
+    """Return the view of an array (or tensor) by the steps."""
     for rule, statics, _, place in steps:
         x = rule.forward(xp, x, **statics)
         if rule.outputs != 1:

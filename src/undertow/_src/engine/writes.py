@@ -42,7 +42,7 @@ guards: list[Any] = []  # told before memory is written; see graph.allow_mutatio
 
 
 def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any:
-    """Runs a rule with `target` as its first input and writes the result into it."""
+    """Run a rule with `target` as its first input and writes the result into it."""
     settle((target, *others))
     if tensor_among(statics):
         statics = with_numbers(rule, statics)
@@ -82,7 +82,7 @@ def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any
 
 
 def wrote_directly(ufunc: Any, target: TensorCore, *others: Any) -> bool:
-    """Writes ufunc(target, *others) into plain floats that nothing is recorded of; says whether it did.
+    """Write ufunc(target, *others) into plain floats that nothing is recorded of; says whether it did.
 
     This is how most parameters are updated: no temporary, no copy. Everything else is left to `apply_in_place`.
     """
@@ -117,7 +117,7 @@ def wrote_directly(ufunc: Any, target: TensorCore, *others: Any) -> bool:
 
 
 def _snapshot(target: TensorCore) -> Any:
-    """The value before the write, with its place in the graph, for a gradient that needs it."""
+    """Return the value before the write, with its place in the graph, for a gradient that needs it."""
     copy = object.__new__(type(target))
     copy._array = target._array.copy()
     copy._edge = target._edge
@@ -127,16 +127,12 @@ def _snapshot(target: TensorCore) -> Any:
 
 
 def write(target: TensorCore, value: Any) -> None:
-    """Copies a raw value into a tensor's memory and counts the write."""
+    """Copy a raw value into a tensor's memory and counts the write."""
     array = target._array
     shape = getattr(value, "shape", ())
     if shape != array.shape:
-        if len(shape) > array.ndim or any(
-            n != 1 and n != m for n, m in zip(reversed(shape), reversed(array.shape))
-        ):
-            raise RuntimeError(
-                f"output with shape {list(array.shape)} doesn't match the broadcast shape {list(shape)}"
-            )
+        if len(shape) > array.ndim or any(n != 1 and n != m for n, m in zip(reversed(shape), reversed(array.shape))):
+            raise RuntimeError(f"output with shape {list(array.shape)} doesn't match the broadcast shape {list(shape)}")
     refuse_overlap(array)
     for guard in guards:
         guard.before_write(target)
@@ -189,7 +185,7 @@ def _is_leaf(tensor: TensorCore) -> bool:
 
 
 def rebase(target: TensorCore, node: Node) -> None:
-    """Makes `node` the history of what was just written."""
+    """Make `node` the history of what was just written."""
     view = target._view
     if view is None:
         set_edge(target, (node, 0))
@@ -201,7 +197,7 @@ def rebase(target: TensorCore, node: Node) -> None:
 
 
 def set_edge(tensor: TensorCore, edge: Edge) -> None:
-    """Gives a tensor a new history. Its hooks stay with the old node; a kept gradient is that of the new value."""
+    """Give a tensor a new history. Its hooks stay with the old node; a kept gradient is that of the new value."""
     old = tensor._edge
     tensor._edge = edge
     tensor._requires_grad = True
@@ -247,9 +243,9 @@ class CopySlices(Node):
         if special.anomaly:
             note_origin(self)
         if isinstance(written, RuleNode) and type(written.saved) is tuple:
-            written.saved = tuple([
-                SavedViewOutput(saved, self) if type(saved) is SavedOutput else saved for saved in written.saved
-            ])
+            written.saved = tuple(
+                [SavedViewOutput(saved, self) if type(saved) is SavedOutput else saved for saved in written.saved]
+            )
 
     def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         if self.freed is not None:
@@ -282,4 +278,3 @@ def put_view(xp: Any, x: object, steps: tuple[Step, ...], value: Any) -> Any:
         return x + view_gradient(xp, value - take_view(xp, x, steps), steps)
     mask = view_gradient(numpy_xp, np.ones(part_shape, spec.dtype), steps) != 0
     return xp.where(xp.constant(mask), view_gradient(xp, value, steps), x)
-

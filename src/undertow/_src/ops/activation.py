@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 SELU = {"alpha": 1.6732632423543772848170429916717, "scale": 1.0507009873554804934193349852946, "input_scale": 1}
 
 
-def _activate(
-    name: str, rule: Rule, twin: Rule, input: Any, inplace: bool, out: Any = None, **statics: Any
-) -> Any:
+def _activate(name: str, rule: Rule, twin: Rule, input: Any, inplace: bool, out: Any = None, **statics: Any) -> Any:
     check_tensor(input, name)
     for position, (argument, value) in enumerate(statics.items(), 2):
         if isinstance(value, str) or value is None:
@@ -53,7 +51,7 @@ def functional_relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 @public
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """The input moved into [min_val, max_val]."""
+    """Return the input moved into [min_val, max_val]."""
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     return _hardtanh("hardtanh", input, min_val, max_val, inplace)
@@ -276,7 +274,7 @@ def functional_sigmoid(input: Tensor) -> Tensor:
 
 @public
 def functional_tanh(input: Tensor) -> Tensor:
-    """The hyperbolic tangent."""
+    """Return the hyperbolic tangent."""
     return input.tanh()
 
 
@@ -311,7 +309,7 @@ def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Ten
 
 
 def usual_dim(name: str, ndim: int) -> int:
-    """The dim that softmax and its kin take if none is given, with a warning."""
+    """Return the dim that softmax and its kin take if none is given, with a warning."""
     warn(
         f"Implicit dimension choice for {name} has been deprecated. Say which dim: dim=-1, for example.",
     )
@@ -348,15 +346,13 @@ def functional_log_softmax(
 
 @public
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """The first half of a dim times the sigmoid of the second."""
+    """Return the first half of a dim times the sigmoid of the second."""
     check_tensor(input, "glu")
     if input._array.ndim == 0:
         raise RuntimeError("glu does not support scalars because halving size must be even")
     dim = wrap_dim(as_int(dim, "glu", "dim", 2), input._array.ndim)
     if input._array.shape[dim] % 2:
-        raise RuntimeError(
-            f"Halving dimension must be even, but dimension {dim} is size {input._array.shape[dim]}"
-        )
+        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {input._array.shape[dim]}")
     return apply(rules.glu, input, dim=dim)
 
 

@@ -44,7 +44,7 @@ def addmm_(
 
 
 def _check_in_place(input: Tensor, shape: tuple[int, ...]) -> None:
-    """What is written to must have the size of the product."""
+    """Return what is written to must have the size of the product."""
     if input._array.shape != shape:
         raise RuntimeError(
             f"Bad in-place call: input tensor size {list(input._array.shape)} and output tensor size {list(shape)} should "
@@ -173,9 +173,7 @@ def _checked_addr(input: Tensor, vec1: Tensor, vec2: Tensor, beta: object, alpha
     if input._array.dtype.kind in "iu":
         for name, value in (("beta", beta), ("alpha", alpha)):
             if isinstance(value, float):
-                raise RuntimeError(
-                    f"For integral input tensors, argument {name} must not be a floating point number."
-                )
+                raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
     return {"beta": beta, "alpha": alpha}
 
 

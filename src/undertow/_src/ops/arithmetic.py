@@ -61,7 +61,12 @@ def sum_function(name: str, plain: Function, scaled_rule: Rule, several: bool = 
 
     def function(*args: Any, **kwargs: Any) -> Any:
         quiet = torch_function.QUIET
-        if len(args) == 2 and not (kwargs or special.active) and args[0].__class__ in quiet and args[1].__class__ in quiet:
+        if (
+            len(args) == 2
+            and not (kwargs or special.active)
+            and args[0].__class__ in quiet
+            and args[1].__class__ in quiet
+        ):
             return plain(*args)
         if writes and len(args) == 2 and kwargs.keys() == {"alpha"} and type(args[0]) in PLAIN:
             if type(kwargs["alpha"]) in NUMBERS and wrote_directly(scaled, *args, kwargs["alpha"]):
@@ -182,7 +187,7 @@ floor_divide = binary(rules.floor_divide, "floor_divide", "The quotient, rounded
 
 @overloaded
 def remainder(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
-    """What is left of a division rounded down; it has the sign of the divisor."""
+    """Return what is left of a division rounded down; it has the sign of the divisor."""
     return finish(_remainder_rule(input, other), (input, other), out)
 
 
@@ -199,7 +204,7 @@ def _remainder_rule(input: Tensor, other: object) -> Rule:
 
 @overloaded
 def fmod(input: Tensor, other: Number | complex | Tensor, *, out: Tensor | None = None) -> Tensor:
-    """What is left of a division rounded towards zero; it has the sign of the dividend."""
+    """Return what is left of a division rounded towards zero; it has the sign of the dividend."""
     check_operands("fmod", rules.fmod, (input, other), "number", several=True)
     return finish(rules.fmod if isinstance(other, TensorCore) else rules.fmod_number, (input, other), out)
 
@@ -268,7 +273,7 @@ def pow_(self: Tensor, exponent: Number | complex | Tensor) -> Tensor:
 def float_power(
     input: Number | complex | Tensor, exponent: Tensor | Number | complex, *, out: Tensor | None = None
 ) -> Tensor:
-    """The power, computed and returned in double precision."""
+    """Return the power, computed and returned in double precision."""
     if not (isinstance(input, TensorCore) or isinstance(exponent, TensorCore)):
         raise invalid_combination("float_power", (input, exponent))
     compute = lambda: power("float_power", _double(input), _double(exponent), None)
@@ -297,7 +302,7 @@ def float_power_(self: Tensor, exponent: Number | complex | Tensor) -> Tensor:
 
 @public
 def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The square."""
+    """Return the square."""
     check_tensor(input, "square")
     return finish(rules.square, (lifted(input, 2),), out)
 
@@ -357,7 +362,12 @@ class ArithmeticMethods:
     __rtruediv__ = __rdiv__ = _rtruediv
 
     def __pow__(self, exponent: object) -> Any:
-        if type(exponent) in NUMBERS and type(self) in PLAIN and not special.active and self._array.dtype in FAST_DTYPES:  # type: ignore[attr-defined]
+        if (
+            type(exponent) in NUMBERS
+            and type(self) in PLAIN
+            and not special.active
+            and self._array.dtype in FAST_DTYPES  # type: ignore[attr-defined]
+        ):
             return apply(rules.pow_number, self, exponent=exponent)
         return _pow_operator(self, exponent)
 

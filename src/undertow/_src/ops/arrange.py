@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 def _in_format(input: Tensor, order: object, name: str) -> Tensor:
-    """A copy with the memory order of a format."""
+    """Return a copy with the memory order of a format."""
     if order is None or order is preserve_format:
         result = apply(rules.clone, input)
         if type(result._array) is DeviceArray:
@@ -66,14 +66,14 @@ def _in_format(input: Tensor, order: object, name: str) -> Tensor:
 
 @public
 def clone(input: Tensor, *, memory_format: memory_format | None = None) -> Tensor:
-    """A copy that gradients flow through."""
+    """Return a copy that gradients flow through."""
     check_tensor(input, "clone")
     return _in_format(input, memory_format, "clone")
 
 
 @public
 def contiguous(self: Tensor, *, memory_format: Any = contiguous_format) -> Tensor:
-    """The tensor itself if its elements lie in memory in order, else a copy of which they do."""
+    """Return the tensor itself if its elements lie in memory in order, else a copy of which they do."""
     array = self._array if Watch.trace is None else lying(self._array)
     axes = CHANNELS_LAST.get(memory_format) if not isinstance(memory_format, (int, str)) else None
     if axes is not None and array.ndim == len(axes):
@@ -92,9 +92,7 @@ def contiguous(self: Tensor, *, memory_format: Any = contiguous_format) -> Tenso
 def _repeated(input: Tensor, repeats: tuple[int, ...]) -> Tensor:
     shape = input._array.shape
     if len(repeats) < len(shape):
-        raise RuntimeError(
-            "Number of dimensions of repeat dims can not be smaller than number of those of the tensor"
-        )
+        raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of those of the tensor")
     sizes = (1,) * (len(repeats) - len(shape)) + shape
     target = [n * m for n, m in zip(repeats, sizes, strict=True)]
     for n in target:
@@ -105,7 +103,7 @@ def _repeated(input: Tensor, repeats: tuple[int, ...]) -> Tensor:
 
 @public
 def repeat(self: Tensor, *repeats: Any, **named: Any) -> Tensor:
-    """A tensor laid out several times along each dim, and along new leading dims."""
+    """Return a tensor laid out several times along each dim, and along new leading dims."""
     return _repeated(self, spread_ints((*repeats, *named.values()), "repeat", "repeats"))
 
 
@@ -186,20 +184,20 @@ def _flipped(input: Tensor, dims: tuple[int, ...]) -> Tensor:
 
 @public
 def flip(input: Tensor, dims: _size) -> Tensor:
-    """A copy with the order along some dims reversed."""
+    """Return a copy with the order along some dims reversed."""
     check_tensor(input, "flip")
     return _flipped(input, as_ints(dims, "flip", "dims", 2))
 
 
 @public
 def flip_method(self: Tensor, *dims: Any, **named: Any) -> Tensor:
-    """A copy with the order along some dims reversed."""
+    """Return a copy with the order along some dims reversed."""
     return _flipped(self, spread_ints((*dims, *named.values()), "flip", "dims"))
 
 
 @public
 def fliplr(input: Tensor) -> Tensor:
-    """A copy with the order along dim 1 reversed."""
+    """Return a copy with the order along dim 1 reversed."""
     if input._array.ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
     return _flipped(input, (1,))
@@ -207,7 +205,7 @@ def fliplr(input: Tensor) -> Tensor:
 
 @public
 def flipud(input: Tensor) -> Tensor:
-    """A copy with the order along dim 0 reversed."""
+    """Return a copy with the order along dim 0 reversed."""
     if input._array.ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
     return _flipped(input, (0,))
@@ -215,7 +213,7 @@ def flipud(input: Tensor) -> Tensor:
 
 @public
 def roll(input: Any, shifts: Any, dims: Any = ()) -> Any:
-    """A copy moved along dims, what falls off coming back in at the other end; without dims, moved as one row."""
+    """Return a copy moved along dims, what falls off coming back in at the other end; without dims, moved as one row."""
     check_tensor(input, "roll")
     shifts = (shifts,) if is_int(shifts) else as_ints(shifts, "roll", "shifts", 2)
     dims = (dims,) if is_int(dims) else as_ints(dims, "roll", "dims", 3)
@@ -229,7 +227,7 @@ def roll(input: Any, shifts: Any, dims: Any = ()) -> Any:
 
 @public
 def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
-    """A copy turned k times by 90 degrees from the first dim towards the second."""
+    """Return a copy turned k times by 90 degrees from the first dim towards the second."""
     check_tensor(input, "rot90")
     dims = as_ints(dims, "rot90", "dims", 3)
     ndim = input._array.ndim
@@ -303,7 +301,7 @@ triu_indices = _triangle_indices("triu_indices", np.triu_indices)
 
 @public
 def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
-    """The diagonal of a matrix, or a matrix with a vector as its diagonal."""
+    """Return the diagonal of a matrix, or a matrix with a vector as its diagonal."""
     check_tensor(input, "diag")
     diagonal = as_int(diagonal, "diag", "diagonal", 2)
     ndim = input._array.ndim
@@ -324,7 +322,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 
 @public
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
-    """A matrix whose diagonal is all of a tensor's elements."""
+    """Return a matrix whose diagonal is all of a tensor's elements."""
     check_tensor(input, "diagflat")
     return diag(reshape_to(input, (-1,)), offset)
 
@@ -334,7 +332,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
 
 @public
 def constant_pad_nd(input: Tensor, pad: _size, value: Number | complex = 0) -> Tensor:
-    """A tensor framed by a value; widths come in pairs from the last dim on, and negative ones crop."""
+    """Return a tensor framed by a value; widths come in pairs from the last dim on, and negative ones crop."""
     check_tensor(input, "constant_pad_nd")
     pad = as_ints(pad, "constant_pad_nd", "pad", 2)
     shape = input._array.shape
@@ -365,4 +363,3 @@ class ArrangeMethods(TensorCore):
     flip, fliplr, flipud, roll, rot90 = flip_method, fliplr, flipud, roll, rot90
     tril, triu, tril_, triu_ = tril, triu, tril_, triu_
     diag, diag_embed, diagflat = diag, diag_embed, diagflat
-

@@ -27,8 +27,7 @@ def _check_operands(query: Tensor, key: Tensor, value: Any, mask: Tensor | None)
     kinds = [DTYPE_OF[given._array.dtype].c_name for given in (query, key, value)]
     if len(set(kinds)) > 1:
         raise RuntimeError(
-            f"Expected query, key, and value to have the same dtype, but got {kinds[0]}, {kinds[1]} "
-            f"and {kinds[2]}."
+            f"Expected query, key, and value to have the same dtype, but got {kinds[0]}, {kinds[1]} and {kinds[2]}."
         )
     dims = [given._array.ndim for given in (query, key, value)]
     if min(dims) < 2:
@@ -85,7 +84,9 @@ def scaled_dot_product_attention(
         )  # fmt: skip
     if is_causal:
         if mask is not None:
-            raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+            raise RuntimeError(
+                "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+            )
         size = (query._array.shape[-2], key._array.shape[-2])
         mask = wrap(np.where(np.tri(*size, dtype=bool), 0, -np.inf).astype(query._array.dtype))
     return _composed(query, key, value, mask, dropout_p, factor, enable_gqa)
@@ -99,7 +100,7 @@ def _check_groups(query: Tensor, key: Any, value: Any) -> None:
 
 
 def _added(mask: Any, query: Any) -> Any:
-    """A mask as what is added to the scores: 0 or −∞ for a boolean one."""
+    """Return a mask as what is added to the scores: 0 or −∞ for a boolean one."""
     if mask is None:
         return None
     if mask._array.dtype == np.bool_:
@@ -115,9 +116,7 @@ def _fits(mask: Tensor | None, query: Tensor, key: Tensor) -> bool:
     return all(n in (1, m) for n, m in zip(have, wanted, strict=True))
 
 
-def _composed(
-    query: Any, key: Any, value: Any, mask: Any, dropout_p: float, factor: float, enable_gqa: bool
-) -> Any:
+def _composed(query: Any, key: Any, value: Any, mask: Any, dropout_p: float, factor: float, enable_gqa: bool) -> Any:
     """Attention step by step; the scale's root is taken into both factors of the scores, which keeps them small."""
     kind = query.dtype
     if kind.itemsize == 2:

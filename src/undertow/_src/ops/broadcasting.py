@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def _squeezed_axes(input: Tensor, dim: object) -> tuple[Any, tuple[int, ...]]:
-    """The dims that `squeeze` was asked for, and those of them that have size one."""
+    """Return the dims that `squeeze` was asked for, and those of them that have size one."""
     shape = input._array.shape
     if isinstance(dim, (tuple, list)):
         dim = wrap_dims(as_ints(dim, "squeeze", "dim", 2), len(shape))
@@ -55,7 +55,7 @@ _ALL: Any = object()
 
 @overloaded
 def squeeze(input: Tensor, dim: Any = _ALL, *more: int) -> Tensor:
-    """A view without the dims of size one, or without those among the given dims."""
+    """Return a view without the dims of size one, or without those among the given dims."""
     check_tensor(input, "squeeze")
     array = input._array
     if dim is _ALL:
@@ -68,7 +68,7 @@ def squeeze(input: Tensor, dim: Any = _ALL, *more: int) -> Tensor:
 
 @public
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
-    """A view with a new dim of size one."""
+    """Return a view with a new dim of size one."""
     check_tensor(input, "unsqueeze")
     array = input._array
     dim = wrap_dim(as_int(dim, "unsqueeze", "dim", 2), array.ndim + 1)
@@ -83,7 +83,7 @@ _unsqueeze_in_place = twin(rules.unsqueeze, "UnsqueezeBackward1", view=True)
 
 @overloaded
 def squeeze_(self: Tensor, dim: Any = _ALL) -> Tensor:
-    """Removes dims of size one in place."""
+    """Remove dims of size one in place."""
     if dim is _ALL:
         return apply_view_in_place(_squeeze_in_place, self, axes=_without_ones(self))
     dim, axes = _squeezed_axes(self, dim)
@@ -93,7 +93,7 @@ def squeeze_(self: Tensor, dim: Any = _ALL) -> Tensor:
 
 @public
 def unsqueeze_(self: Tensor, dim: int) -> Tensor:
-    """Adds a dim of size one in place."""
+    """Add a dim of size one in place."""
     dim = wrap_dim(as_int(dim, "unsqueeze_", "dim", 1), self._array.ndim + 1)
     return apply_view_in_place(_unsqueeze_in_place, self, dim=dim)
 
@@ -102,7 +102,7 @@ def unsqueeze_(self: Tensor, dim: int) -> Tensor:
 
 
 def expand_to(input: Tensor, size: tuple[int, ...]) -> Any:
-    """A view stretched to a size, of which -1 keeps what is there."""
+    """Return a view stretched to a size, of which -1 keeps what is there."""
     array = input._array
     have = array.shape
     lead = len(size) - len(have)
@@ -139,7 +139,7 @@ def expand_to(input: Tensor, size: tuple[int, ...]) -> Any:
 
 @public
 def expand(self: Tensor, *size: Any, implicit: bool = False, **named: Any) -> Tensor:
-    """A view stretched along dims of size one and new leading dims; -1 keeps a dim."""
+    """Return a view stretched along dims of size one and new leading dims; -1 keeps a dim."""
     if named:
         size = (*size, *only_named(named, "expand", "size"))
     return expand_to(self, spread_ints(size, "expand", "size"))
@@ -154,7 +154,7 @@ def expand_as(self: Tensor, other: Tensor) -> Tensor:
 
 @public
 def broadcast_to(input: Tensor, size: _size) -> Tensor:
-    """A view stretched to a size."""
+    """Return a view stretched to a size."""
     check_tensor(input, "broadcast_to")
     return expand_to(input, as_ints(size, "broadcast_to", "size", 2))
 
@@ -171,7 +171,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Any, ...]:
 
 @public
 def broadcast_shapes(*shapes: Any) -> Size:
-    """The shape that shapes stretch to."""
+    """Return the shape that shapes stretch to."""
     sizes = [(shape,) if is_int(shape) else tuple(shape) for shape in shapes]
     result = [1] * max([0, *map(len, sizes)])
     for place, size in enumerate(sizes):

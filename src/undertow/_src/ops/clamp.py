@@ -42,7 +42,7 @@ def _bounds(name: str, input: Tensor, min: object, max: object) -> bool:
 
 
 def _alike(min: object, max: object) -> tuple[Any, Any]:
-    """The bounds; beside a number, a tensor of no dims is taken for a number too."""
+    """Return the bounds; beside a number, a tensor of no dims is taken for a number too."""
     if isinstance(min, TensorCore) and is_number(max):
         return _number_in(min), max
     if isinstance(max, TensorCore) and is_number(min):
@@ -67,7 +67,7 @@ def _clamp(name: str, input: Tensor, min: Any, max: Any, out: Any) -> Tensor:
 
 
 def _bound_of(input: Tensor, bound: object) -> Any:
-    """A number as a bound of a tensor's elements; a negative one wraps around among unsigned integers."""
+    """Return a number as a bound of a tensor's elements; a negative one wraps around among unsigned integers."""
     bound, kind = as_number(bound), DTYPE_OF[input._array.dtype]
     return bound if bound is None or kind.category != INTEGRAL else as_element(bound, kind)
 
@@ -88,7 +88,7 @@ def clamp(
     input: Tensor, min: Number | complex | Tensor | None = None, max: Number | complex | Tensor | None = None, *,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The input moved into [min, max], which are numbers or tensors."""
+    """Return the input moved into [min, max], which are numbers or tensors."""
     return _clamp("clamp", input, min, max, out)
 
 
@@ -97,7 +97,7 @@ def clip(
     input: Tensor, min: Number | complex | Tensor | None = None, max: Number | complex | Tensor | None = None, *,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The same as clamp."""
+    """Return the same as clamp."""
     return _clamp("clip", input, min, max, out)
 
 
@@ -124,7 +124,7 @@ def _bound(name: str, input: Tensor, bound: object) -> None:
 
 @overloaded
 def clamp_min(input: Tensor, min: Number | complex | Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The input where it is above min, else min."""
+    """Return the input where it is above min, else min."""
     _bound("clamp_min", input, min)
     if isinstance(min, TensorCore):
         return finish(rules.clamp_min, (input, min), out)
@@ -134,7 +134,7 @@ def clamp_min(input: Tensor, min: Number | complex | Tensor, *, out: Tensor | No
 
 @overloaded
 def clamp_max(input: Tensor, max: Number | complex | Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The input where it is below max, else max."""
+    """Return the input where it is below max, else max."""
     _bound("clamp_max", input, max)
     if isinstance(max, TensorCore):
         return finish(rules.clamp_max, (input, max), out)
@@ -167,7 +167,7 @@ def nan_to_num(
     input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None, *,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The input with nan and infinities replaced: by 0 and the largest finite numbers, unless told otherwise."""
+    """Return the input with nan and infinities replaced: by 0 and the largest finite numbers, unless told otherwise."""
     check_tensor(input, "nan_to_num")
     if input._requires_grad and DTYPE_OF[input._array.dtype].is_complex and out is None:
         raise RuntimeError("nan_to_num does not support automatic differentiation for outputs with complex dtype.")
@@ -265,7 +265,7 @@ def addcdiv_(self: Tensor, tensor1: Tensor, tensor2: Tensor, *old: Any, value: N
 
 @overloaded
 def copysign(input: Tensor, other: Number | complex | Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The size of input with the sign of other."""
+    """Return the size of input with the sign of other."""
     _bound("copysign", input, other)
     return finish(_copysign_rule(other), (input, other), out)
 

@@ -39,7 +39,7 @@ greater, greater_equal = comparison(rules.gt, "greater"), comparison(rules.ge, "
 
 
 def comparison_(name: str, number_rule: Rule, tensor_rule: Rule) -> Function:
-    """The in-place form, which makes a constant of its tensor."""
+    """Return the in-place form, which makes a constant of its tensor."""
     with_number = in_place(number_rule, name, several=True)
     with_tensor = in_place(tensor_rule, name, several=True)
 
@@ -81,14 +81,14 @@ signbit = unary(rules.signbit, doc="True where the sign is minus, that of -0.0 i
 
 @public
 def isreal(input: Tensor) -> Tensor:
-    """True where the imaginary part is zero."""
+    """Return True where the imaginary part is zero."""
     check_tensor(input, "isreal")
     return wrap(np.asarray(input._array.imag == 0))
 
 
 @public
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
-    """True where |input − other| ≤ atol + rtol · |other|."""
+    """Return True where |input − other| ≤ atol + rtol · |other|."""
     check_tensor(input, "isclose")
     check_tensor(other, "isclose", "other", 2)
     one, two = DTYPE_OF[input._array.dtype], DTYPE_OF[other._array.dtype]
@@ -137,7 +137,7 @@ def isin(
     elements: Tensor, test_elements: Tensor, *, assume_unique: bool = False, invert: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """True where an element is among the test elements."""
+    """Return True where an element is among the test elements."""
     given = (elements, test_elements)
     if not any(isinstance(value, TensorCore) for value in given) or not all(
         isinstance(value, TensorCore) or is_number(value) for value in given
@@ -175,7 +175,7 @@ def where(
 
 
 def _choices(*choices: Any) -> list[Any]:
-    """What `where` chooses between; a number has to fit into the dtype of the tensor beside it."""
+    """Return what `where` chooses between; a number has to fit into the dtype of the tensor beside it."""
     tensor = next((each for each in choices if isinstance(each, TensorCore)), None)
     if tensor is None:
         return [*choices]
@@ -240,7 +240,10 @@ class CompareMethods:
     greater_equal_ = comparison_("greater_equal_", rules.ge_number_, rules.ge_)
 
     logical_and, logical_or, logical_xor, logical_not = logical_and, logical_or, logical_xor, logical_not
-    logical_and_, logical_or_ = in_place(rules.logical_and, takes="tensors"), in_place(rules.logical_or, takes="tensors")
+    logical_and_, logical_or_ = (
+        in_place(rules.logical_and, takes="tensors"),
+        in_place(rules.logical_or, takes="tensors"),
+    )
     logical_xor_, logical_not_ = in_place(rules.logical_xor, takes="tensors"), in_place(rules.logical_not)
 
     bitwise_and, bitwise_or, bitwise_xor, bitwise_not = bitwise_and, bitwise_or, bitwise_xor, bitwise_not

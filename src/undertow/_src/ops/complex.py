@@ -26,7 +26,7 @@ def _is_complex(tensor: Tensor) -> bool:
 
 @public
 def real(input: Any) -> Any:
-    """The real part, in the same memory; a real tensor is its own."""
+    """Return the real part, in the same memory; a real tensor is its own."""
     check_tensor(input, "real")
     if not _is_complex(input):
         return input
@@ -35,7 +35,7 @@ def real(input: Any) -> Any:
 
 @public
 def imag(input: Any) -> Any:
-    """The imaginary part of a complex tensor, in the same memory."""
+    """Return the imaginary part of a complex tensor, in the same memory."""
     check_tensor(input, "imag")
     if not _is_complex(input):
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
@@ -46,24 +46,24 @@ def imag(input: Any) -> Any:
 
 @public
 def conj(input: Tensor) -> Tensor:
-    """The conjugate, as a view; a real tensor is its own."""
+    """Return the conjugate, as a view; a real tensor is its own."""
     check_tensor(input, "conj")
     return _mirrored(rules.conj_view, input, np.conjugate) if _is_complex(input) else input
 
 
 def conjugate(input: Tensor) -> Any:
-    """The conjugate as the mathematics of other functions takes it: no view."""
+    """Return the conjugate as the mathematics of other functions takes it: no view."""
     return apply(rules.conj, input) if _is_complex(input) else input
 
 
 @public
 def _neg_view(self: Tensor) -> Any:
-    """The negative, as a view."""
+    """Return the negative, as a view."""
     return _mirrored(rules.neg_view, self, np.negative)
 
 
 def _mirrored(rule: Any, input: Tensor, function: Any) -> Any:
-    """A view that shows the input's memory through a function."""
+    """Return a view that shows the input's memory through a function."""
     result = apply(rule, input)
     if type(input._array) is ndarray:
         result._array = reflect(input._array, function)
@@ -84,7 +84,7 @@ def is_neg(input: Tensor) -> bool:
 
 @public
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The conjugate, as a new tensor."""
+    """Return the conjugate, as a new tensor."""
     check_tensor(input, "conj_physical")
     if out is None and input._array.dtype.kind != "c":
         return input
@@ -99,21 +99,21 @@ def conj_physical_(self: Tensor) -> Tensor:
 
 @public
 def resolve_conj(input: Tensor) -> Tensor:
-    """The conjugate that `conj` put off."""
+    """Return the conjugate that `conj` put off."""
     check_tensor(input, "resolve_conj")
     return input.clone() if is_conj(input) else input  # a copy is no mirror
 
 
 @public
 def resolve_neg(input: Tensor) -> Tensor:
-    """The negation that was put off."""
+    """Return the negation that was put off."""
     check_tensor(input, "resolve_neg")
     return input.clone() if is_neg(input) else input
 
 
 @public
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The angle in the complex plane, in radians."""
+    """Return the angle in the complex plane, in radians."""
     check_tensor(input, "angle")
     return finish(rules.angle, (input,), out)
 
@@ -139,8 +139,7 @@ def view_as_complex(input: Tensor) -> Tensor:
     array, kind = input._array, DTYPE_OF[input._array.dtype]
     if array.dtype.kind != "f":
         raise RuntimeError(
-            "view_as_complex is only supported for half, float and double tensors, not for "
-            f"{kind.scalar_name}"
+            f"view_as_complex is only supported for half, float and double tensors, not for {kind.scalar_name}"
         )
     if array.ndim == 0:
         raise RuntimeError("Input tensor must have one or more dimensions")
@@ -180,7 +179,7 @@ def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @public
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The complex number of a size and an angle."""
+    """Return the complex number of a size and an angle."""
     check_tensor(abs, "polar", "abs")
     check_tensor(angle, "polar", "angle", 2)
     _check_parts(abs, angle)

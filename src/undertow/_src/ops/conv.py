@@ -25,7 +25,7 @@ Sizes = tuple[int, ...]
 
 
 def expanded(value: object, rank: int, name: str, function: str, given: tuple[Any, ...] = ()) -> Sizes:
-    """An option of a convolution: one int for every spatial dim, or one for each."""
+    """Return an option of a convolution: one int for every spatial dim, or one for each."""
     if type(value) is int:
         return (value,) * rank
     if is_int(value):
@@ -60,7 +60,7 @@ def _check_input(input: Tensor, weight: object, bias: object, rank: int, name: s
 def _check_options(
     stride: Sizes, padding: Sizes, dilation: Sizes, output_padding: Sizes, groups: int, fast: bool
 ) -> None:
-    """What PyTorch refuses; its kernel for float32 has words of its own."""
+    """Return what PyTorch refuses; its kernel for float32 has words of its own."""
     if min(padding) < 0:
         raise RuntimeError("negative padding is not supported")
     if min(output_padding) < 0:
@@ -159,7 +159,7 @@ def convolved(
     input: Any, weight: Any, bias: Any, batched: bool, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int,
     transposed: bool = False, output_padding: Sizes = (),
 ) -> Any:  # fmt: skip
-    """A convolution, or its transpose, with one number per dim in every option."""
+    """Return a convolution, or its transpose, with one number per dim in every option."""
     rank = len(stride)
     output_padding = output_padding or (0,) * rank
     _check_options(stride, padding, dilation, output_padding, groups, input._array.dtype == "f4")
@@ -170,7 +170,9 @@ def convolved(
         _check_kernel_fits(input._array.shape[2:], weight._array.shape[2:], padding, dilation)
     elif 0 not in input._array.shape:
         _check_output_padding(output_padding, stride, dilation)
-        _check_transposed_size(input._array.shape[2:], weight._array.shape[2:], stride, padding, dilation, output_padding)
+        _check_transposed_size(
+            input._array.shape[2:], weight._array.shape[2:], stride, padding, dilation, output_padding
+        )
     _check_not_empty(input, weight, transposed)
     _check_dtypes(input, weight, bias, transposed)
     options = {
@@ -189,7 +191,7 @@ def convolved(
 
 
 def _complex_product(input: Tensor, weight: Tensor, bias: Tensor | None, options: dict[str, Any]) -> Tensor:
-    """A convolution of complex numbers as three real ones."""
+    """Return a convolution of complex numbers as three real ones."""
     real = apply(rules.convolution, input.real, weight.real, None if bias is None else bias.real, **options)
     imaginary = apply(rules.convolution, input.imag, weight.imag, None, **options)
     both = None if bias is None else bias.real + bias.imag
@@ -215,18 +217,18 @@ def _check_output_padding(output_padding: Sizes, stride: Sizes, dilation: Sizes)
     for what, values in (("output_padding", output_padding), ("stride", stride), ("dilation", dilation)):
         values = values if len(values) > 1 else ((0 if what == "output_padding" else 1), *values)
         given += [f"{what}_{name}: {value}" for name, value in zip(names, values, strict=True)]
-    raise RuntimeError(
-        f"output padding must be smaller than either stride or dilation, but got {' '.join(given)}"
-    )
+    raise RuntimeError(f"output padding must be smaller than either stride or dilation, but got {' '.join(given)}")
 
 
 def _check_transposed_size(
     size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, output_padding: Sizes
 ) -> None:
-    out = tuple([
-        (n - 1) * s - 2 * p + d * (k - 1) + more + 1
-        for n, k, s, p, d, more in zip(size, kernel, stride, padding, dilation, output_padding, strict=True)
-    ])
+    out = tuple(
+        [
+            (n - 1) * s - 2 * p + d * (k - 1) + more + 1
+            for n, k, s, p, d, more in zip(size, kernel, stride, padding, dilation, output_padding, strict=True)
+        ]
+    )
     if min(out) < 1:
         given, made = (" x ".join(map(str, sizes if len(sizes) > 1 else (1, *sizes))) for sizes in (size, out))
         raise RuntimeError(
@@ -242,7 +244,10 @@ def _conv(
     name = f"conv{rank}d"
     batched = _check_input(input, weight, bias, rank, name)
     given = (input, weight)
-    strides, dilations = expanded(stride, rank, "stride", name, given), expanded(dilation, rank, "dilation", name, given)
+    strides, dilations = (
+        expanded(stride, rank, "stride", name, given),
+        expanded(dilation, rank, "dilation", name, given),
+    )
     if isinstance(padding, str):
         _check_weight(input if batched else unsqueeze(input, 0), weight, bias, as_int(groups, name, "groups"), False)
         input, paddings = _named_padding(input, weight, padding, strides, dilations)
@@ -252,7 +257,7 @@ def _conv(
 
 
 def _named_padding(input: Tensor, weight: Tensor, padding: str, stride: Sizes, dilation: Sizes) -> tuple[Any, Sizes]:
-    """'valid' and 'same'; where both sides can't get the same padding, the right one is given more beforehand."""
+    """Return the padding of 'valid' or 'same'; an odd total puts the extra element on the right."""
     rank = len(stride)
     if padding == "valid":
         return input, (0,) * rank
@@ -263,8 +268,7 @@ def _named_padding(input: Tensor, weight: Tensor, padding: str, stride: Sizes, d
     total = [d * (k - 1) for k, d in zip(weight._array.shape[2:], dilation, strict=True)]
     if any(n % 2 for n in total):
         warn_once(
-            "Using padding='same' with even kernel lengths and odd dilation may need a padded copy of the input "
-            "first",
+            "Using padding='same' with even kernel lengths and odd dilation may need a padded copy of the input first",
         )
         widths = [side for n in reversed(total) for side in (0, n % 2)]
         input = constant_pad_nd(input, widths, 0)
@@ -276,7 +280,7 @@ def conv1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: int | _size = 0,
     dilation: int | _size = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
-    """A convolution over sequences (batch, channel, length)."""
+    """Return a convolution over sequences (batch, channel, length)."""
     return _conv(1, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -285,7 +289,7 @@ def conv2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | _size = 1, padding: int | _size = 0,
     dilation: int | _size = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
-    """A convolution over images (batch, channel, height, width)."""
+    """Return a convolution over images (batch, channel, height, width)."""
     return _conv(2, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -294,7 +298,7 @@ def conv3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | _size = 1, padding: int | _size = 0,
     dilation: int | _size = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
-    """A convolution over volumes (batch, channel, depth, height, width)."""
+    """Return a convolution over volumes (batch, channel, depth, height, width)."""
     return _conv(3, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -319,7 +323,7 @@ def conv_transpose1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | _size = 1, padding: int | _size = 0,
     output_padding: int | _size = 0, groups: int = 1, dilation: int | _size = 1,
 ) -> Tensor:  # fmt: skip
-    """The transpose of conv1d: spreads each element over a window."""
+    """Return the transpose of conv1d: spreads each element over a window."""
     return _conv_transpose(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
@@ -328,7 +332,7 @@ def conv_transpose2d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | _size = 1, padding: int | _size = 0,
     output_padding: int | _size = 0, groups: int = 1, dilation: int | _size = 1,
 ) -> Tensor:  # fmt: skip
-    """The transpose of conv2d: spreads each pixel over a window."""
+    """Return the transpose of conv2d: spreads each pixel over a window."""
     return _conv_transpose(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
@@ -337,7 +341,7 @@ def conv_transpose3d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: int | _size = 1, padding: int | _size = 0,
     output_padding: int | _size = 0, groups: int = 1, dilation: int | _size = 1,
 ) -> Tensor:  # fmt: skip
-    """The transpose of conv3d: spreads each cell over a window."""
+    """Return the transpose of conv3d: spreads each cell over a window."""
     return _conv_transpose(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
@@ -366,16 +370,16 @@ def _check_positive(what: str, values: Sizes, names: str) -> None:
 
 def _check_padding(padding: Sizes) -> None:
     if min(padding) < 0:
-        raise RuntimeError(
-            f"padding should be non-negative, but got pad_height: {padding[0]} pad_width: {padding[1]}"
-        )
+        raise RuntimeError(f"padding should be non-negative, but got pad_height: {padding[0]} pad_width: {padding[1]}")
 
 
 def _block_counts(size: Sizes, kernel: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes) -> Sizes:
-    return tuple([
-        (n + 2 * p - d * (k - 1) - 1) // s + 1
-        for n, k, d, p, s in zip(size, kernel, dilation, padding, stride, strict=True)
-    ])
+    return tuple(
+        [
+            (n + 2 * p - d * (k - 1) - 1) // s + 1
+            for n, k, d, p, s in zip(size, kernel, dilation, padding, stride, strict=True)
+        ]
+    )
 
 
 @public
@@ -422,8 +426,7 @@ def fold(
     shape = input._array.shape
     if len(shape) not in (2, 3) or 0 in shape[-2:]:
         raise RuntimeError(
-            "Expected 2D or 3D (batch mode) tensor for input with no size of 0 but the "
-            f"batch's, not {list(shape)}"
+            f"Expected 2D or 3D (batch mode) tensor for input with no size of 0 but the batch's, not {list(shape)}"
         )
     if shape[-2] % (kernel[0] * kernel[1]):
         raise RuntimeError(

@@ -38,7 +38,7 @@ _twin = cache(twin)
 
 
 def apart(input: Tensor, views: Any, node: Callable[[str], str], copied: bool) -> Any:
-    """Views of an alias of the input as tensors of their own, with a node that is named after the view's.
+    """View of an alias of the input as tensors of their own, with a node that is named after the view's.
 
     The views' last step says by which rule they were taken, and so what their gradient is.
     """
@@ -57,7 +57,7 @@ def apart(input: Tensor, views: Any, node: Callable[[str], str], copied: bool) -
 
 
 def alias_of(input: Tensor) -> Any:
-    """The same memory as a tensor that nobody knows, to take views of."""
+    """Return the same memory as a tensor that nobody knows, to take views of."""
     return wrap(input._array)
 
 
@@ -96,7 +96,7 @@ def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Any, ...]:
 
 @public
 def narrow_copy(input: Tensor, dim: int, start: int, length: int, *, out: Tensor | None = None) -> Tensor:
-    """A copy of the range of a dim that begins at start and has a length."""
+    """Return a copy of the range of a dim that begins at start and has a length."""
     check_tensor(input, "narrow_copy")
     start, length = as_int(start, "narrow_copy", "start", 3), as_int(length, "narrow_copy", "length", 4)
     shape = input._array.shape
@@ -112,18 +112,20 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int, *, out: Tensor
 def as_strided_scatter(
     input: Tensor, src: Tensor, size: _size, stride: _size, storage_offset: int | None = None
 ) -> Tensor:
-    """A copy with what `as_strided` would show replaced."""
+    """Return a copy with what `as_strided` would show replaced."""
     check_tensor(src, "as_strided_scatter", "src", 2)
     statics = strides_wanted(input, size, stride, storage_offset, "as_strided_scatter")
     check_fits_part(as_strided(alias_of(input), size, stride, storage_offset), src)
     if input.requires_grad and not input.is_contiguous():
-        raise RuntimeError("as_strided_scatter is currently only supported for contiguous inputs, if they require grad.")
+        raise RuntimeError(
+            "as_strided_scatter is currently only supported for contiguous inputs, if they require grad."
+        )
     return apply(index_rules.as_strided_scatter, input, src, **statics)
 
 
 @public
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tensor | None = None) -> Tensor:
-    """The positions of the first `size` elements that are not zero, a row for each, and rows of `fill_value`."""
+    """Return the positions of the first `size` elements that are not zero, a row for each, and rows of `fill_value`."""
     check_tensor(input, "nonzero_static")
     size = as_int(size, "nonzero_static", "size")
     if size < 0:
@@ -140,7 +142,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tenso
 
 @public
 def sum_to_size(self: Tensor, *size: Any, **named: Any) -> Tensor:
-    """The tensor summed over the dims along which `size` would have to be expanded to have its shape."""
+    """Return the tensor summed over the dims along which `size` would have to be expanded to have its shape."""
     if named:
         size = (*size, *only_named(named, "sum_to_size", "size"))
     wanted, have = spread_ints(size, "sum_to_size", "size"), self._array.shape
@@ -154,4 +156,3 @@ def sum_to_size(self: Tensor, *size: Any, **named: Any) -> Tensor:
         return sum_over(self)
     summed = sum_over(self, dims, keepdim=True)
     return view_to(summed, wanted) if lead else summed
-

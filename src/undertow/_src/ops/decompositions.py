@@ -119,14 +119,12 @@ def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = No
 
 def _check_driver(driver: object) -> None:
     if driver is not None:
-        raise RuntimeError(
-            "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs."
-        )
+        raise RuntimeError("torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs.")
 
 
 @public
 def linalg_svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
-    """The singular values, largest first."""
+    """Return the singular values, largest first."""
     check_tensor(A, "linalg_svdvals", "A")
     _check_driver(driver)
     compute = lambda: _svd(A, False)[1]
@@ -173,7 +171,7 @@ def _eigh(A: Tensor, UPLO: str) -> Any:
 
 @public
 def linalg_eigh(input: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
-    """The eigenvalues, in order, and eigenvectors of symmetric (Hermitian) matrices, of which one half is read."""
+    """Return the eigenvalues, in order, and eigenvectors of symmetric (Hermitian) matrices, of which one half is read."""
     check_tensor(input, "linalg_eigh")
     if out is None:
         return return_types.linalg_eigh(_eigh(input, UPLO))
@@ -182,7 +180,7 @@ def linalg_eigh(input: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
 
 @public
 def linalg_eigvalsh(input: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
-    """The eigenvalues of symmetric (Hermitian) matrices, in order."""
+    """Return the eigenvalues of symmetric (Hermitian) matrices, in order."""
     check_tensor(input, "linalg_eigvalsh")
     compute = lambda: _eigh(input, UPLO)[0]
     return compute() if out is None else into(out, compute, (input,), "_linalg_eigh")
@@ -201,7 +199,7 @@ def _eig(A: Tensor) -> Any:
 
 @public
 def linalg_eig(input: Tensor, *, out: Any = None) -> Any:
-    """The eigenvalues and eigenvectors of square matrices, as complex numbers."""
+    """Return the eigenvalues and eigenvectors of square matrices, as complex numbers."""
     check_tensor(input, "linalg_eig")
     if out is None:
         return return_types.linalg_eig(_eig(input))
@@ -210,7 +208,7 @@ def linalg_eig(input: Tensor, *, out: Any = None) -> Any:
 
 @public
 def linalg_eigvals(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The eigenvalues of square matrices, as complex numbers."""
+    """Return the eigenvalues of square matrices, as complex numbers."""
     check_tensor(input, "linalg_eigvals")
     compute = lambda: _eig(input)[0]
     return compute() if out is None else into(out, compute, (input,), "linalg_eigvals")
@@ -241,7 +239,7 @@ def linalg_pinv(
     input: Tensor, rcond: float | Tensor | None = None, hermitian: bool = False, *, atol: float | Tensor | None = None,
     rtol: float | Tensor | None = None, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The pseudo-inverse (Moore-Penrose); small singular values count as zero."""
+    """Return the pseudo-inverse (Moore-Penrose); small singular values count as zero."""
     check_tensor(input, "linalg_pinv")
     kind = DTYPE_OF[input._array.dtype]
     if input._array.ndim < 2 or kind.category < FLOATING or kind.opmath is not kind:
@@ -255,7 +253,7 @@ def linalg_pinv(
 
 @public
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
-    """The pseudo-inverse (Moore-Penrose)."""
+    """Return the pseudo-inverse (Moore-Penrose)."""
     return linalg_pinv(input, rcond)
 
 
@@ -287,7 +285,9 @@ _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 def linalg_lstsq(
     input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None, out: Any = None
 ) -> Any:
-    """The X with the least |A X - b|; also the residuals, the rank and the singular values, as far as a driver has them."""
+    """Return the X with the least |A X - b|; also the residuals, the rank and the singular values, as far as a
+    driver has them.
+    """
     check_tensor(input, "linalg_lstsq")
     check_tensor(b, "linalg_lstsq", "b", 2)
     if input._array.ndim < 2:

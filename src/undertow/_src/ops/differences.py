@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _spacings(spacing: object, input: Tensor) -> list[Any] | Any:
-    """A number for all dims, or a list with a number or sample points for each."""
+    """Return a number for all dims, or a list with a number or sample points for each."""
     if spacing is None:
         return 1
     if is_number(spacing):
@@ -54,8 +54,7 @@ def _per_dim(spacing: object, dim: object, dims: Sequence[int], ndim: int) -> li
     for each in spacing:
         if isinstance(each, TensorCore) and each._array.ndim != 1:
             raise RuntimeError(
-                "torch.gradient expected each element of spacing to have one dimension; one has "
-                f"{each._array.ndim}!"
+                f"torch.gradient expected each element of spacing to have one dimension; one has {each._array.ndim}!"
             )
     return spacing
 
@@ -95,7 +94,7 @@ def _uneven(x: Tensor, dim: int, points: Any, edge_order: int) -> Tensor:
 
 
 def _edge(end: Any, second: Any, third: Any, near: Any, far: Any) -> Any:
-    """The slope at an end from three samples, going inwards."""
+    """Return the slope at an end from three samples, going inwards."""
     return (
         end * (-(2 * near + far) / (near * (near + far)))
         + second * ((near + far) / (near * far))
@@ -107,7 +106,7 @@ def _edge(end: Any, second: Any, third: Any, near: Any, far: Any) -> Any:
 def gradient(
     input: Tensor, *, spacing: Any = None, dim: _size | int | None = None, edge_order: int = 1
 ) -> tuple[Any, ...]:
-    """The slope along each dim, exact for parabolas inside and of the given order at the edges."""
+    """Return the slope along each dim, exact for parabolas inside and of the given order at the edges."""
     check_tensor(input, "gradient")
     array = input._array
     given = _spacings(spacing, input)
@@ -120,7 +119,11 @@ def gradient(
     for each in dims:
         if array.shape[each] < edge_order + 1:
             raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
-    return tuple([
-        _uneven(input, each, step, edge_order) if isinstance(step, TensorCore) else _even(input, each, step, edge_order)
-        for each, step in zip(dims, per_dim, strict=True)
-    ])
+    return tuple(
+        [
+            _uneven(input, each, step, edge_order)
+            if isinstance(step, TensorCore)
+            else _even(input, each, step, edge_order)
+            for each, step in zip(dims, per_dim, strict=True)
+        ]
+    )

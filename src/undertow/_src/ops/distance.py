@@ -29,7 +29,9 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-08) 
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {common.scalar_name}")
     first, second = broadcast_tensors(x1, x2)
     axis = wrap_dim(dim, first._array.ndim)
-    first, second = [x if x.dtype.is_floating_point else x.to(common) for x in (first, second)]  # floats in their own dtype
+    first, second = [
+        x if x.dtype.is_floating_point else x.to(common) for x in (first, second)
+    ]  # floats in their own dtype
     return (_unit(first, axis, eps) * _unit(second, axis, eps)).sum(axis)
 
 
@@ -42,7 +44,7 @@ def _unit(x: Tensor, axis: int, eps: float) -> Tensor:
 
 @public
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-06, keepdim: bool = False) -> Tensor:
-    """The p-norm of x1 − x2 + eps along the last dim."""
+    """Return the p-norm of x1 − x2 + eps along the last dim."""
     check_tensor(x1, "pairwise_distance", "x1", 1)
     check_tensor(x2, "pairwise_distance", "x2", 2)
     apart = apply(scalars.plus, lifted(x1 - x2, eps), other=eps)
@@ -52,7 +54,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-06
 
 @public
 def pdist(input: Tensor, p: float = 2) -> Tensor:
-    """The p-norm distances of all pairs of rows."""
+    """Return the p-norm distances of all pairs of rows."""
     check_tensor(input, "pdist")
     if input._array.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input._array.ndim}D")
@@ -79,7 +81,9 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
         raise RuntimeError(f"number of dimensions must match. The weight has {len(size)}, a bilinear form has 3.")
     for argument, have, want in zip(("input1", "input2"), (one[-1], two[-1]), size[1:], strict=False):
         if have != want:
-            raise RuntimeError(f"bilinear(): {argument} size does not match weight size: got {have} but expected {want}")
+            raise RuntimeError(
+                f"bilinear(): {argument} size does not match weight size: got {have} but expected {want}"
+            )
     if bias is not None and bias._array.shape[0] != size[0]:
         raise RuntimeError(
             f"bilinear(): bias size does not match weight size: got {bias._array.shape[0]} but expected {size[0]}"

@@ -19,12 +19,12 @@ def _check(input: Tensor, name: str) -> None:
     check_tensor(input, name)
     kind = DTYPE_OF[input._array.dtype]
     if kind.name not in ("float32", "float64"):
-        raise NotImplementedError(f'"{name.lstrip("_")}" not implemented for \'{kind.scalar_name}\'')
+        raise NotImplementedError(f"\"{name.lstrip('_')}\" not implemented for '{kind.scalar_name}'")
 
 
 @public
 def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """A gamma draw of rate 1 for the shape at each place of a tensor."""
+    """Return a gamma draw of rate 1 for the shape at each place of a tensor."""
     _check(input, "_standard_gamma")
     return apply(rules.standard_gamma, input, values=stream_of(generator).gamma(input._array))
 
@@ -37,7 +37,7 @@ def _standard_gamma_grad(input: Tensor, output: Tensor) -> Tensor:
 
 @public
 def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """A Dirichlet draw for the concentrations along the last dim."""
+    """Return a Dirichlet draw for the concentrations along the last dim."""
     _check(input, "_sample_dirichlet")
     return apply(rules.sample_dirichlet, input, values=stream_of(generator).dirichlet(input._array))
 

@@ -50,8 +50,7 @@ def _noise(input: Tensor, p: float, features: bool) -> Any:
     array = input._array
     if not DTYPE_OF[array.dtype].is_inexact:
         raise RuntimeError(
-            "result type Float can't be cast to the desired output type "
-            f"{DTYPE_OF[array.dtype].scalar_name}"
+            f"result type Float can't be cast to the desired output type {DTYPE_OF[array.dtype].scalar_name}"
         )
     if array.dtype.kind == "c":
         raise no_kernel("bernoulli_scalar_cpu_", input)
@@ -102,7 +101,9 @@ def _alpha_drop(input: Tensor, p: float, training: bool, inplace: bool, features
         factor, summand = factor.reshape(shape), summand.reshape(shape)
     else:
         factor, summand = _laid_out_like(array, factor), _laid_out_like(array, summand)
-    return _multiplied(input, factor, True).add_(wrap(summand)) if inplace else input.mul(wrap(factor)).add(wrap(summand))
+    return (
+        _multiplied(input, factor, True).add_(wrap(summand)) if inplace else input.mul(wrap(factor)).add(wrap(summand))
+    )
 
 
 # --- torch's own

@@ -46,7 +46,7 @@ def einsum(*args: Any, path: _size | None = None) -> Tensor:
 
 
 def _from_lists(args: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
-    """The equation of the form einsum(a, [0, 1], b, [1, 2], [0, 2])."""
+    """Return the equation of the form einsum(a, [0, 1], b, [1, 2], [0, 2])."""
 
     def spell(subscripts: Any) -> str:
         letters = []
@@ -71,7 +71,7 @@ def _from_lists(args: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
 
 
 def _read_subscripts(text: str, operand: int, start: int) -> list[str]:
-    """The letters of one operand; "..." stands for the dims that have none."""
+    """Return the letters of one operand; "..." stands for the dims that have none."""
     found: list[str] = []
     place = 0
     while place < len(text):
@@ -97,7 +97,9 @@ def _read_subscripts(text: str, operand: int, start: int) -> list[str]:
 
 @lru_cache(maxsize=256)
 def _spell(equation: str, ndims: tuple[int, ...]) -> tuple[list[list[str]], list[str]]:
-    """The letter of every dim of each operand, and the result's letters. Dims behind "..." get numbers as letters."""
+    """Return the letter of every dim of each operand, and the result's letters. Dims behind "..." get numbers as
+    letters.
+    """
     left, arrow, right = equation.partition("->")
     texts = left.split(",")
     if len(texts) > len(ndims):
@@ -165,7 +167,7 @@ def _result_letters(
 
 
 def _take_diagonals(operand: Any, letters: list[str], nr: int) -> Term:
-    """An operand whose letters all differ: of a repeated one the diagonal remains."""
+    """Return an operand whose letters all differ: of a repeated one the diagonal remains."""
     letters = list(letters)
     while len(set(letters)) != len(letters):
         second = next(place for place, letter in enumerate(letters) if letter in letters[:place])
@@ -208,7 +210,7 @@ def _contract(terms: list[Term], result: list[str], sizes: dict[str, int], path:
 
 
 def _pairs(path: Any, count: int) -> list[tuple[int, int]]:
-    """The terms that a path multiplies, two by two, checked against how many there are."""
+    """Return the terms that a path multiplies, two by two, checked against how many there are."""
     path = as_ints(path, "einsum", "path", None)
     wanted = 2 * (count - 1)
     if len(path) != wanted:
@@ -221,7 +223,9 @@ def _pairs(path: Any, count: int) -> list[tuple[int, int]]:
         if left < 0 or right >= count - len(pairs):
             raise RuntimeError(f"einsum(): invalid contraction ({left}, {right}) operand index is out of bounds")
         if left == right:
-            raise RuntimeError(f"einsum(): invalid contraction ({left}, {right}) cannot contract an operand with itself")
+            raise RuntimeError(
+                f"einsum(): invalid contraction ({left}, {right}) cannot contract an operand with itself"
+            )
         pairs.append((left, right))
     return pairs
 
@@ -242,7 +246,7 @@ def _summed(tensor: Tensor, dims: tuple[int, ...]) -> Tensor:
 
 
 def _pair(left: Term, right: Term, kept: list[str]) -> Term:
-    """The product of two terms, summed over the letters that are not kept."""
+    """Return the product of two terms, summed over the letters that are not kept."""
     (a, a_letters), (b, b_letters) = _sum_alone(left, right[1], kept), _sum_alone(right, left[1], kept)
     shared = [letter for letter in a_letters if letter in b_letters]
     batch = [letter for letter in kept if letter in shared]
@@ -259,7 +263,7 @@ def _pair(left: Term, right: Term, kept: list[str]) -> Term:
 
 
 def _sum_alone(term: Term, others: list[str], kept: list[str]) -> Term:
-    """A term summed over the letters that nobody else has."""
+    """Return a term summed over the letters that nobody else has."""
     tensor, letters = term
     alone = tuple([place for place, each in enumerate(letters) if each not in others and each not in kept])
     return _summed(tensor, alone), [each for place, each in enumerate(letters) if place not in alone]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def pair(rule: Rule, name: str = "", check: Function | None = None) -> tuple[Function, Function]:
-    """A function of one input and its in-place twin, which may have a check of its own."""
+    """Return a function of one input and its in-place twin, which may have a check of its own."""
     name = name or rule.name
     return unary(rule, name, f"Elementwise {name}."), in_place(rule, name + "_", check=check)
 
@@ -90,7 +90,7 @@ i0, i0_ = pair(special.i0)
 
 
 def of_two_tensors(rule: Rule, name: str = "") -> Function:
-    """A function of two tensors, which refuses numbers."""
+    """Return a function of two tensors, which refuses numbers."""
     name = name or rule.name
     return binary(rule, name, f"Elementwise {name}.", takes="tensors")
 
@@ -125,7 +125,7 @@ def logit_(input: Tensor, eps: float | None = None) -> Tensor:
 
 @public
 def polygamma(n: int, input: Any, *, out: Any = None) -> Tensor:
-    """The n-th derivative of digamma."""
+    """Return the n-th derivative of digamma."""
     check_tensor(input, "polygamma", position=2)
     n = as_int(n, "polygamma", "n", 1)
     if n < 0:
@@ -135,7 +135,7 @@ def polygamma(n: int, input: Any, *, out: Any = None) -> Tensor:
 
 @public
 def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
-    """The logarithm of the multivariate gamma function of dimension p."""
+    """Return the logarithm of the multivariate gamma function of dimension p."""
     check_tensor(input, "mvlgamma")
     return finish(special.mvlgamma, (input,), out, p=_dimension(p))
 
@@ -172,7 +172,7 @@ def round_(input: Tensor, *, decimals: int | None = None) -> Tensor:
 
 @public
 def positive(input: Tensor) -> Tensor:
-    """The input itself."""
+    """Return the input itself."""
     check_tensor(input, "positive")
     if input._array.dtype.kind == "b":
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
@@ -228,7 +228,7 @@ class ElementwiseMethods:
     __abs__, __neg__, __pos__ = unary(rules.abs, "__abs__"), unary(rules.neg, "__neg__"), positive
 
     def polygamma(self, n: int) -> Tensor:
-        """The n-th derivative of digamma."""
+        """Return the n-th derivative of digamma."""
         return polygamma(n, self)
 
     @public

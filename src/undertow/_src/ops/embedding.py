@@ -55,7 +55,7 @@ def _check_empty_table(indices: Any, count: int) -> None:
 def torch_embedding(
     weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
 ) -> Tensor:
-    """The rows of `weight` that the indices name; `sparse`: its gradient holds these rows only."""
+    """Return the rows of `weight` that the indices name; `sparse`: its gradient holds these rows only."""
     check_tensor(weight, "embedding", "weight", 1)
     check_tensor(indices, "embedding", "indices", 2)
     if weight._array.ndim != 2:
@@ -123,7 +123,7 @@ def embedding(
     input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
     norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The rows of `weight` that `input` names; the row `padding_idx` gets no gradient."""
+    """Return the rows of `weight` that `input` names; the row `padding_idx` gets no gradient."""
     if padding_idx is None:
         padding_idx = -1
     else:
@@ -173,7 +173,7 @@ def embedding_bag(
     scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Any = None,
     include_last_offset: bool = False, padding_idx: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """Sums, means or maxima of rows, a bag at a time: rows of a matrix of indices, or from one offset to the next."""
+    """Sum, means or maxima of rows, a bag at a time: rows of a matrix of indices, or from one offset to the next."""
     if weight._array.dtype == np.int64 and isinstance(input, TensorCore) and input._array.dtype.kind == "f":
         warn(
             "Argument order of nn.functional.embedding_bag was changed. The input, which holds the indices, now "
@@ -215,12 +215,11 @@ def embedding_bag(
 
 
 def _flat_bags(input: Tensor, offsets: Tensor | None, per_sample_weights: Any) -> tuple[Any, Any, Any]:
-    """Indices one after another, where each bag starts, and the indices' weights."""
+    """Return indices one after another, where each bag starts, and the indices' weights."""
     if input._array.ndim == 2:
         if offsets is not None:
             raise ValueError(
-                "if input is 2D, then offsets has to be None, as each row is a bag. "
-                f"It is of type {type(offsets)}"
+                f"if input is 2D, then offsets has to be None, as each row is a bag. It is of type {type(offsets)}"
             )
         rows, width = input._array.shape
         if width == 0:
@@ -247,8 +246,7 @@ def sorted_into_bags(
     known = values_known(starts, places)
     if known and len(starts) and starts[0] != 0:
         raise RuntimeError(
-            "offsets[0] has to be 0, i.e., the first sequence in the batch begins there. It is "
-            f"{starts[0]}"
+            f"offsets[0] has to be 0, i.e., the first sequence in the batch begins there. It is {starts[0]}"
         )
     if known and len(starts) and starts[-1] > length:
         raise RuntimeError(

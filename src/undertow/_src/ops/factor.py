@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 
 @public
 def linalg_det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The determinants of square matrices."""
+    """Return the determinants of square matrices."""
     check_tensor(A, "linalg_det", "A")
     return _det(A, out)
 
 
 @public
 def det(input: Tensor) -> Tensor:
-    """The determinants of square matrices."""
+    """Return the determinants of square matrices."""
     check_tensor(input, "det")
     return _det(input, None)
 
@@ -69,7 +69,7 @@ def _slogdet(A: Tensor) -> Any:
 
 @public
 def linalg_slogdet(A: Tensor, *, out: Any = None) -> Any:
-    """The sign of determinants and the logarithm of their absolute value."""
+    """Return the sign of determinants and the logarithm of their absolute value."""
     check_tensor(A, "linalg_slogdet", "A")
     if out is None:
         return return_types.linalg_slogdet(_slogdet(A))
@@ -78,7 +78,7 @@ def linalg_slogdet(A: Tensor, *, out: Any = None) -> Any:
 
 @public
 def slogdet(input: Tensor, *, out: Any = None) -> Any:
-    """The sign of determinants and the logarithm of their absolute value."""
+    """Return the sign of determinants and the logarithm of their absolute value."""
     check_tensor(input, "slogdet")
     if out is None:
         return return_types.slogdet(_slogdet(input))
@@ -87,7 +87,7 @@ def slogdet(input: Tensor, *, out: Any = None) -> Any:
 
 @public
 def logdet(input: Tensor) -> Tensor:
-    """The logarithm of determinants; nan for a negative one."""
+    """Return the logarithm of determinants; nan for a negative one."""
     check_tensor(input, "logdet")
     sign, logabs = _slogdet(input)
     if DTYPE_OF[input._array.dtype].is_complex:
@@ -129,7 +129,7 @@ def infos(A: Tensor, find: Any) -> Any:
 
 @public
 def linalg_inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The inverses of square matrices."""
+    """Return the inverses of square matrices."""
     check_tensor(A, "linalg_inv", "A")
     compute = lambda: _inverse(A, "linalg.inv", True)
     return compute() if out is None else into(out, compute, (A,), "linalg_inv_ex")
@@ -137,7 +137,7 @@ def linalg_inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @public
 def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The inverses of square matrices."""
+    """Return the inverses of square matrices."""
     check_tensor(input, "inverse")
     compute = lambda: _inverse(input, "linalg.inv", True)
     return compute() if out is None else into(out, compute, (input,), "linalg_inv_ex")
@@ -145,7 +145,7 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @public
 def linalg_inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> Any:
-    """The inverses of square matrices, and for each which pivot was zero (0 for none)."""
+    """Return the inverses of square matrices, and for each which pivot was zero (0 for none)."""
     check_tensor(A, "linalg_inv_ex", "A")
     compute = lambda: (_inverse(A, "linalg.inv_ex", check_errors), infos(A, first_zero_pivot))
     if out is None:
@@ -182,8 +182,7 @@ def check_same_dtype(A: Tensor, B: Tensor, name: str) -> None:
     one, two = DTYPE_OF[A._array.dtype], DTYPE_OF[B._array.dtype]
     if one is not two:
         raise RuntimeError(
-            f"{name}: Expected A and B to have the same dtype, but found {one.scalar_name} and "
-            f"{two.scalar_name}"
+            f"{name}: Expected A and B to have the same dtype, but found {one.scalar_name} and {two.scalar_name}"
         )
 
 
@@ -259,7 +258,7 @@ def _matrix_power(A: Tensor, n: int, name: str, first: str) -> Any:
 
 @public
 def linalg_matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
-    """A whole power of square matrices; a negative one is a power of the inverse."""
+    """Return a whole power of square matrices; a negative one is a power of the inverse."""
     check_tensor(input, "linalg_matrix_power")
     compute = lambda: _matrix_power(input, n, "linalg_matrix_power", "A")
     return compute() if out is None else into(out, compute, (input,), "linalg_matrix_power")
@@ -267,7 +266,7 @@ def linalg_matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> 
 
 @public
 def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
-    """A whole power of square matrices."""
+    """Return a whole power of square matrices."""
     check_tensor(input, "matrix_power")
     compute = lambda: _matrix_power(input, n, "matrix_power", "input")
     return compute() if out is None else into(out, compute, (input,), "matrix_power")
@@ -302,7 +301,7 @@ def linalg_cond(input: Tensor, p: Number | complex | str | None = None, *, out: 
 
 @public
 def linalg_tensorinv(input: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
-    """The inverse of a tensor seen as a matrix, its first `ind` dims as rows and the others as columns."""
+    """Return the inverse of a tensor seen as a matrix, its first `ind` dims as rows and the others as columns."""
     check_tensor(input, "linalg_tensorinv")
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")

@@ -49,7 +49,7 @@ def _check_real(input: Tensor, name: str, words: str = "real") -> None:
 
 
 def _resized(input: Tensor, dims: Sequence[int], sizes: Sequence[int]) -> Tensor:
-    """The input cut, or filled up with zeros, to a size along each of the dims."""
+    """Return the input cut, or filled up with zeros, to a size along each of the dims."""
     shape = input._array.shape
     frame = [0] * (2 * len(shape))
     for dim, size in zip(dims, sizes):
@@ -112,7 +112,7 @@ def fft_fft(
 def fft_ifft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """What fft is made of: the sums with the other sign, divided by n."""
+    """Return what fft is made of: the sums with the other sign, divided by n."""
     return _complex_transform("fft_ifft", input, n, dim, norm, out, False)
 
 
@@ -136,7 +136,7 @@ def _half_transform(name: str, input: Tensor, n: Any, dim: Any, norm: str | None
 def fft_rfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """The first half of fft of real numbers; the other half mirrors it."""
+    """Return the first half of fft of real numbers; the other half mirrors it."""
     return _half_transform("fft_rfft", input, n, dim, norm, out, True)
 
 
@@ -144,7 +144,7 @@ def fft_rfft(
 def fft_ihfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """The first half of ifft of real numbers."""
+    """Return the first half of ifft of real numbers."""
     return _half_transform("fft_ihfft", input, n, dim, norm, out, False)
 
 
@@ -166,7 +166,7 @@ def _real_transform(name: str, input: Tensor, n: Any, dim: Any, norm: str | None
 def fft_irfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """The real numbers whose rfft the input is."""
+    """Return the real numbers whose rfft the input is."""
     return _real_transform("fft_irfft", input, n, dim, norm, out, False)
 
 
@@ -190,7 +190,7 @@ def _listed(value: object, name: str, argument: str, position: int | None) -> li
 
 
 def _several_dims(name: str, input: Tensor, s: object, dim: object) -> tuple[list[int], list[int]]:
-    """The dims, and the size that each is to have."""
+    """Return the dims, and the size that each is to have."""
     check_tensor(input, name)
     shape = input._array.shape
     sizes = None if s is None else _listed(s, name, "s", 2)
@@ -202,9 +202,7 @@ def _several_dims(name: str, input: Tensor, s: object, dim: object) -> tuple[lis
             raise RuntimeError("When given, dim and shape arguments must have the same length")
     elif sizes is not None:
         if len(sizes) > len(shape):
-            raise RuntimeError(
-                f"Got shape with {len(sizes)} values but input tensor only has {len(shape)} dimensions."
-            )
+            raise RuntimeError(f"Got shape with {len(sizes)} values but input tensor only has {len(shape)} dimensions.")
         dims = list(range(len(shape) - len(sizes), len(shape)))
     else:
         dims = list(range(len(shape)))
@@ -274,7 +272,7 @@ def _real_transforms(name: str, input: Tensor, s: object, dim: Any, norm: str | 
 
 
 def _family(kind: Any, forward: bool, name: str, doc: str) -> tuple[Any, Any]:
-    """The transform over all dims, and the one over the last two."""
+    """Return the transform over all dims, and the one over the last two."""
 
     def over_all(
         input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Tensor | None = None
@@ -313,12 +311,11 @@ def _shifted(name: str, input: Tensor, dim: object, forward: bool) -> Any:
 
 @public
 def fft_fftshift(input: Tensor, dim: Any = None) -> Tensor:
-    """The zero frequency moved to the middle."""
+    """Return the zero frequency moved to the middle."""
     return _shifted("fft_fftshift", input, dim, True)
 
 
 @public
 def fft_ifftshift(input: Tensor, dim: Any = None) -> Tensor:
-    """The zero frequency moved from the middle to the front."""
+    """Return the zero frequency moved from the middle to the front."""
     return _shifted("fft_ifftshift", input, dim, False)
-

@@ -39,16 +39,14 @@ def _tensors(name: str, given: object, place: int = 0) -> Sequence[Any]:
         )
     for index, tensor in enumerate(given):
         if not isinstance(tensor, TensorCore):
-            raise TypeError(
-                f"expected Tensor as element {index} in argument {place}, but got {type(tensor).__name__}"
-            )
+            raise TypeError(f"expected Tensor as element {index} in argument {place}, but got {type(tensor).__name__}")
     if not given:
         raise RuntimeError("Tensor list must have at least one tensor.")
     return given
 
 
 def _one_for_each(self: Sequence[Any], given: object) -> Sequence[Any]:
-    """An operand as a list as long as the tensors'."""
+    """Return an operand as a list as long as the tensors'."""
     if not isinstance(given, (list, tuple)):
         return [given] * len(self)
     if len(given) != len(self):
@@ -73,7 +71,10 @@ def _unary(name: str, method: str, in_place: bool) -> Callable[..., Any]:
 
 def _binary(name: str, method: str, in_place: bool) -> Callable[..., Any]:
     def foreach(self: Any, *operands: Any, alpha: object = None, **named: Any) -> Any:
-        operands = (*operands, *[named.pop(word) for word in ("other", "scalar", "scalars", "exponent") if word in named])
+        operands = (
+            *operands,
+            *[named.pop(word) for word in ("other", "scalar", "scalars", "exponent") if word in named],
+        )
         if len(operands) != 1 or named:
             raise invalid_combination(name, (self, *operands), named)
         (other,) = operands
@@ -109,17 +110,17 @@ def _ternary(name: str, method: str, in_place: bool) -> Callable[..., Any]:
 
 
 def _foreach_norm(self: Any, ord: Any = 2, dtype: dtype | None = None) -> tuple[Any, ...]:
-    """The norm of each tensor."""
+    """Return the norm of each tensor."""
     return tuple(norm(tensor, ord, dtype=dtype) for tensor in _tensors("_foreach_norm", self))
 
 
 def _foreach_max(self: Any) -> tuple[Any, ...]:
-    """The largest element of each tensor."""
+    """Return the largest element of each tensor."""
     return tuple(tensor.max() for tensor in _tensors("_foreach_max", self))
 
 
 def _foreach_clone(self: Any, *, memory_format: memory_format | None = None) -> tuple[Any, ...]:
-    """A copy of each tensor."""
+    """Return a copy of each tensor."""
     options = {} if memory_format is None else {"memory_format": memory_format}
     return tuple(tensor.clone(**options) for tensor in _tensors("_foreach_clone", self))
 

@@ -43,11 +43,12 @@ def _check_reflections(input: Tensor, tau: Tensor, name: str) -> None:
         raise RuntimeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
     if len(a) - len(t) != 1:
         raise RuntimeError(
-            f"{name}: Expected tau to have one dimension less than input; it has {len(t)} dims and "
-            f"the input {len(a)}"
+            f"{name}: Expected tau to have one dimension less than input; it has {len(t)} dims and the input {len(a)}"
         )
     if t[:-1] != a[:-2]:
-        raise RuntimeError(f"{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got {list(t)}")
+        raise RuntimeError(
+            f"{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got {list(t)}"
+        )
 
 
 def _product(input: Tensor, tau: Tensor, name: str, out: Any) -> Tensor:
@@ -66,13 +67,13 @@ def _product(input: Tensor, tau: Tensor, name: str, out: Any) -> Tensor:
 
 @public
 def linalg_householder_product(input: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The first columns of the orthogonal matrix that the reflections of `geqrf` make."""
+    """Return the first columns of the orthogonal matrix that the reflections of `geqrf` make."""
     return _product(input, tau, "linalg_householder_product", out)
 
 
 @public
 def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The first columns of the orthogonal matrix that the reflections of `geqrf` make."""
+    """Return the first columns of the orthogonal matrix that the reflections of `geqrf` make."""
     return _product(input, input2, "orgqr", out)
 
 

@@ -23,7 +23,7 @@ def has_channels_last(array: object) -> bool:
 
 
 def ordered_like(result: object, *inputs: Any) -> Any:
-    """A new tensor (or several) with its channels last if those of any input are."""
+    """Return a new tensor (or several) with its channels last if those of any input are."""
     if any(has_channels_last(value._array) for value in inputs):
         for value in result if isinstance(result, tuple) else (result,):
             array = value._array

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @public
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The slices of a dim that an index names."""
+    """Return the slices of a dim that an index names."""
     check_tensor(input, "index_select")
     check_tensor(index, "index_select", "index", 3)
     array, picks = input._array, index._array
@@ -66,7 +66,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
 
 
 def _slices(name: str, input: Tensor, dim: Any, index: Any) -> int:
-    """Checks what index_add, index_copy and index_fill share, and wraps the dim."""
+    """Check what index_add, index_copy and index_fill share, and wraps the dim."""
     check_tensor(input, name.removesuffix("_"))
     check_tensor(index, name.removesuffix("_"), "index", 3)
     dim = wrap_dim(as_int(dim, name.removesuffix("_"), "dim", 2), input._array.ndim)
@@ -86,9 +86,7 @@ def _check_add(input: Tensor, dim: Any, index: Any, source: Any, name: str = "in
             f"index_add_(): self ({scalar_name(input)}) and source ({scalar_name(source)}) must have the same scalar type"
         )
     if other.ndim and dim >= other.ndim:
-        raise RuntimeError(
-            f"{name}: Indexing dim {dim} is out of bounds of the source tensor with dim {other.ndim}"
-        )
+        raise RuntimeError(f"{name}: Indexing dim {dim} is out of bounds of the source tensor with dim {other.ndim}")
     count = other.shape[dim] if other.ndim else 1
     if picks.size != count:
         raise RuntimeError(
@@ -110,7 +108,7 @@ def _check_add(input: Tensor, dim: Any, index: Any, source: Any, name: str = "in
 def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number | complex = 1, out: Tensor | None = None
 ) -> Tensor:
-    """A copy with slices of source added to the slices of a dim that an index names."""
+    """Return a copy with slices of source added to the slices of a dim that an index names."""
     dim = _check_add(input, dim, index, source)
     scale = None if alpha == 1 else as_factor(alpha, (input, source))
 
@@ -122,7 +120,7 @@ def index_add(
 
 @public
 def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number | complex = 1) -> Tensor:
-    """Adds slices of source to the slices of a dim that an index names."""
+    """Add slices of source to the slices of a dim that an index names."""
     dim = _check_add(self, dim, index, source)
     scale = None if alpha == 1 else as_factor(alpha, (self, source))
     return apply_in_place(rules.index_add, self, source, index, dim=dim, alpha=scale)
@@ -163,7 +161,7 @@ def _check_copy(input: Tensor, dim: Any, index: Any, source: Any) -> int:
 
 @public
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A copy with the slices of a dim that an index names replaced by slices of source."""
+    """Return a copy with the slices of a dim that an index names replaced by slices of source."""
     dim = _check_copy(input, dim, index, source)
 
     def compute() -> Tensor:
@@ -174,7 +172,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: T
 
 @public
 def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """Replaces the slices of a dim that an index names by slices of source."""
+    """Replace the slices of a dim that an index names by slices of source."""
     return apply_in_place(rules.index_copy, self, source, index, dim=_check_copy(self, dim, index, source))
 
 
@@ -202,7 +200,7 @@ def _check_fill(input: Tensor, dim: object, index: Any, value: object) -> tuple[
 
 @overloaded
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | complex | Tensor) -> Tensor:
-    """A copy with a value in the slices of a dim that an index names."""
+    """Return a copy with a value in the slices of a dim that an index names."""
     dim, index, value = _check_fill(input, dim, index, value)
     if isinstance(value, TensorCore):
         return apply(rules.index_fill_tensor, input, value, index, dim=dim)
@@ -211,7 +209,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Number | complex |
 
 @overloaded
 def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
-    """Writes a value into the slices of a dim that an index names."""
+    """Write a value into the slices of a dim that an index names."""
     dim, index, value = _check_fill(self, dim, index, value)
     tensors: tuple[Any, ...]
     if isinstance(value, TensorCore):
@@ -230,9 +228,7 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
 
 def _check_reduce(input: Tensor, dim: object, index: object, source: object, reduce: str) -> int:
     if reduce not in ("prod", "mean", "amax", "amin"):
-        raise RuntimeError(
-            f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."
-        )
+        raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     dim = _check_add(input, dim, index, source, "index_reduce_()")
     warn_once("index_reduce() is in beta and the API may change at any time.")
     if input._array.dtype.kind == "b":
@@ -245,7 +241,7 @@ def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """A copy with slices of source folded into the slices of a dim that an index names."""
+    """Return a copy with slices of source folded into the slices of a dim that an index names."""
     dim = _check_reduce(input, dim, index, source, reduce)
 
     def compute() -> Tensor:
@@ -306,7 +302,7 @@ def _check_put(input: Tensor, index: Any, source: Any) -> None:
 
 @public
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """A copy with elements of source at positions in the tensor read row by row."""
+    """Return a copy with elements of source at positions in the tensor read row by row."""
     _check_put(input, index, source)
     if not accumulate:
         refuse_undetermined("put_")
@@ -315,7 +311,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 
 @public
 def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """Writes elements of source to positions in the tensor read row by row."""
+    """Write elements of source to positions in the tensor read row by row."""
     _check_put(self, index, source)
     if not accumulate:
         refuse_undetermined("put_")
@@ -362,7 +358,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
 
 @public
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
-    """A copy with one index of a dim replaced."""
+    """Return a copy with one index of a dim replaced."""
     shape = input._array.shape
     dim = wrap_dim(as_int(dim, "select_scatter", "dim", 3), len(shape))
     check_fits_part(input.detach().select(dim, index), src)
@@ -374,7 +370,7 @@ def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1, *,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """A copy with a range of a dim replaced."""
+    """Return a copy with a range of a dim replaced."""
     shape = input._array.shape
     if not shape:
         raise IndexError("slice() cannot be applied to a 0-dim tensor.")
@@ -388,7 +384,7 @@ def slice_scatter(
 
 @public
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A copy with the diagonal of two dims replaced."""
+    """Return a copy with the diagonal of two dims replaced."""
     offset, dim1, dim2 = diagonal_dims(input._array.ndim, offset, dim1, dim2, "diagonal_scatter")
     check_fits_part(input.detach().diagonal(offset, dim1, dim2), src)
     return apply(rules.diagonal_scatter, input, src, offset=offset, dim1=dim1, dim2=dim2)
@@ -413,4 +409,3 @@ class IndexMethods(TensorCore):
     index_reduce, index_reduce_ = index_reduce, index_reduce_
     take, put, put_, take_along_dim = take, put, put_, take_along_dim
     select_scatter, slice_scatter, diagonal_scatter = select_scatter, slice_scatter, diagonal_scatter
-

@@ -73,12 +73,16 @@ def is_mask(tensor: Any) -> bool:
 
 
 def _as_tuple(key: object) -> tuple[Any, ...]:
-    """A key as the tuple it stands for: a short list that holds anything but numbers counts as one."""
+    """Return a key as the tuple it stands for: a short list that holds anything but numbers counts as one."""
     if isinstance(key, tuple):
         return key
     if isinstance(key, (list, range)) and len(key) < 32:
         for item in key:
-            if item is None or item is Ellipsis or isinstance(item, (slice, TensorCore, np.ndarray, list, tuple, range)):
+            if (
+                item is None
+                or item is Ellipsis
+                or isinstance(item, (slice, TensorCore, np.ndarray, list, tuple, range))
+            ):
                 warn(
                     "Using a non-tuple sequence for multidimensional indexing is deprecated: x[seq] is taken for "
                     "x[tuple(seq)] here. Write that, or x[torch.tensor(seq)].",
@@ -88,7 +92,7 @@ def _as_tuple(key: object) -> tuple[Any, ...]:
 
 
 def listed(key: Any) -> Any:
-    """A list of numbers (or of lists of them) as an index tensor."""
+    """Return a list of numbers (or of lists of them) as an index tensor."""
     if isinstance(key, (str, bytes)):
         raise TypeError(f"new(): invalid data type '{type(key).__name__}'")
     array = np.asarray(_plain(key)) if not isinstance(key, np.ndarray) else key
@@ -128,7 +132,7 @@ def _normal(item: object) -> Any:
 
 
 def _normal_tensor(tensor: Any) -> Any:
-    """A tensor without dims is an int or a bool."""
+    """Return a tensor without dims is an int or a bool."""
     array = tensor._array
     if array.ndim or array.dtype.kind not in "biu":
         return tensor
@@ -136,7 +140,7 @@ def _normal_tensor(tensor: Any) -> Any:
 
 
 def slicing(x: Any, key: object, keep: bool) -> tuple[Any, list[Any]]:
-    """The view that a key's ints, slices, None and Ellipsis take, and the tensors that are left to index it with.
+    """Return the view that a key's ints, slices, None and Ellipsis take, and the tensors that are left to index it with.
 
     `keep`: a lone slice is a view even if it takes everything.
     """
@@ -153,9 +157,7 @@ def slicing(x: Any, key: object, keep: bool) -> tuple[Any, list[Any]]:
         if lone and type(entries[0]) is int and not isinstance(key, (TensorCore, np.ndarray)):
             if entries[0]:
                 raise IndexError(f"index {entries[0]} is out of bounds for dimension 0 with size 0")
-            raise IndexError(
-                "invalid index of a 0-dim tensor. It holds one number, which tensor.item() gives."
-            )
+            raise IndexError("invalid index of a 0-dim tensor. It holds one number, which tensor.item() gives.")
         if lone and type(key) is slice:
             raise IndexError("slice() cannot be applied to a 0-dim tensor.")
         raise IndexError(f"too many indices for tensor of dimension {ndim}")
@@ -222,9 +224,7 @@ def beside(x: Tensor, indices: list[Any]) -> list[Any]:
     where = x.device
     for each in indices:
         if each is not None and each.device is not where and each.device is not cpu:
-            raise RuntimeError(
-                f"indices should be either on cpu or on the same device as the indexed tensor ({where})"
-            )
+            raise RuntimeError(f"indices should be either on cpu or on the same device as the indexed tensor ({where})")
     if where is not cpu:
         check_when_known(x, indices)  # JAX would take the nearest index there is
     return [each if each is None or each.device is where else moved(each, where) for each in indices]
@@ -240,7 +240,7 @@ def check_when_known(x: Tensor, indices: list[Any]) -> None:
 
 
 def explain_index(x: Tensor, indices: list[Any]) -> None:
-    """Raises what is wrong with indices that NumPy refused."""
+    """Raise what is wrong with indices that NumPy refused."""
     shape, axis, number, found = x._array.shape, 0, 0, []
     for each in indices:
         if each is None:

@@ -80,7 +80,7 @@ def _getitem(self: Tensor, key: Tensor) -> Any:
 
 
 def getitem(self: Tensor, key: Any) -> Any:
-    """A part of the tensor: a view for ints, slices, None and Ellipsis; a copy for tensors, masks and lists."""
+    """Return a part of the tensor: a view for ints, slices, None and Ellipsis; a copy for tensors, masks and lists."""
     if self.__class__ in PLAIN and not special.active and type(self._array) is np.ndarray:
         kind = type(key)
         if kind is int:
@@ -127,7 +127,9 @@ def _take_rows(self: Tensor, rows: Any) -> Any | None:
 
 
 def _basic_steps(array: Any, key: tuple[Any, ...], lone: bool) -> tuple[tuple[Any, ...], Any] | None:
-    """The view steps of a key of plain ints, slices, None and one Ellipsis, and the raw view; None for any other key."""
+    """Return the view steps of a key of plain ints, slices, None and one Ellipsis, and the raw view; None for any
+    other key.
+    """
     steps: list[Any] = []
     dim, left = 0, len(key)
     for item in key:
@@ -174,7 +176,7 @@ def _basic_steps(array: Any, key: tuple[Any, ...], lone: bool) -> tuple[tuple[An
 
 
 def value_tensor(value: object, like: Any) -> Any:
-    """What is written, as a tensor; a number takes the dtype of what it is written to."""
+    """Return what is written, as a tensor; a number takes the dtype of what it is written to."""
     if isinstance(value, TensorCore):
         return value
     kind = DTYPE_OF[like._array.dtype]
@@ -197,7 +199,7 @@ def _write_view(view: Any, value: Any) -> None:
 
 
 def _inner_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape without its leading ones."""
+    """Return a shape without its leading ones."""
     first = 0
     while first < len(shape) and shape[first] == 1:
         first += 1
@@ -277,14 +279,14 @@ def _setitem(self: Tensor, key: Tensor, value: Any) -> None:
 
 
 def setitem(self: Any, key: Any, value: Any) -> None:
-    """Writes a part of the tensor; the value is stretched to fit."""
+    """Write a part of the tensor; the value is stretched to fit."""
     if self.__class__ in PLAIN and not special.active and not guards and _writes_plainly(self, key, value):
         return
     _setitem(self, key, value)
 
 
 def _writes_plainly(self: Tensor, key: Any, value: Any) -> bool:
-    """Does a write that nothing records and that can't go wrong; False if it takes more than that."""
+    """Do a write that nothing records and that can't go wrong; False if it takes more than that."""
     view = self._view
     if (self._requires_grad or (view is not None and view.base._requires_grad)) and local.modes.grad_enabled:
         return False
@@ -325,7 +327,9 @@ def _writes_plainly(self: Tensor, key: Any, value: Any) -> bool:
 
 def _index_list(indices: object, name: str) -> list[Any]:
     if not isinstance(indices, (tuple, list)):
-        raise TypeError(f"{name}(): argument 'indices' (position 2) must be tuple of Tensors, not {type(indices).__name__}")
+        raise TypeError(
+            f"{name}(): argument 'indices' (position 2) must be tuple of Tensors, not {type(indices).__name__}"
+        )
     return [each if each is None or isinstance(each, TensorCore) else listed(each) for each in indices]
 
 
@@ -342,7 +346,7 @@ def _check_put(input: Tensor, indices: object, values: object, name: str) -> lis
 
 @public
 def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-    """A copy with values written (or added) where index tensors point."""
+    """Return a copy with values written (or added) where index tensors point."""
     given = _check_put(input, indices, values, "index_put")
     try:
         return apply(index.index_put, input, values, *beside(input, given), accumulate=bool(accumulate))
@@ -354,7 +358,7 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
 
 @public
 def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
-    """Writes (or adds) values where index tensors point."""
+    """Write (or adds) values where index tensors point."""
     given = _check_put(self, indices, values, "index_put_")
     return put_indexed(self, given, values, bool(accumulate))
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def common_dtype(tensors: tuple[Any, ...]) -> np.dtype[Any] | None:
-    """The dtype that tensors are brought to, or None if they share one."""
+    """Return the dtype that tensors are brought to, or None if they share one."""
     first = tensors[0]._array.dtype
     for tensor in tensors:
         if tensor._array.dtype != first:
@@ -76,9 +76,7 @@ def _check_cat(tensors: tuple[Any, ...], dim: int) -> int:
         if other == shape or rules.is_skipped(other):
             continue
         if len(other) != len(shape):
-            raise RuntimeError(
-                f"Tensors must have same number of dimensions: got {len(shape)} and {len(other)}"
-            )
+            raise RuntimeError(f"Tensors must have same number of dimensions: got {len(shape)} and {len(other)}")
         for axis, (n, m) in enumerate(zip(shape, other, strict=True)):
             if n != m and axis != dim:
                 raise RuntimeError(
@@ -177,9 +175,7 @@ def _joined(name: str, doc: str, prepare: Any, dim: Any) -> Any:
 
 
 def _columns(tensors: tuple[Any, ...]) -> list[Any]:
-    return [
-        tensor if tensor._array.ndim > 1 else reshape_to(tensor, (tensor._array.size, 1)) for tensor in tensors
-    ]
+    return [tensor if tensor._array.ndim > 1 else reshape_to(tensor, (tensor._array.size, 1)) for tensor in tensors]
 
 
 hstack = _joined("hstack", "Tensors side by side: along dim 1, or dim 0 if they have only one.", atleast_1d,
@@ -220,13 +216,9 @@ def meshgrid(*tensors: Tensor, indexing: str | None = None) -> tuple[Any, ...]:
         indexing = "ij"
     for tensor in given:
         if tensor._array.ndim > 1:
-            raise RuntimeError(
-                f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {_shown(tensor)}"
-            )
+            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {_shown(tensor)}")
     if indexing not in ("ij", "xy"):
-        raise RuntimeError(
-            f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}'
-        )
+        raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     axes = list(range(len(given)))  # the dim along which each vector varies
     if indexing == "xy" and len(given) >= 2:
         axes[0], axes[1] = 1, 0

@@ -67,7 +67,7 @@ def _pivot(a: Array, k: int) -> tuple[int, int]:
 
 
 def _factored(a: Array, hermitian: bool) -> tuple[Array, Array, int]:
-    """The factors of one matrix, its pivots, and the first step that had nothing to divide by."""
+    """Return the factors of one matrix, its pivots, and the first step that had nothing to divide by."""
     a, n = np.tril(a), a.shape[-1]
     pivots, failed, k = np.zeros(n, np.int32), 0, 0
     while k < n:
@@ -141,7 +141,7 @@ def _refuse(failed: Array, name: str) -> None:
 
 @public
 def linalg_ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Any = None) -> Any:
-    """The LDL factors of symmetric (Hermitian) matrices in one matrix, the pivots, and which step failed."""
+    """Return the LDL factors of symmetric (Hermitian) matrices in one matrix, the pivots, and which step failed."""
     check_tensor(A, "linalg_ldl_factor_ex")
 
     def compute() -> tuple[Any, Any, Any]:
@@ -156,7 +156,7 @@ def linalg_ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bo
 
 @public
 def linalg_ldl_factor(A: Tensor, *, hermitian: bool = False, out: Any = None) -> Any:
-    """The LDL factors of symmetric (Hermitian) matrices in one matrix, and the pivots."""
+    """Return the LDL factors of symmetric (Hermitian) matrices in one matrix, and the pivots."""
     check_tensor(A, "linalg_ldl_factor")
 
     def compute() -> tuple[Any, Any]:
@@ -196,9 +196,7 @@ def _solve_all(LD: Tensor, pivots: Tensor, B: Tensor, hermitian: bool) -> Array:
         )
     if ld.dtype != b.dtype:
         names = [DTYPE_OF[each.dtype].scalar_name for each in (b, ld)]
-        raise RuntimeError(
-            f"Expected b and A to have the same dtype, but found {names[0]} and {names[1]}."
-        )
+        raise RuntimeError(f"Expected b and A to have the same dtype, but found {names[0]} and {names[1]}.")
     batch = broadcast_two(ld.shape[:-2], b.shape[:-2])
     found = _columns_first((*batch, *b.shape[-2:]), b.dtype)
     ld, rows, b = (

@@ -24,8 +24,7 @@ _norm_of_all = twin(rules.norm, "NormBackward0")
 
 def _warn(name: str, instead: str) -> None:
     warn_once(
-        f"at::{name} is deprecated and it is just left for JIT compatibility. `{instead}` is the function "
-        "of today.",
+        f"at::{name} is deprecated and it is just left for JIT compatibility. `{instead}` is the function of today.",
     )
 
 
@@ -33,7 +32,7 @@ def _warn(name: str, instead: str) -> None:
 def nuclear_norm(
     input: Tensor, dim: int | _size | None = None, keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    """The sum of the singular values of matrices."""
+    """Return the sum of the singular values of matrices."""
     check_tensor(input, "nuclear_norm")
     _warn("nuclear_norm", "linalg.matrix_norm(A, 'nuc', dim, keepdim)")
     return linalg_matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim, out=out)
@@ -41,7 +40,7 @@ def nuclear_norm(
 
 @public
 def frobenius_norm(input: Tensor, dim: int | _size, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """The square root of the sum of squares over one or two dims, or over all."""
+    """Return the square root of the sum of squares over one or two dims, or over all."""
     check_tensor(input, "frobenius_norm")
     _warn("frobenius_norm", "linalg.vector_norm(A, 2, dim, keepdim)")
     dims = (as_int(dim, "frobenius_norm", "dim", 2),) if is_int(dim) else as_ints(dim, "frobenius_norm", "dim", 2)
@@ -53,7 +52,7 @@ def frobenius_norm(input: Tensor, dim: int | _size, keepdim: bool = False, *, ou
 
 @public
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
-    """The norm over every dim but one, which keeps its place; with dim=-1 the norm over all."""
+    """Return the norm over every dim but one, which keeps its place; with dim=-1 the norm over all."""
     check_tensor(v, "norm_except_dim", "v")
     kind = DTYPE_OF[v._array.dtype]
     if kind.category < FLOATING:

@@ -33,7 +33,7 @@ _REDUCTIONS = {"none": NONE, "mean": MEAN, "sum": SUM}
 
 
 def reduction_of(reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> int:
-    """The number of a reduction; the old arguments, if given, decide."""
+    """Return the number of a reduction; the old arguments, if given, decide."""
     if size_average is not None or reduce is not None:
         reduction = old_reduction(size_average, reduce)
     if reduction not in _REDUCTIONS:
@@ -45,7 +45,7 @@ def reduction_of(reduction: str, size_average: bool | None = None, reduce: bool 
 
 
 def old_reduction(size_average: bool | None, reduce: bool | None, warns: bool = True) -> str:
-    """The reduction that the old flags mean."""
+    """Return the reduction that the old flags mean."""
     reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
     if warns:
         warn(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.")
@@ -53,7 +53,7 @@ def old_reduction(size_average: bool | None, reduce: bool | None, warns: bool = 
 
 
 def reduced(loss: Any, reduction: int) -> Any:
-    """The loss of each element, their mean or their sum."""
+    """Return the loss of each element, their mean or their sum."""
     return loss if reduction == NONE else loss.mean() if reduction == MEAN else loss.sum()
 
 
@@ -187,7 +187,9 @@ def binary_cross_entropy(
     if not kinds[0].is_floating_point:
         raise no_kernel("binary_cross_entropy", input)
     for name, values in (("input", input._array), ("target", target._array)):
-        if values_known(values) and values.size and not (values.min() >= 0 and values.max() <= 1):  # a NaN is not either
+        if (
+            values_known(values) and values.size and not (values.min() >= 0 and values.max() <= 1)
+        ):  # a NaN is not either
             raise RuntimeError(f"all elements of {name} should be between 0 and 1")
     return apply(rules.binary_cross_entropy, input, target, weight, reduction=how)
 
@@ -267,7 +269,7 @@ def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """The mean over classes of a yes-or-no loss for each."""
+    """Return the mean over classes of a yes-or-no loss for each."""
     how = reduction_of(reduction, size_average, reduce)
     loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     if weight is not None:
@@ -323,7 +325,7 @@ def gaussian_nll_loss(
 
 
 def _with_value(tensor: Tensor, value: Any) -> Tensor:
-    """A tensor with its place in the graph and another value, as writing without recording gives."""
+    """Return a tensor with its place in the graph and another value, as writing without recording gives."""
     np.copyto(tensor._array, value._array)
     return tensor
 
@@ -375,7 +377,7 @@ def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """The input where the target is 1, max(0, margin − input) where it is −1."""
+    """Return the input where the target is 1, max(0, margin − input) where it is −1."""
     how = reduction_of(reduction, size_average, reduce)
     zeros = input.new_zeros(())
     apart = where(target != 1, clamp_min(input.new_full((), margin) - input, 0), zeros)
@@ -422,5 +424,3 @@ def triplet_margin_with_distance_loss(
     if swap:
         far = minimum(far, distance(positive, negative))
     return reduced(clamp_min(margin + near - far, 0), how)
-
-

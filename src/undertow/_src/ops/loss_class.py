@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 def _check_targets(input: Any, target: Tensor, weight: Tensor | None, ignore_index: int, classes: int) -> None:
     labels = target._array
     if labels.dtype != np.int64 and labels.dtype != np.uint8:
-        raise RuntimeError(
-            f"expected target dtype to be Long or Byte, but got {DTYPE_OF[labels.dtype].scalar_name}"
-        )
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {DTYPE_OF[labels.dtype].scalar_name}")
     if weight is not None:
         check_constant(weight, "nll_loss_forward", "weight")
         if weight._array.shape != (classes,):
@@ -165,7 +163,7 @@ def _probability_loss(input: Tensor, target: Any, weight: Tensor | None, how: in
 
 
 def _smoothed_loss(scores: Any, target: Any, weight: Any, how: int, ignore_index: int, smoothing: float) -> Tensor:
-    """A mixture of the target's loss and that of all classes alike."""
+    """Return a mixture of the target's loss and that of all classes alike."""
     _check_smoothing(smoothing)
     ndim = scores._array.ndim
     axis = 1 if ndim > 1 else 0

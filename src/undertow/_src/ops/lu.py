@@ -71,8 +71,7 @@ def lu_unpack(
     if unpack_pivots:
         if values_known(pivots) and pivots.size and (pivots.min() < 1 or pivots.max() > array.shape[-2]):
             raise RuntimeError(
-                "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive, like those "
-                "of lu_factor"
+                "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive, like those of lu_factor"
             )
         P = wrap(permutation_of_pivots(pivots, array.shape[-2], array.dtype))
     parts = lambda: (P, *(apply(rules.lu_unpack, LU_data) if unpack_data else (wrap(empty), wrap(empty.copy()))))
@@ -97,8 +96,7 @@ def _solve(LU: Tensor, pivots: Tensor, B: Tensor, left: bool, adjoint: bool) -> 
     one, two = DTYPE_OF[LU._array.dtype], DTYPE_OF[B._array.dtype]
     if one is not two:
         raise RuntimeError(
-            f"{name}: Expected LU and B to have the same dtype, but found {one.scalar_name} and "
-            f"{two.scalar_name}"
+            f"{name}: Expected LU and B to have the same dtype, but found {one.scalar_name} and {two.scalar_name}"
         )
     if p.shape[-1] != a[-1]:
         raise RuntimeError(f"{name}: Number of pivots per batch should be same as the dimension of the matrix")

@@ -35,7 +35,7 @@ def is_unknown(array: object) -> bool:
 
 @public
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The elements where a mask is true, as a vector."""
+    """Return the elements where a mask is true, as a vector."""
     check_tensor(input, "masked_select")
     check_tensor(mask, "masked_select", "mask", 2)
     if mask._array.dtype.kind != "b":
@@ -69,21 +69,21 @@ def _check_masked_scatter(input: Tensor, mask: Tensor, source: Any) -> None:
 
 @public
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """A copy with source's elements, in order, where a mask is true."""
+    """Return a copy with source's elements, in order, where a mask is true."""
     _check_masked_scatter(input, mask, source)
     return apply(rules.masked_scatter, input, source, mask)
 
 
 @public
 def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """Writes source's elements, in order, where a mask is true."""
+    """Write source's elements, in order, where a mask is true."""
     _check_masked_scatter(self, mask, source)
     return apply_in_place(rules.masked_scatter, self, source, mask)
 
 
 @public
 def nonzero(input: Any, *, out: Any = None, as_tuple: bool = False) -> Any:
-    """The positions of the elements that are not zero, a row for each; or a vector for each dim."""
+    """Return the positions of the elements that are not zero, a row for each; or a vector for each dim."""
     check_tensor(input, "nonzero")
     array = input._array
     if is_unknown(array) and array.ndim:
@@ -100,7 +100,7 @@ def nonzero(input: Any, *, out: Any = None, as_tuple: bool = False) -> Any:
 
 @public
 def argwhere(input: Tensor) -> Tensor:
-    """The positions of the elements that are not zero, a row for each."""
+    """Return the positions of the elements that are not zero, a row for each."""
     return nonzero(input)
 
 

@@ -43,7 +43,7 @@ def flipped(array: Any) -> bool:
 
 @overloaded
 def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The product of two matrices."""
+    """Return the product of two matrices."""
     check_tensor(input, "mm")
     check_tensor(mat2, "mm", "mat2", 2)
     return matrix_product(input, mat2, out)
@@ -73,9 +73,7 @@ def cannot_multiply(a: tuple[int, ...], b: tuple[int, ...]) -> RuntimeError:
 def _check_same(input: Any, other: Any) -> None:
     one, two = kind_of(input), kind_of(other)
     if one is not two:
-        raise RuntimeError(
-            f"expected m1 and m2 to have the same dtype, but got: {one.c_name} != {two.c_name}"
-        )
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {one.c_name} != {two.c_name}")
 
 
 def check_scalar_types(input: Any, other: Any) -> None:
@@ -86,7 +84,7 @@ def check_scalar_types(input: Any, other: Any) -> None:
 
 @overloaded
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The products of two stacks of matrices."""
+    """Return the products of two stacks of matrices."""
     check_tensor(input, "bmm")
     check_tensor(mat2, "bmm", "mat2", 2)
     return stack_product(input, mat2, out)
@@ -113,7 +111,7 @@ def check_batches(a: tuple[int, ...], b: tuple[int, ...]) -> None:
 
 @public
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The product of a matrix and a vector."""
+    """Return the product of a matrix and a vector."""
     check_tensor(input, "mv")
     check_tensor(vec, "mv", "vec", 2)
     a, b = input._array, vec._array
@@ -152,7 +150,7 @@ def _check_vectors(input: Tensor, other: Any) -> None:
 
 @public
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The sum of the products of two vectors' elements."""
+    """Return the sum of the products of two vectors' elements."""
     check_tensor(input, "dot")
     check_tensor(tensor, "dot", "tensor", 2)
     _check_vectors(input, tensor)
@@ -161,7 +159,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @public
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The dot product with the first vector's conjugate."""
+    """Return the dot product with the first vector's conjugate."""
     check_tensor(input, "vdot")
     check_tensor(other, "vdot", "other", 2)
     _check_vectors(input, other)
@@ -192,7 +190,9 @@ def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @public
 def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
-    """The matrix product of two tensors: of vectors, of matrices, or of stacks of matrices broadcast to each other."""
+    """Return the matrix product of two tensors: of vectors, of matrices, or of stacks of matrices broadcast to
+    each other.
+    """
     check_tensor(input, "matmul")
     check_tensor(other, "matmul", "other", 2)
     if out is None:
@@ -239,7 +239,7 @@ def _should_fold(input: Tensor, other: Any) -> bool:
 
 
 def _folded(input: Tensor, other: Any) -> Any:
-    """The rows of a whole stack as one tall matrix."""
+    """Return the rows of a whole stack as one tall matrix."""
     a, b = input._array, other._array
     if a.ndim >= b.ndim:
         tall = reshape_to(input, (math.prod(a.shape[:-1]), a.shape[-1]))

@@ -42,9 +42,7 @@ def _check_shapes(query: Any, key: Any, value: Any, padding: Any, mask: Any, hea
             f"{padding.dim()}-D tensor instead"
         )
     if mask is not None and mask.dim() not in (2, 3):
-        raise AssertionError(
-            f"For {kind} `query`, expected `attn_mask` to be `None`, 2-D or 3-D, not {mask.dim()}-D"
-        )
+        raise AssertionError(f"For {kind} `query`, expected `attn_mask` to be `None`, 2-D or 3-D, not {mask.dim()}-D")
     if mask is not None and not batched and mask.dim() == 3:
         expected = (heads, query.size(0), key.size(0))
         if tuple(mask.size()) != expected:
@@ -92,9 +90,7 @@ def in_projection_packed(query: Any, key: Any, value: Any, weight: Any, bias: An
         return projected, parts[0], parts[1]
     weights = weight.chunk(3)
     biases = (None, None, None) if bias is None else bias.chunk(3)
-    first, second, third = (
-        linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True)
-    )
+    first, second, third = (linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
     return first, second, third
 
 
@@ -107,7 +103,7 @@ def multi_head_attention_forward(
     v_proj_weight: Any = None, static_k: Any = None, static_v: Any = None, average_attn_weights: bool = True,
     is_causal: bool = False,
 ) -> Any:  # fmt: skip
-    """What `nn.MultiheadAttention` computes: the attended values, and the weights (or None) if asked for."""
+    """Return what `nn.MultiheadAttention` computes: the attended values, and the weights (or None) if asked for."""
     batched = _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:
         query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
@@ -168,7 +164,7 @@ def _by_batch(rows: Any, length: int, batch: int) -> Any:
 
 
 def _attended(q: Any, k: Any, v: Any, mask: Tensor | None, chance: float, is_causal: bool, num_heads: int) -> Any:
-    """The attended values alone, row by row, the heads of each side by side."""
+    """Return the attended values alone, row by row, the heads of each side by side."""
     rows, length, head = q.size()
     source, batch = k.size(1), rows // num_heads
     if mask is not None:
@@ -188,7 +184,7 @@ def _weights(q: Any, k: Any, mask: Any, chance: float) -> Tensor:
 
 
 def _with_padding(mask: object, padding: Any, batch: int, num_heads: int, source: int) -> Any:
-    """An additive mask of every head that also has the padding of each sequence in it."""
+    """Return an additive mask of every head that also has the padding of each sequence in it."""
     for dim, (wanted, given) in enumerate(zip((batch, source), padding.shape, strict=True)):
         if wanted != given:
             raise AssertionError(f"Expected key_padded_mask.shape[{dim}] to be {wanted}, but got {given}")
@@ -209,9 +205,7 @@ def _projected(
                 raise AssertionError(f"use_separate_proj_weight is True but {name}_proj_weight is None")
         biases = (None, None, None) if bias is None else bias.chunk(3)
         _check_projections(query, key, value, weights, biases)
-        first, second, third = (
-            linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True)
-        )
+        first, second, third = (linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
         return first, second, third
     if tuple(key.shape) != tuple(value.shape):
         raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
@@ -234,14 +228,10 @@ def _mask_of_heads(mask: Any, length: int, source: int, heads: int) -> Any:
         return None
     if mask.dim() == 2:
         if tuple(mask.shape) != (length, source):
-            raise RuntimeError(
-                f"The shape of the 2D attn_mask is {mask.shape}, but should be {(length, source)}."
-            )
+            raise RuntimeError(f"The shape of the 2D attn_mask is {mask.shape}, but should be {(length, source)}.")
         return mask.unsqueeze(0)
     if tuple(mask.shape) != (heads, length, source):
-        raise RuntimeError(
-            f"The shape of the 3D attn_mask is {mask.shape}, but should be {(heads, length, source)}."
-        )
+        raise RuntimeError(f"The shape of the 3D attn_mask is {mask.shape}, but should be {(heads, length, source)}.")
     return mask
 
 

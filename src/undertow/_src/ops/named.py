@@ -22,7 +22,7 @@ from undertow._src.tensor.core import TensorCore
 
 
 def run(name: str, out: Any, rule: Rule, *inputs: Any, **statics: Any) -> Any:
-    """Applies a rule with one result, into `out` if given."""
+    """Apply a rule with one result, into `out` if given."""
     if out is None:
         return apply(rule, *inputs, **statics)
     if not isinstance(out, TensorCore):
@@ -38,7 +38,7 @@ def differentiable(rule: Rule) -> bool:
 
 
 def run_named(kind: Any, name: str, out: Any, rule: Rule, *inputs: Any, **statics: Any) -> Any:
-    """Applies a rule with several results, which get names."""
+    """Apply a rule with several results, which get names."""
     if out is None:
         return kind(apply(rule, *inputs, **statics))
     return into_all(kind, name, out, lambda: apply(rule, *inputs, **statics), inputs)

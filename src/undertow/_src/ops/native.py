@@ -35,7 +35,7 @@ def convolution(
     input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any,
     groups: int,
 ) -> Any:  # fmt: skip
-    """A convolution of a batch, or with `transposed` its transpose, of as many dims as the weight has."""
+    """Return a convolution of a batch, or with `transposed` its transpose, of as many dims as the weight has."""
     check_tensor(input, "convolution")
     check_tensor(weight, "convolution", "weight", 2)
     options: list[Any] = []
@@ -58,7 +58,9 @@ def convolution(
 
 @public
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """A convolution over sequences laid out as (time, batch, channel), its weight as (kernel, channel in, channel out)."""
+    """Return a convolution over sequences laid out as (time, batch, channel), its weight as (kernel, channel in,
+    channel out).
+    """
     for place, (argument, value) in enumerate({"input": input, "weight": weight, "bias": bias}.items(), 1):
         check_tensor(value, "conv_tbc", argument, place)
     a, w, b = input._array.shape, weight._array.shape, bias._array.shape
@@ -122,7 +124,7 @@ def embedding_bag(
     weight: Any, indices: Any, offsets: Any, scale_grad_by_freq: bool = False, mode: int = 0, sparse: bool = False,
     per_sample_weights: Any = None, include_last_offset: bool = False, padding_idx: int | None = None,
 ) -> tuple[Any, Any, Any, Any]:  # fmt: skip
-    """Sums (0), means (1) or maxima (2) of rows; each index's bag, the bags' sizes, the rows of the maxima."""
+    """Sum (0), means (1) or maxima (2) of rows; each index's bag, the bags' sizes, the rows of the maxima."""
     for place, (argument, value) in enumerate({"weight": weight, "indices": indices, "offsets": offsets}.items(), 1):
         check_tensor(value, "embedding_bag", argument, place)
     if mode not in (0, 1, 2):
@@ -186,7 +188,7 @@ def grid_sampler_3d(
 
 @public
 def affine_grid_generator(theta: Tensor, size: _size, align_corners: bool) -> Tensor:
-    """The places that images of a size read from under affine maps."""
+    """Return the places that images of a size read from under affine maps."""
     check_tensor(theta, "affine_grid_generator", "theta")
     sizes = as_ints(size, "affine_grid_generator", "size", 2)
     if len(sizes) not in (4, 5):
@@ -241,7 +243,7 @@ def cosine_embedding_loss(
 
 @public
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = loss.NONE) -> Tensor:
-    """The input where the target is 1, max(0, margin − input) where it is −1."""
+    """Return the input where the target is 1, max(0, margin − input) where it is −1."""
     values = loss.hinge_embedding_loss(input, target, margin, reduction="none")
     return _reduced(values, reduction, "hinge_embedding_loss")
 

@@ -41,8 +41,7 @@ def _check_layer(name: str, input: Tensor, shape: Any, weight: Any, bias: Any, g
     _check_optional(bias, name, "bias", 4)
     if not wanted:
         raise RuntimeError(
-            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one size, not "
-            "empty"
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one size, not empty"
         )
     for argument, value in (("weight", weight), ("bias", bias)):
         if value is not None and value._array.shape != wanted:
@@ -135,9 +134,7 @@ def group_norm(
     if len(shape) < 2:
         raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {len(shape)}")
     if shape[0] * math.prod(shape[2:]) * shape[1] // num_groups == 1:
-        raise ValueError(
-            f"Expected more than 1 value per channel when training, got input size {list(shape)}"
-        )
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(shape)}")
     if shape[1] % num_groups:
         raise RuntimeError(
             "Expected number of channels in input to be divisible by num_groups, but the shape is "
@@ -188,7 +185,7 @@ def _batch_norm(
 def normalized_batch(
     input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
 ) -> tuple[Any, Any, Any]:
-    """The normalised batch, and the mean and 1/√(var + eps) of each channel that were used."""
+    """Return the normalised batch, and the mean and 1/√(var + eps) of each channel that were used."""
     if input._array.size == 0:
         return _empty_batch(input, weight, bias)
     _check_channels(input, weight, bias, running_mean, running_var, training)
@@ -199,7 +196,16 @@ def normalized_batch(
         array = array.astype(np.float32)
     mean, rstd = quietly(_statistics, array, running_mean, running_var, training, momentum, eps)
     result = apply(
-        rules.batch_norm, data, weight, bias, running_mean, running_var, wrap(mean), wrap(rstd), training=training, eps=eps
+        rules.batch_norm,
+        data,
+        weight,
+        bias,
+        running_mean,
+        running_var,
+        wrap(mean),
+        wrap(rstd),
+        training=training,
+        eps=eps,
     )
     if mixed or result._array.dtype != input._array.dtype:
         result = result.to(input.dtype)
@@ -207,7 +213,7 @@ def normalized_batch(
 
 
 def _empty_batch(input: Tensor, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
-    """A batch without elements: PyTorch checks nothing, and the parameters get a gradient of zero."""
+    """Return a batch without elements: PyTorch checks nothing, and the parameters get a gradient of zero."""
     result = input.clone()
     if weight is not None:
         result = result * weight.select(0, 0)
@@ -317,9 +323,7 @@ torch_instance_norm.__module__ = "undertow"
 
 
 @public
-def local_response_norm(
-    input: Tensor, size: int, alpha: float = 0.0001, beta: float = 0.75, k: float = 1.0
-) -> Tensor:
+def local_response_norm(input: Tensor, size: int, alpha: float = 0.0001, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """x / (k + alpha · mean of x² over `size` neighbouring channels)^beta."""
     check_tensor(input, "local_response_norm")
     shape = input._array.shape

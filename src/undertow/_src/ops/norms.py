@@ -39,7 +39,7 @@ def _kind(input: Any) -> Any:
 
 
 def _cast(input: Any, dtype: object, name: str) -> Any:
-    """The input in the dtype asked for, which must not be narrower or of another kind."""
+    """Return the input in the dtype asked for, which must not be narrower or of another kind."""
     own = _kind(input)
     if own.category < FLOATING and dtype is None:
         raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {own.scalar_name}")
@@ -131,7 +131,9 @@ def linalg_matrix_norm(
     input: Tensor, ord: Number | complex | str = "fro", dim: Any = (-2, -1), keepdim: bool = False, *,
     dtype: dtype | None = None, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """A norm of matrices: by their elements ("fro"), singular values ("nuc", 2, -2), columns (1, -1) or rows (±inf)."""
+    """Return a norm of matrices: by their elements ("fro"), singular values ("nuc", 2, -2), columns (1, -1) or
+    rows (±inf).
+    """
     check_tensor(input, "linalg_matrix_norm")
     if not isinstance(dim, (tuple, list)):
         raise invalid_combination("linalg_matrix_norm", (input,), {"dim": dim})
@@ -161,7 +163,7 @@ def linalg_norm(
     input: Tensor, ord: Number | complex | str | None = None, dim: int | _size | None = None, keepdim: bool = False, *,
     out: Tensor | None = None, dtype: dtype | None = None,
 ) -> Tensor:  # fmt: skip
-    """A norm of vectors or of matrices, as the order and the number of dims say."""
+    """Return a norm of vectors or of matrices, as the order and the number of dims say."""
     check_tensor(input, "linalg_norm")
     result = _norm(input, ord, dim, keepdim, dtype)
     return result if out is None else into(out, lambda: result, (), "linalg_norm")
@@ -171,7 +173,7 @@ def linalg_norm(
 def norm(
     input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, out: Any = None, dtype: Any = None
 ) -> Any:  # fmt: skip
-    """A norm of a tensor's elements, or with p = "nuc" of matrices."""
+    """Return a norm of a tensor's elements, or with p = "nuc" of matrices."""
     check_tensor(input, "norm")
 
     def compute() -> Any:
@@ -190,7 +192,7 @@ def norm(
 def norm_method(
     self: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: dtype | None = None
 ) -> Any:
-    """A norm of the elements, or with p = "nuc" of matrices."""
+    """Return a norm of the elements, or with p = "nuc" of matrices."""
     return norm(self, p, dim, keepdim, dtype=dtype)
 
 
@@ -199,22 +201,21 @@ def norm_method(
 
 @public
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
-    """The p-norm of a difference."""
+    """Return the p-norm of a difference."""
     check_tensor(input, "dist")
     check_tensor(other, "dist", "other", 2)
     broadcast_two(input._array.shape, other._array.shape)
     refuse_bools((input, other))
     if input._array.dtype.kind == "b":
         raise RuntimeError(
-            "Subtraction, the `-` operator, with two bool tensors is not supported. `a ^ b` is true where "
-            "they differ."
+            "Subtraction, the `-` operator, with two bool tensors is not supported. `a ^ b` is true where they differ."
         )
     return apply(rules.dist, input, other, p=float(p))
 
 
 @public
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
-    """The p-norm of every row of x1 minus every row of x2."""
+    """Return the p-norm of every row of x1 minus every row of x2."""
     a, b = x1._array, x2._array
     for name, given in (("X1", x1), ("X2", x2)):
         if _kind(given).category != FLOATING:
@@ -223,9 +224,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
         if array.ndim < 2:
             raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {array.ndim}D")
     if a.shape[-1] != b.shape[-1]:
-        raise RuntimeError(
-            f"X1 and X2 must have the same number of columns. X1: {a.shape[-1]} X2: {b.shape[-1]}"
-        )
+        raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {a.shape[-1]} X2: {b.shape[-1]}")
     return _cdist(x1, x2, p, compute_mode)
 
 

@@ -25,7 +25,7 @@ def is_number(value: object) -> bool:
 
 
 def as_number(value: object) -> Any:
-    """A number as Python's own: NumPy's, and what PyTorch takes for one in a 0-dim tensor."""
+    """Return a number as Python's own: NumPy's, and what PyTorch takes for one in a 0-dim tensor."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, TensorCore) and not value._array.ndim and not value._requires_grad:
@@ -34,7 +34,7 @@ def as_number(value: object) -> Any:
 
 
 def lifted_dtype(input: Tensor, *numbers: Any) -> dtype:
-    """The dtype that a tensor has beside these numbers."""
+    """Return the dtype that a tensor has beside these numbers."""
     own = DTYPE_OF[input._array.dtype]
     scalar = None
     for number in numbers:
@@ -45,7 +45,7 @@ def lifted_dtype(input: Tensor, *numbers: Any) -> dtype:
 
 
 def lifted(input: Tensor, *numbers: Any) -> Tensor:
-    """A tensor in the dtype that it has beside these numbers."""
+    """Return a tensor in the dtype that it has beside these numbers."""
     if input._array.dtype in FAST_DTYPES and NUMBERS.issuperset(map(type, numbers)):
         return input
     wanted = lifted_dtype(input, *numbers)
@@ -106,7 +106,7 @@ def as_factor(factor: object, operands: tuple[Any, ...]) -> Any:
 
 
 def check_factor(factor: object, operands: tuple[Any, ...]) -> None:
-    """The kind of alpha may not be higher than that of the numbers it multiplies."""
+    """Return the kind of alpha may not be higher than that of the numbers it multiplies."""
     kinds = [DTYPE_OF[value._array.dtype] for value in operands if isinstance(value, TensorCore)]
     highest = max([SCALAR_DTYPE[type(v)].category for v in operands if is_number(v)] + [k.category for k in kinds])
     if isinstance(factor, bool):

@@ -31,10 +31,7 @@ _COUNTS = (
     "{given_c}"
 )
 _MATRIX_NORM = "linalg.matrix_norm expected out tensor dtype {result} but got: {given}"
-_PLACES = (
-    "torch.searchsorted(): output tensor's dtype is wrong, it can only be int32 or int64, as "
-    "out_int32 says"
-)
+_PLACES = "torch.searchsorted(): output tensor's dtype is wrong, it can only be int32 or int64, as out_int32 says"
 _ANYTHING = "cast as it may"
 _SAFELY = ": Expected result to be safely castable from {result} dtype, but got result with dtype {given}"
 _PART = "Expected object of scalar type {result} but got scalar type {given} for argument 'out'"
@@ -76,10 +73,7 @@ _OWN_WORDS = {
     "mode": "expected scalar type '{result}' but got '{given}' for values output",
     "quantile": _QUANTILE,
     "narrow_copy": "Expected self.dtype() == output.dtype() to be true, but got false.",
-    "ormqr": (
-        "torch.ormqr: Expected input and result to have the same dtype, not {result} and "
-        "{given}"
-    ),
+    "ormqr": ("torch.ormqr: Expected input and result to have the same dtype, not {result} and {given}"),
     "linalg_matrix_norm": _MATRIX_NORM,
     "linalg_norm": _MATRIX_NORM.replace("matrix_norm", "norm"),
 }
@@ -142,9 +136,7 @@ _READ_ALONG = frozenset(
     "max min median nanmedian mode addmm sort topk renorm conj_physical".split()
 )
 # Functions that read an input anywhere while they write: `out` may show none of its memory.
-_READ_ANYWHERE = frozenset(
-    "cat stack gather index_select take masked_select kthvalue linalg_cross addr".split()
-)
+_READ_ANYWHERE = frozenset("cat stack gather index_select take masked_select kthvalue linalg_cross addr".split())
 
 
 def refuse_shared(name: str, out: object, inputs: Sequence[Any]) -> None:
@@ -158,7 +150,7 @@ def refuse_shared(name: str, out: object, inputs: Sequence[Any]) -> None:
 
 
 def manner_of(name: str) -> str:
-    """What becomes of gradients when a function is given `out=`, in a word or two; mostly they may not be wanted."""
+    """Return what becomes of gradients when a function is given `out=`, in a word or two; mostly they may not be wanted."""
     if name in _COPIED_LAST:
         return "copied"
     if name in _UNDIFFERENTIATED:
@@ -167,12 +159,12 @@ def manner_of(name: str) -> str:
 
 
 def step_inside(name: str) -> str:
-    """The name under which a function refuses tensors that want a gradient."""
+    """Return the name under which a function refuses tensors that want a gradient."""
     return _STEP_INSIDE.get(name, name)
 
 
 def refuse_dtype(name: str, result: dtype, given: dtype, casts: bool) -> None:
-    """Raises if a result can't go into a tensor of the given dtype; `casts`: the function is an elementwise one."""
+    """Raise if a result can't go into a tensor of the given dtype; `casts`: the function is an elementwise one."""
     if result is given:
         return
     words = _OWN_WORDS.get(name)

@@ -25,7 +25,7 @@ Widths = list[tuple[int, int]]
 
 @public
 def pad(input: Tensor, pad: _size, mode: str = "constant", value: float | None = None) -> Tensor:
-    """A tensor framed on its last dims; widths come in pairs from the last dim on, and negative ones crop."""
+    """Return a tensor framed on its last dims; widths come in pairs from the last dim on, and negative ones crop."""
     check_tensor(input, "pad")
     widths = as_ints(pad, "pad", "pad", 2)
     value = as_number(value)
@@ -106,7 +106,7 @@ def _by_index(input: Tensor, pairs: Widths, mode: str, widths: tuple[int, ...]) 
 
 
 def _circular(input: Tensor, pairs: Widths) -> Any:
-    """The image in the middle of a larger one, then each margin copied from the opposite side."""
+    """Return the image in the middle of a larger one, then each margin copied from the opposite side."""
     shape, rank = input._array.shape, len(pairs)
     lead = len(shape) - rank
     size = list(shape)
@@ -134,4 +134,3 @@ def _circular(input: Tensor, pairs: Widths) -> Any:
             start = max(before, 0)
             out[(*everything, slice(end, size[axis]))] = out[(*everything, slice(start, start + after))]
     return out
-

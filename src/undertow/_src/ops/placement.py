@@ -12,7 +12,7 @@ from undertow._src.types.devices import device as Device
 
 
 def _place(array: object, where: Device) -> Any:
-    """An array, or a gradient that is itself recorded, on a device."""
+    """Return an array, or a gradient that is itself recorded, on a device."""
     return moved(array, where) if isinstance(array, TensorCore) else placed(array, where)
 
 
@@ -25,5 +25,5 @@ to_device = op(
 
 
 def moved(tensor: Any, to: Device) -> Any:
-    """The tensor on another device, with a gradient that goes back."""
+    """Return the tensor on another device, with a gradient that goes back."""
     return apply(to_device, tensor, to=to, source=tensor.device)

@@ -27,7 +27,7 @@ _COUNT_WORDS = {1: "an int, list of ints or tuple of ints of size 1", 2: "two", 
 
 
 def window_option(value: object, rank: int, name: str, option: str) -> Sizes:
-    """An option of a pooling: one int for every spatial dim, or one for each."""
+    """Return an option of a pooling: one int for every spatial dim, or one for each."""
     if is_int(value):
         return (as_int(value, name, option),) * rank
     if not isinstance(value, (tuple, list)):
@@ -52,7 +52,7 @@ def _sides(prefix: str, values: Sizes) -> str:
 def check_windows(
     name: str, input: Tensor, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool
 ) -> None:
-    """What PyTorch's two- and three-dimensional poolings refuse."""
+    """Return what PyTorch's two- and three-dimensional poolings refuse."""
     rank, shape = len(kernel), input._array.shape
     if 0 in stride:
         raise RuntimeError("stride should not be zero")
@@ -127,8 +127,7 @@ def _check_max_pool1d(input: Tensor, kernel: int, stride: int, padding: int, dil
     shape = input._array.shape
     if len(shape) not in (2, 3) or 0 in shape[-2:]:
         raise RuntimeError(
-            "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 samples, but "
-            f"got:{list(shape)}"
+            f"max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 samples, but got:{list(shape)}"
         )
     for option, value in (("kernel_size", kernel), ("stride", stride)):
         if value <= 0:
@@ -174,7 +173,7 @@ def max_pool1d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The largest element of every window of a sequence."""
+    """Return the largest element of every window of a sequence."""
     return _max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
@@ -183,7 +182,7 @@ def max_pool2d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The largest element of every window of an image."""
+    """Return the largest element of every window of an image."""
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
@@ -192,7 +191,7 @@ def max_pool3d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The largest element of every window of a volume."""
+    """Return the largest element of every window of a volume."""
     return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
@@ -229,7 +228,9 @@ def max_pool3d_with_indices(
 def unpool_size(
     shape: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int], output_size: Any
 ) -> Any:
-    """The size that a pooling to `shape` may have started from: the usual one, or one asked for that is near enough."""
+    """Return the size that a pooling to `shape` may have started from: the usual one, or one asked for that is
+    near enough.
+    """
     rank = len(kernel)
     usual = [(n - 1) * s + k - 2 * p for n, k, s, p in zip(shape[-rank:], kernel, stride, padding, strict=True)]
     if output_size is None:

@@ -58,7 +58,7 @@ def avg_pool1d(
     input: Tensor, kernel_size: int | _size, stride: int | _size = (), padding: int | _size = 0,
     ceil_mode: bool = False, count_include_pad: bool = True,
 ) -> Tensor:  # fmt: skip
-    """The mean of every window of a sequence."""
+    """Return the mean of every window of a sequence."""
     name = "avg_pool1d"
     check_tensor(input, name)
     (kernel,) = window_option(kernel_size, 1, name, "kernel_size")
@@ -74,7 +74,7 @@ def avg_pool2d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None, *, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The mean of every window of an image."""
+    """Return the mean of every window of an image."""
     return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out)
 
 
@@ -83,7 +83,7 @@ def avg_pool3d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None, *, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The mean of every window of a volume."""
+    """Return the mean of every window of a volume."""
     return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out)
 
 
@@ -91,7 +91,7 @@ def avg_pool3d(
 
 
 def _target_size(name: str, input: Tensor, output_size: int | _size, rank: int) -> Sizes:
-    """The size asked for; None in it keeps the input's."""
+    """Return the size asked for; None in it keeps the input's."""
     check_tensor(input, name)
     if is_int(output_size):
         return (as_int(output_size, name, "output_size"),) * rank
@@ -104,9 +104,9 @@ def _target_size(name: str, input: Tensor, output_size: int | _size, rank: int) 
     if len(output_size) > 1 and len(output_size) >= input._array.ndim:
         raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")
     sizes = input._array.shape[input._array.ndim - len(output_size) :]
-    return tuple([
-        n if size is None else as_int(size, name, "output_size") for size, n in zip(output_size, sizes, strict=True)
-    ])
+    return tuple(
+        [n if size is None else as_int(size, name, "output_size") for size, n in zip(output_size, sizes, strict=True)]
+    )
 
 
 def _check_adaptive(name: str, input: Tensor, rank: int, comma: str, first: int) -> None:
@@ -148,7 +148,7 @@ def _adaptive_avg_pool(rank: int, input: Tensor, output_size: int | _size) -> An
 
 @public
 def adaptive_avg_pool1d(input: Tensor, output_size: int | _size) -> Tensor:
-    """The means of `output_size` windows that cover a sequence."""
+    """Return the means of `output_size` windows that cover a sequence."""
     name = "adaptive_avg_pool1d"
     (size,) = _one_size(name, input, output_size)
     return squeeze(_adaptive_avg_pool(2, unsqueeze(input, -2), (1, size)), -2)
@@ -162,14 +162,14 @@ def _one_size(name: str, input: Tensor, output_size: int | _size) -> Sizes:
 
 @public
 def adaptive_avg_pool2d(input: Tensor, output_size: int | _size) -> Tensor:
-    """The means of windows that cover an image, as many as `output_size` says."""
+    """Return the means of windows that cover an image, as many as `output_size` says."""
     check_tensor(input, "adaptive_avg_pool2d")
     return _adaptive_avg_pool(2, input, output_size)
 
 
 @public
 def adaptive_avg_pool3d(input: Tensor, output_size: int | _size) -> Tensor:
-    """The means of windows that cover a volume, as many as `output_size` says."""
+    """Return the means of windows that cover a volume, as many as `output_size` says."""
     check_tensor(input, "adaptive_avg_pool3d")
     return _adaptive_avg_pool(3, input, output_size)
 
@@ -211,21 +211,21 @@ def adaptive_max_pool3d_with_indices(input: Tensor, output_size: int | _size, re
 
 @public
 def adaptive_max_pool1d(input: Tensor, output_size: int | _size, return_indices: bool = False) -> tuple[Tensor, Tensor]:
-    """The largest elements of `output_size` windows that cover a sequence."""
+    """Return the largest elements of `output_size` windows that cover a sequence."""
     found = adaptive_max_pool1d_with_indices(input, output_size)
     return found if return_indices else found[0]
 
 
 @public
 def adaptive_max_pool2d(input: Tensor, output_size: int | _size, return_indices: bool = False) -> tuple[Tensor, Tensor]:
-    """The largest elements of windows that cover an image."""
+    """Return the largest elements of windows that cover an image."""
     found = _adaptive_max_pool(2, input, output_size)
     return found if return_indices else found[0]
 
 
 @public
 def adaptive_max_pool3d(input: Tensor, output_size: int | _size, return_indices: bool = False) -> tuple[Tensor, Tensor]:
-    """The largest elements of windows that cover a volume."""
+    """Return the largest elements of windows that cover a volume."""
     found = _adaptive_max_pool(3, input, output_size)
     return found if return_indices else found[0]
 
@@ -250,23 +250,35 @@ def _lp_pool(rank: int, input: Any, norm_type: float, kernel_size: int | _size, 
 
 @public
 def lp_pool1d(
-    input: Tensor, norm_type: float, kernel_size: int | _size, stride: int | _size | None = None, ceil_mode: bool = False
+    input: Tensor,
+    norm_type: float,
+    kernel_size: int | _size,
+    stride: int | _size | None = None,
+    ceil_mode: bool = False,
 ) -> Tensor:
-    """The p-norm of every window of a sequence."""
+    """Return the p-norm of every window of a sequence."""
     return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 @public
 def lp_pool2d(
-    input: Tensor, norm_type: float, kernel_size: int | _size, stride: int | _size | None = None, ceil_mode: bool = False
+    input: Tensor,
+    norm_type: float,
+    kernel_size: int | _size,
+    stride: int | _size | None = None,
+    ceil_mode: bool = False,
 ) -> Tensor:
-    """The p-norm of every window of an image."""
+    """Return the p-norm of every window of an image."""
     return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 @public
 def lp_pool3d(
-    input: Tensor, norm_type: float, kernel_size: int | _size, stride: int | _size | None = None, ceil_mode: bool = False
+    input: Tensor,
+    norm_type: float,
+    kernel_size: int | _size,
+    stride: int | _size | None = None,
+    ceil_mode: bool = False,
 ) -> Tensor:
-    """The p-norm of every window of a volume."""
+    """Return the p-norm of every window of a volume."""
     return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)

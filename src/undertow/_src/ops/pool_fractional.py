@@ -37,7 +37,7 @@ def _window_starts(samples: Any, size: int, count: int, kernel: int) -> Any:
 
 
 def _largest(array: Any, samples: Any, kernel: tuple[int, ...], counts: tuple[int, ...]) -> Any:
-    """The flat place, within its plane, of the largest value of every window. NaN counts as the largest."""
+    """Return the flat place, within its plane, of the largest value of every window. NaN counts as the largest."""
     rank, sizes = len(kernel), array.shape[-len(kernel) :]
     # PyTorch's planes take the draws for width first, its volumes those for time first.
     order = range(rank) if rank == 3 else reversed(range(rank))

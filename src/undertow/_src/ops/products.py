@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @public
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) -> Tensor:
-    """The sum of products over pairs of dims: the last of a with the first of b, or those that two lists name."""
+    """Return the sum of products over pairs of dims: the last of a with the first of b, or those that two lists name."""
     given = _paired_dims(a, b, dims)
     for x, y in zip(*given, strict=True):
         n, m = a._array.shape[x], b._array.shape[y]
@@ -85,7 +85,7 @@ def _tensordot(a: Tensor, b: Tensor, left: tuple[int, ...], right: tuple[int, ..
 
 @public
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The sum of products over both last dims."""
+    """Return the sum of products over both last dims."""
     check_tensor(input, "inner")
     check_tensor(other, "inner", "other", 2)
     a, b = input._array.shape, other._array.shape
@@ -117,7 +117,7 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @public
 def linalg_multi_dot(tensors: Any, *, out: Tensor | None = None) -> Tensor:
-    """The product of several matrices, in the order that takes the fewest multiplications."""
+    """Return the product of several matrices, in the order that takes the fewest multiplications."""
     given = list(tensors)
     count = len(given)
     if count < 2:
@@ -149,7 +149,7 @@ def linalg_multi_dot(tensors: Any, *, out: Tensor | None = None) -> Tensor:
 
 
 def _chain(matrices: list[Any]) -> Any:
-    """The product of matrices by the best of all ways to put brackets, found by dynamic programming."""
+    """Return the product of matrices by the best of all ways to put brackets, found by dynamic programming."""
     sizes = [matrices[0]._array.shape[0], *[each._array.shape[1] for each in matrices]]
     count = len(matrices)
     cost = [[0] * count for _ in range(count)]
@@ -174,7 +174,7 @@ def _chain(matrices: list[Any]) -> Any:
 
 @public
 def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
-    """The product of several matrices."""
+    """Return the product of several matrices."""
     warn_once(
         "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot, "
         "which takes the matrices as one list.",
@@ -190,7 +190,7 @@ def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
 
 @public
 def linalg_vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
-    """The sum of conj(x) y along a dim."""
+    """Return the sum of conj(x) y along a dim."""
     if x._array.ndim == 1 == y._array.ndim and x._array.shape == y._array.shape:
         result = vdot(x, y)
     else:
@@ -200,7 +200,7 @@ def linalg_vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = N
 
 @public
 def trace(input: Tensor) -> Tensor:
-    """The sum of a matrix's diagonal."""
+    """Return the sum of a matrix's diagonal."""
     check_tensor(input, "trace")
     if input._array.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input._array.ndim}")
@@ -211,7 +211,7 @@ def trace(input: Tensor) -> Tensor:
 
 @public
 def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
-    """The vector product along a dim of length 3."""
+    """Return the vector product along a dim of length 3."""
     check_tensor(input, "linalg_cross")
     check_tensor(other, "linalg_cross", "other", 2)
     a, b = input._array, other._array
@@ -230,7 +230,7 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | N
 
 @public
 def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
-    """The vector product along a dim of length 3: the first such dim unless one is named."""
+    """Return the vector product along a dim of length 3: the first such dim unless one is named."""
     check_tensor(input, "cross")
     check_tensor(other, "cross", "other", 2)
     if dim is None:
@@ -247,14 +247,14 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor |
 
 @public
 def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """The diagonals of matrices."""
+    """Return the diagonals of matrices."""
     check_tensor(A, "linalg_diagonal", "A")
     return diagonal(A, offset, dim1, dim2)
 
 
 @public
 def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
-    """The powers 0 to N-1 of each element, as a new last dim."""
+    """Return the powers 0 to N-1 of each element, as a new last dim."""
     check_tensor(x, "linalg_vander", "x")
     count = (x._array.shape[-1] if x._array.ndim else 1) if N is None else N
     if count <= 1:
@@ -267,7 +267,7 @@ def linalg_vander(x: Tensor, *, N: int | None = None) -> Tensor:
 
 @public
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
-    """The powers of each element of a vector as a row, largest first unless `increasing`."""
+    """Return the powers of each element of a vector as a row, largest first unless `increasing`."""
     check_tensor(x, "vander", "x")
     if x._array.ndim != 1:
         raise RuntimeError("x must be a one-dimensional tensor.")

@@ -43,7 +43,7 @@ OTHER_SPELLINGS: dict[str, dict[str, str]] = {
 
 
 def public(function: F, several: bool = False) -> F:
-    """A hand-written public function. Classes and modes with `__torch_function__` are asked before it runs.
+    """Return a hand-written public function. Classes and modes with `__torch_function__` are asked before it runs.
 
     A call that does not fit its parameters is tried again in NumPy's spelling (`axis` for `dim`), then refused in
     PyTorch's words; `several`: PyTorch has several signatures for it, which changes those words.
@@ -134,7 +134,7 @@ def overloaded(function: F) -> F:
 
 
 def finish(rule: Rule, inputs: tuple[Any, ...], out: Tensor | None = None, **statics: Any) -> Any:
-    """The last line of a hand-written function that takes `out=`."""
+    """Return the last line of a hand-written function that takes `out=`."""
     if out is None:
         return _apply.apply(rule, *inputs, **statics)
     return _apply.apply_into(out, rule, inputs, statics)
@@ -146,7 +146,7 @@ def finish(rule: Rule, inputs: tuple[Any, ...], out: Tensor | None = None, **sta
 def in_place(
     rule: Rule, name: str = "", takes: str = "number", several: bool = False, check: Function | None = None
 ) -> Function:
-    """The in-place method of an elementwise rule: `exp_`, `mul_`. `takes`, `several` and `check` as for `binary`."""
+    """Return the in-place method of an elementwise rule: `exp_`, `mul_`. `takes`, `several` and `check` as for `binary`."""
     name = name or rule.name + "_"
     ufunc = _apply.ufunc_of(rule)
 
@@ -193,7 +193,7 @@ def in_place_operator(rule: Rule, name: str, check: Function | None = None) -> F
 
 
 def operator(function: Function, name: str, reflected: bool = False) -> Function:
-    """An operator made of a function; NotImplemented for an operand that it can't take."""
+    """Return an operator made of a function; NotImplemented for an operand that it can't take."""
 
     def method(self: Any, other: Any) -> Any:
         if not torch_function.is_operand(other):

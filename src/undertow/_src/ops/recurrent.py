@@ -89,7 +89,7 @@ def stacked(
 
 
 def _by_layer(name: str, params: Any, biases: bool, projected: bool, count: int) -> list[Tensors]:
-    """The weights of each layer and direction out of one list."""
+    """Return the weights of each layer and direction out of one list."""
     each = 2 + 2 * biases + projected
     if len(params) != count * each:
         raise RuntimeError("got an incorrect number of RNN parameters")

@@ -39,7 +39,7 @@ UNSET: Any = object()
 
 
 def folded_dims(dim: object, input: Tensor, name: str) -> tuple[int, ...]:
-    """The dims to fold, from an int, several or None (all of them)."""
+    """Return the dims to fold, from an int, several or None (all of them)."""
     ndim = input._array.ndim
     if type(dim) is int:
         dim = wrap_dim(dim, ndim)
@@ -59,7 +59,7 @@ def _flag(keepdim: object, name: str) -> bool:
 
 
 def storage_of(dtype: object, input: Tensor, name: str) -> Any:
-    """The NumPy dtype of the result asked for, which has to be one that gradients can flow through."""
+    """Return the NumPy dtype of the result asked for, which has to be one that gradients can flow through."""
     if dtype is None:
         return None
     wanted = as_dtype(dtype, name, "dtype")
@@ -69,7 +69,7 @@ def storage_of(dtype: object, input: Tensor, name: str) -> Any:
 
 
 def decided_by(out: Any, dtype: object, input: Any) -> Any:
-    """The dtype asked for, or else that of `out`, which may be any that the input can be cast to."""
+    """Return the dtype asked for, or else that of `out`, which may be any that the input can be cast to."""
     if dtype is not None or not isinstance(out, TensorCore):
         return dtype
     return None if _kind(input).is_complex else _kind(out)
@@ -86,7 +86,7 @@ def _kind(input: Any) -> Any:
 def sum(
     input: Tensor, dim: Any = UNSET, keepdim: bool = False, *, dtype: dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """The sum of all elements, or over the given dims."""
+    """Return the sum of all elements, or over the given dims."""
     check_tensor(input, "sum")
     dtype = decided_by(out, dtype, input)
     kind = None if dtype is None else storage_of(dtype, input, "sum")
@@ -101,7 +101,7 @@ def sum(
 def mean(
     input: Tensor, dim: Any = UNSET, keepdim: bool = False, *, dtype: dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """The mean of all elements, or over the given dims."""
+    """Return the mean of all elements, or over the given dims."""
     check_tensor(input, "mean")
     given = _kind(input) if dtype is None else as_dtype(dtype, "mean", "dtype")
     if given.category < FLOATING:
@@ -122,7 +122,7 @@ def nansum(
     input: Tensor, dim: int | _size | None = None, keepdim: bool = False, *, dtype: dtype | None = None,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The sum, with nan counted as zero."""
+    """Return the sum, with nan counted as zero."""
     check_tensor(input, "nansum")
     if _kind(input).is_complex:
         raise RuntimeError("nansum on CPU does not support complex inputs")
@@ -137,7 +137,7 @@ def nanmean(
     input: Tensor, dim: int | _size | None = None, keepdim: bool = False, *, dtype: dtype | None = None,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The mean of the elements that are not nan."""
+    """Return the mean of the elements that are not nan."""
     check_tensor(input, "nanmean")
     if _kind(input).category < FLOATING:
         raise RuntimeError(
@@ -152,7 +152,7 @@ def nanmean(
 def prod(
     input: Tensor, dim: Any = UNSET, keepdim: bool = False, *, dtype: dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """The product of all elements, or along one dim."""
+    """Return the product of all elements, or along one dim."""
     check_tensor(input, "prod")
     if dim is not UNSET and not is_int(dim):
         raise invalid_combination("prod", (input, dim))
@@ -230,19 +230,19 @@ def _fold_extreme(name: str, rule: Rule, kernel: str, input: Tensor, dim: object
 
 @public
 def amax(input: Tensor, dim: int | _size = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """The largest element over the given dims; ties share the gradient."""
+    """Return the largest element over the given dims; ties share the gradient."""
     return _fold_extreme("amax", rules.amax, "max_values_cpu", input, dim, keepdim, out)
 
 
 @public
 def amin(input: Tensor, dim: int | _size = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """The smallest element over the given dims; ties share the gradient."""
+    """Return the smallest element over the given dims; ties share the gradient."""
     return _fold_extreme("amin", rules.amin, "min_values_cpu", input, dim, keepdim, out)
 
 
 @public
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
-    """The smallest and the largest element, of everything or along a dim."""
+    """Return the smallest and the largest element, of everything or along a dim."""
     check_tensor(input, "aminmax")
     shape = input._array.shape
     if dim is None:

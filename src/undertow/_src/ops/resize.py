@@ -134,10 +134,12 @@ def interpolate(
         raise no_kernel("upsample_nearest2d_channels_last", input)
     align = bool(align_corners)
     dtype = kind.opmath.numpy if kind.is_floating_point else np.dtype(np.float32)
-    taps = tuple([
-        _taps(mode, n, count, align, None if scales is None else scales[place], antialias, dtype)
-        for place, (n, count) in enumerate(zip(shape, output, strict=True))
-    ])
+    taps = tuple(
+        [
+            _taps(mode, n, count, align, None if scales is None else scales[place], antialias, dtype)
+            for place, (n, count) in enumerate(zip(shape, output, strict=True))
+        ]
+    )
     rule = rules.upsample[mode + (" antialias" if antialias else ""), len(output)]
     statics = {"output_size": output, "align_corners": align, "scale_factors": scales, "taps": taps}
     if kind is uint8 and mode in _RANK_OF:
@@ -194,7 +196,9 @@ def _check_images(name: str, input: Tensor) -> None:
     check_tensor(input, name)
     ndim = input._array.ndim
     if ndim < 3:
-        raise RuntimeError(f"{name} expects input to have at least 3 dimensions, but got input with {ndim} dimension(s)")
+        raise RuntimeError(
+            f"{name} expects input to have at least 3 dimensions, but got input with {ndim} dimension(s)"
+        )
 
 
 @public

@@ -31,7 +31,7 @@ def _usual_alignment() -> bool:
 
 @public
 def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Tensor:
-    """The places that an image of `size` reads from under affine maps: (batch, *size, 2 or 3) in [−1, 1]."""
+    """Return the places that an image of `size` reads from under affine maps: (batch, *size, 2 or 3) in [−1, 1]."""
     if align_corners is None:
         align_corners = _usual_alignment()
     check_tensor(theta, "affine_grid", "theta", 1)

@@ -25,14 +25,14 @@ def _checked(input: Tensor, dim: object, name: str) -> int:
 
 
 def _cast(input: Tensor, dtype: object, name: str) -> Tensor:
-    """The input in the dtype asked for; integers and bools run in int64."""
+    """Return the input in the dtype asked for; integers and bools run in int64."""
     wanted = None if dtype is None else as_dtype(dtype, name, "dtype")
     return input if wanted is None or wanted is DTYPE_OF[input._array.dtype] else input.to(wanted)
 
 
 @public
 def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor | None = None) -> Tensor:
-    """The running sum along a dim."""
+    """Return the running sum along a dim."""
     place = _checked(input, dim, "cumsum")
     if out is not None:
         refuse_recording("cumsum", (input, out))
@@ -42,7 +42,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor |
 
 @public
 def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor | None = None) -> Tensor:
-    """The running product along a dim."""
+    """Return the running product along a dim."""
     place = _checked(input, dim, "cumprod")
     result = run("cumprod", out, rules.cumprod, _cast(input, dtype, "cumprod"), dim=place)
     return result if dtype is None or out is not None else result.to(dtype)
@@ -68,7 +68,7 @@ def cumprod_(input: Tensor, dim: int, *, dtype: dtype | None = None) -> Tensor:
 
 @public
 def cummax(input: Tensor, dim: int, *, out: Any = None) -> Any:
-    """The running maximum along a dim, and where it stands."""
+    """Return the running maximum along a dim, and where it stands."""
     place = _checked(input, dim, "cummax")
     if input._array.dtype.kind == "c":
         raise no_kernel("cummax_cpu", input)
@@ -77,7 +77,7 @@ def cummax(input: Tensor, dim: int, *, out: Any = None) -> Any:
 
 @public
 def cummin(input: Tensor, dim: int, *, out: Any = None) -> Any:
-    """The running minimum along a dim, and where it stands."""
+    """Return the running minimum along a dim, and where it stands."""
     place = _checked(input, dim, "cummin")
     if input._array.dtype.kind == "c":
         raise no_kernel("cummin_cpu", input)
@@ -86,7 +86,7 @@ def cummin(input: Tensor, dim: int, *, out: Any = None) -> Any:
 
 @public
 def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
-    """The running log Σ eˣ along a dim."""
+    """Return the running log Σ eˣ along a dim."""
     place = _checked(input, dim, "logcumsumexp")
     if DTYPE_OF[input._array.dtype].category < FLOATING:
         raise no_kernel("logcumsumexp_out_cpu", input)

@@ -54,7 +54,7 @@ def check_in_range(
 
 
 def _with_dims(index: Any, ndim: int) -> Any:
-    """An index without elements may have another number of dims, and another dtype."""
+    """Return an index without elements may have another number of dims, and another dtype."""
     if not index._array.size and index._array.dtype.kind not in "iu":
         index = wrap(np.empty(index._array.shape, np.int64))
     if not index._array.ndim and ndim == 1:
@@ -172,7 +172,7 @@ def scatter(
     input: Tensor, dim: int, index: Tensor, src: Tensor | None = None, *, value: Number | complex | None = None,
     reduce: str | None = None, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """A copy with src's elements written where an index along a dim points."""
+    """Return a copy with src's elements written where an index along a dim points."""
 
     def compute() -> Any:
         return _scatter_call(apply, input, dim, index, src, value, reduce, "scatter")
@@ -185,13 +185,13 @@ def scatter_(
     self: Tensor, dim: int, index: Tensor, src: Tensor | None = None, *, value: Number | complex | None = None,
     reduce: str | None = None,
 ) -> Tensor:  # fmt: skip
-    """Writes src's elements where an index along a dim points."""
+    """Write src's elements where an index along a dim points."""
     return _scatter_call(apply_in_place, self, dim, index, src, value, reduce, "scatter_")
 
 
 @public
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A copy with src's elements added where an index along a dim points."""
+    """Return a copy with src's elements added where an index along a dim points."""
     check_tensor(src, "scatter_add", "src", 4)
     dim = _check_scatter(input, dim, index, src, "scatter_add")
     index = _with_dims(index, input._array.ndim)
@@ -204,7 +204,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Ten
 
 @public
 def scatter_add_(self: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """Adds src's elements where an index along a dim points."""
+    """Add src's elements where an index along a dim points."""
     check_tensor(src, "scatter_add_", "src", 3)
     dim = _check_scatter(self, dim, index, src, "scatter_add")
     index = _with_dims(index, self._array.ndim)
@@ -225,7 +225,7 @@ def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """A copy with src's elements folded in where an index along a dim points: sum, prod, mean, amax or amin."""
+    """Return a copy with src's elements folded in where an index along a dim points: sum, prod, mean, amax or amin."""
     dim = _check_reduce(input, dim, index, src, reduce)
     index = _with_dims(index, input._array.ndim)
 
@@ -252,4 +252,3 @@ class ScatterMethods(TensorCore):
 
     gather, scatter, scatter_, scatter_add, scatter_add_ = gather, scatter, scatter_, scatter_add, scatter_add_
     scatter_reduce, scatter_reduce_ = scatter_reduce, scatter_reduce_
-

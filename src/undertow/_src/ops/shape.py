@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def infer_size(size: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """A size for so many elements, its one -1 filled in."""
+    """Return a size for so many elements, its one -1 filled in."""
     known, inferred = 1, None
     for place, n in enumerate(size):
         if n >= 0:
@@ -53,14 +53,13 @@ def infer_size(size: tuple[int, ...], count: int) -> tuple[int, ...]:
         return size[:inferred] + (count // known,) + size[inferred + 1 :]
     elif known == 0 and count == 0:
         raise RuntimeError(
-            f"cannot reshape tensor of 0 elements into shape {list(size)} because any number would do in place of "
-            "-1"
+            f"cannot reshape tensor of 0 elements into shape {list(size)} because any number would do in place of -1"
         )
     raise RuntimeError(f"shape '{list(size)}' is invalid for input of size {count}")
 
 
 def _strided_view(input: Tensor, size: tuple[int, ...], rule: Rule) -> Any | None:
-    """A view of a tensor that is not contiguous, or None where its strides don't allow it."""
+    """Return a view of a tensor that is not contiguous, or None where its strides don't allow it."""
     array = in_memory(input._array)
     strides = view_strides(array, size)
     if strides is None:
@@ -113,7 +112,7 @@ _NUMBERS = (bool, int, float, complex)  # Python's types, which stand for dtypes
 
 @public
 def view(self: Tensor, *size: Any, **named: Any) -> Tensor:
-    """The same memory in another shape, or seen as another dtype."""
+    """Return the same memory in another shape, or seen as another dtype."""
     if named:
         size = (*size, *named.values())
     if len(size) == 1 and (isinstance(size[0], dtype) or (isinstance(size[0], type) and size[0] in _NUMBERS)):
@@ -134,7 +133,7 @@ def view_dtype(input: Tensor, kind: dtype) -> Any:
 
 
 def view_bits(input: Tensor, kind: dtype) -> Any:
-    """The same bits as numbers of another dtype; the last dim grows or shrinks with the element size."""
+    """Return the same bits as numbers of another dtype; the last dim grows or shrinks with the element size."""
     array = input._array
     have, want = array.itemsize, kind.numpy.itemsize
     own = DTYPE_OF[array.dtype]
@@ -238,14 +237,14 @@ def permuted(input: Any, dims: tuple[int, ...]) -> Any:
 
 @public
 def permute(input: Tensor, dims: _size) -> Tensor:
-    """A view with its dims in another order."""
+    """Return a view with its dims in another order."""
     check_tensor(input, "permute")
     return permuted(input, as_ints(dims, "permute", "dims", 2))
 
 
 @public
 def permute_method(self: Tensor, *dims: Any, **named: Any) -> Any:
-    """A view with its dims in another order."""
+    """Return a view with its dims in another order."""
     if named:
         dims = (*dims, *only_named(named, "permute", "dims"))
     return permuted(self, spread_ints(dims, "permute", "dims"))
@@ -253,7 +252,7 @@ def permute_method(self: Tensor, *dims: Any, **named: Any) -> Any:
 
 @public
 def transpose(input: Any, dim0: int, dim1: int) -> Any:
-    """A view with two dims swapped."""
+    """Return a view with two dims swapped."""
     check_tensor(input, "transpose")
     array = input._array
     ndim = array.ndim
@@ -265,19 +264,19 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
 
 @public
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
-    """A view with two dims swapped."""
+    """Return a view with two dims swapped."""
     return transpose(input, axis0, axis1)
 
 
 @public
 def swapdims(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """A view with two dims swapped."""
+    """Return a view with two dims swapped."""
     return transpose(input, dim0, dim1)
 
 
 @public
 def t(input: Tensor) -> Tensor:
-    """A matrix transposed; a tensor of fewer dims as it is."""
+    """Return a matrix transposed; a tensor of fewer dims as it is."""
     check_tensor(input, "t")
     if input._array.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input._array.ndim}D")
@@ -293,16 +292,14 @@ def adjoint(input: Tensor) -> Tensor:
 
 def _adjoint(input: Any, name: str) -> Any:
     if input._array.ndim == 1:
-        raise RuntimeError(
-            f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor."
-        )
+        raise RuntimeError(f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor.")
     turned = transpose(input, -2, -1) if input._array.ndim else input
     return turned.conj() if input._array.dtype.kind == "c" else turned
 
 
 @overloaded
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
-    """A view with some dims at other places, the rest in their order."""
+    """Return a view with some dims at other places, the rest in their order."""
     check_tensor(input, "movedim")
     ndim = input._array.ndim
     if is_int(source) and is_int(destination):
@@ -330,7 +327,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
 
 @public
 def moveaxis(input: Tensor, source: int | _size, destination: int | _size) -> Tensor:
-    """A view with some dims at other places, the rest in their order."""
+    """Return a view with some dims at other places, the rest in their order."""
     return movedim(input, source, destination)
 
 
@@ -349,7 +346,7 @@ def t_(self: Tensor) -> Tensor:
 
 @public
 def transpose_(self: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Swaps two dims in place."""
+    """Swap two dims in place."""
     ndim = self._array.ndim
     dim0 = wrap_dim(as_int(dim0, "transpose_", "dim0", 1), ndim)
     dim1 = wrap_dim(as_int(dim1, "transpose_", "dim1", 2), ndim)

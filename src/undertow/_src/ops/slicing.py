@@ -57,14 +57,14 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 
 
 def slice_dim(input: Tensor, dim: int, start: int = 0, end: int = END, step: int = 1) -> Any:
-    """A range of one dim; the arguments are checked and start is not negative."""
+    """Return a range of one dim; the arguments are checked and start is not negative."""
     value = numpy_shape.slice_along(input._array, dim, start, end, step)
     return view_of(rules.slice, input, value, {"dim": dim, "start": start, "end": end, "step": step})
 
 
 @overloaded
 def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
-    """The range of a dim that begins at start and has a length."""
+    """Return the range of a dim that begins at start and has a length."""
     check_tensor(input, "narrow")
     shape = input._array.shape
     if not shape:
@@ -201,7 +201,7 @@ def tensor_split(
 
 
 def _where_to_split(name: str, input: Tensor, spellings: tuple[Any, ...]) -> Any:
-    """The one argument that was given, under the name it has in one of PyTorch's signatures."""
+    """Return the one argument that was given, under the name it has in one of PyTorch's signatures."""
     given = [value for value in spellings if value is not None]
     if len(given) != 1:
         raise invalid_combination(name, (input, *given))
@@ -263,7 +263,7 @@ def diagonal_dims(ndim: int, offset: Any, dim1: Any, dim2: Any, name: str) -> tu
 
 @public
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """The diagonal of two dims, as a new last dim."""
+    """Return the diagonal of two dims, as a new last dim."""
     check_tensor(input, "diagonal")
     offset, dim1, dim2 = diagonal_dims(input._array.ndim, offset, dim1, dim2, "diagonal")
     return apply(rules.diagonal, input, offset=offset, dim1=dim1, dim2=dim2)
@@ -286,7 +286,7 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
 
 def strides_wanted(input: Tensor, size: Any, stride: int | _size, storage_offset: object, name: str) -> dict[str, Any]:
-    """The checked statics of an `as_strided` call."""
+    """Return the checked statics of an `as_strided` call."""
     check_tensor(input, name)
     size, stride = as_ints(size, name, "size", 2), as_ints(stride, name, "stride", 3)
     array = input._array
@@ -320,7 +320,7 @@ def _strided_view(array: Any, statics: dict[str, Any]) -> Any:
 
 @public
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
-    """A view of a tensor's memory with any size, strides and offset, counted in elements."""
+    """Return a view of a tensor's memory with any size, strides and offset, counted in elements."""
     statics = strides_wanted(input, size, stride, storage_offset, "as_strided")
     if type(input._array) is DeviceArray:
         if not input._array.lies_in_order():
@@ -343,7 +343,7 @@ _as_strided_in_place = twin(rules.as_strided, "AsStridedBackward1", view=True)
 
 @public
 def as_strided_(self: Tensor, size: _size, stride: _size, storage_offset: int | None = None) -> Tensor:
-    """Gives a tensor another size, strides and offset in its memory."""
+    """Give a tensor another size, strides and offset in its memory."""
     statics = strides_wanted(self, size, stride, storage_offset, "as_strided_")
     value = _strided_view(self._array, statics)
     result = apply_view_in_place(_as_strided_in_place, self, **statics)
@@ -360,4 +360,3 @@ class PartMethods(TensorCore):
     as_strided, as_strided_ = as_strided, as_strided_
     split, split_with_sizes, chunk, tensor_split, unbind = split, split_with_sizes, chunk, tensor_split, unbind
     hsplit, vsplit, dsplit = hsplit, vsplit, dsplit
-

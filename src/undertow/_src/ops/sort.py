@@ -42,7 +42,7 @@ def _kind(input: Any) -> Any:
 def sort(
     input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None, out: Any = None
 ) -> Any:  # fmt: skip
-    """The elements in order along a dim, and the indices they had."""
+    """Return the elements in order along a dim, and the indices they had."""
     if not isinstance(input, TensorCore) or not is_int(dim) or not isinstance(descending, bool):
         raise invalid_combination("sort", (input, dim))
     place = wrap_dim(as_int(dim, "sort", "dim"), input._array.ndim)
@@ -56,7 +56,7 @@ def sort(
 
 @overloaded
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
-    """The indices that put the elements in order along a dim."""
+    """Return the indices that put the elements in order along a dim."""
     if not isinstance(input, TensorCore) or not is_int(dim):
         raise invalid_combination("argsort", (input, dim))
     place = wrap_dim(as_int(dim, "argsort", "dim"), input._array.ndim)
@@ -67,7 +67,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: b
 
 @public
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The elements in order along the first dim."""
+    """Return the elements in order along the first dim."""
     check_tensor(input, "msort")
     return sort(input, 0)[0] if out is None else sort(input, 0, out=(out, wrap(np.empty(0, np.int64))))[0]
 
@@ -76,7 +76,7 @@ def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def topk(
     input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None
 ) -> Any:  # fmt: skip
-    """The k largest (or smallest) elements along a dim, and where they stand."""
+    """Return the k largest (or smallest) elements along a dim, and where they stand."""
     check_tensor(input, "topk")
     count = as_int(k, "topk", "k", 2)
     place = wrap_dim(as_int(dim, "topk", "dim", 3), input._array.ndim)
@@ -87,14 +87,16 @@ def topk(
     if kind.is_complex or kind.name == "bool":
         raise RuntimeError(f"topk does not support {'complex' if kind.is_complex else 'bool'} dtypes on CPU")
     best, in_order = as_bool(largest, "topk", "largest", 4), as_bool(sorted, "topk", "sorted", 5)
-    return run_named(return_types.topk, "topk", out, rules.topk, input, k=count, dim=place, largest=best, sorted=in_order)
+    return run_named(
+        return_types.topk, "topk", out, rules.topk, input, k=count, dim=place, largest=best, sorted=in_order
+    )
 
 
 # --- picking by rank
 
 
 def _picking(name: str, input: Tensor, dim: Any, kernel: str) -> int:
-    """The dim to pick along, once it is known to have elements of a dtype with an order."""
+    """Return the dim to pick along, once it is known to have elements of a dtype with an order."""
     check_tensor(input, name)
     place = wrap_dim(as_int(dim, name, "dim", 2), input._array.ndim)
     shape = input._array.shape
@@ -108,7 +110,7 @@ def _picking(name: str, input: Tensor, dim: Any, kernel: str) -> int:
 
 @public
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
-    """The k-th smallest element along a dim, and where it stands."""
+    """Return the k-th smallest element along a dim, and where it stands."""
     place = _picking("kthvalue", input, dim, "kthvalue_cpu")
     count = as_int(k, "kthvalue", "k", 2)
     shape = input._array.shape
@@ -122,13 +124,13 @@ _UNSET: Any = object()
 
 @overloaded
 def median(input: Tensor, dim: Any = _UNSET, keepdim: bool = False, *, out: Any = None) -> Any:
-    """The median of all elements (the lower of two in the middle), or along a dim with where it stands."""
+    """Return the median of all elements (the lower of two in the middle), or along a dim with where it stands."""
     return _median("median", rules.median_all, rules.median, return_types.median, input, dim, keepdim, out)
 
 
 @overloaded
 def nanmedian(input: Tensor, dim: Any = _UNSET, keepdim: bool = False, *, out: Any = None) -> Any:
-    """The median of the elements that are not nan."""
+    """Return the median of the elements that are not nan."""
     return _median("nanmedian", rules.nanmedian_all, rules.nanmedian, return_types.nanmedian, input, dim, keepdim, out)
 
 
@@ -144,7 +146,7 @@ def _median(name: str, of_all: Any, along: Any, fields: Any, input: Tensor, dim:
 
 @public
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
-    """The most frequent element along a dim (the smallest of several), and where it last stands."""
+    """Return the most frequent element along a dim (the smallest of several), and where it last stands."""
     place = _picking("mode", input, dim, "")
     return run_named(return_types.mode, "mode", out, rules.mode, input, dim=place, keepdim=keepdim)
 
@@ -153,7 +155,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None
 
 
 def _chosen(results: tuple[Any, ...], *flags: bool) -> Any:
-    """The values, and the further results asked for."""
+    """Return the values, and the further results asked for."""
     wanted = [results[0], *[result for result, flag in zip(results[1:], flags, strict=True) if flag]]
     return wanted[0] if len(wanted) == 1 else tuple(wanted)
 
@@ -162,7 +164,7 @@ def _chosen(results: tuple[Any, ...], *flags: bool) -> Any:
 def unique(
     input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: Any = None
 ) -> Any:
-    """The distinct elements (or slices along a dim) in order; also where each went, and how many there were."""
+    """Return the distinct elements (or slices along a dim) in order; also where each went, and how many there were."""
     check_tensor(input, "unique")
     if _kind(input).is_complex:
         raise no_kernel("unique", input)
@@ -178,7 +180,7 @@ def unique(
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """The first of every run of equal elements (or slices along a dim)."""
+    """Return the first of every run of equal elements (or slices along a dim)."""
     check_tensor(input, "unique_consecutive")
     place = None if dim is None else wrap_real_dim(as_int(dim, "unique_consecutive", "dim"), input._array.ndim)
     if place is not None and input._array.shape[place] and not input._array.size:
@@ -230,7 +232,9 @@ def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0, *, out: Any =
 
 
 def bin_edges(low: Any, high: Any, count: int, dtype: Any) -> Any:
-    """The edges of bins of one width, counted from both ends in the dtype's own precision; a range of none is widened."""
+    """Return the edges of bins of one width, counted from both ends in the dtype's own precision; a range of none
+    is widened.
+    """
     if low == high:
         low, high = low - 0.5, high + 0.5
     first, last = np.asarray(low, dtype), np.asarray(high, dtype)

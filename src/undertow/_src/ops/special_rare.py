@@ -75,7 +75,9 @@ def _polynomial(name: str) -> Any:
         if not tensors or not all(isinstance(value, TensorCore) or is_number(value) for value in (input, n)):
             raise invalid_combination(f"special_{name}", (input, n))
         kinds = [_result_dtype(name, value) for value in tensors]
-        arrays = [np.asarray(value._array if isinstance(value, TensorCore) else value, np.float64) for value in (input, n)]
+        arrays = [
+            np.asarray(value._array if isinstance(value, TensorCore) else value, np.float64) for value in (input, n)
+        ]
         return _finished(name, bessel.polynomial_of_degree(name, *arrays), np.result_type(*kinds), out)
 
     return _named(overloaded, function, name, f"The {name.replace('_', ' ')} of degree n.")

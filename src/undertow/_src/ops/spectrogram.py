@@ -28,13 +28,15 @@ if TYPE_CHECKING:
 _turned = twin(rules.transpose, "TransposeBackward1", view=True)
 _squeezed = twin(rules.squeeze_dim, "SqueezeBackward4", view=True)
 
+
 def _described(window: Tensor | None) -> str:
     if window is None:
         return "None"
     return f"torch.{DTYPE_OF[window._array.dtype].scalar_name}Tensor{{{list(window._array.shape)}}}"
 
+
 def _centred(window: Any, win_length: int, n_fft: int, like: Any) -> Any:
-    """A window in the middle of n_fft places; ones if there is none. None if it changes nothing."""
+    """Return a window in the middle of n_fft places; ones if there is none. None if it changes nothing."""
     if window is None and win_length == n_fft:
         return None
     if window is None:
@@ -43,6 +45,7 @@ def _centred(window: Any, win_length: int, n_fft: int, like: Any) -> Any:
         return window
     left = (n_fft - win_length) // 2
     return constant_pad_nd(window, (left, n_fft - win_length - left))
+
 
 def _check_signal(
     input: Tensor, n_fft: int, hop_length: int, win_length: int, window: Tensor | None, normalized: bool, onesided: Any,
@@ -79,7 +82,7 @@ def stft(
     center: bool = True, pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None,
     return_complex: bool | None = None, align_to_window: bool | None = None,
 ) -> Any:  # fmt: skip
-    """The spectrum of each window of a signal (batch, time), as (batch, frequency, window).
+    """Return the spectrum of each window of a signal (batch, time), as (batch, frequency, window).
 
     Windows of n_fft samples start `hop_length` apart. With `center` the signal is padded so that the first and the last
     are around its ends. Of a real signal only the frequencies that are not mirrored are given, unless `onesided` is False.
@@ -101,8 +104,7 @@ def stft(
     if return_complex is None:
         if not is_complex:
             raise RuntimeError(
-                "stft requires the return_complex parameter be given for real inputs: pass "
-                "return_complex=True."
+                "stft requires the return_complex parameter be given for real inputs: pass return_complex=True."
             )
         return_complex = True
     _check_signal(input, n_fft, hop_length, win_length, window, normalized, onesided, return_complex, align_to_window)
@@ -142,7 +144,9 @@ def istft(
     center: bool = True, normalized: bool = False, onesided: bool | None = None, length: int | None = None,
     return_complex: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The signal whose `stft` comes closest: the windows' inverse transforms, weighted and added where they overlap."""
+    """Return the signal whose `stft` comes closest: the windows' inverse transforms, weighted and added where they
+    overlap.
+    """
     hop = n_fft // 4 if hop_length is None else hop_length
     win = n_fft if win_length is None else win_length
     if input._array.dtype.kind != "c":

@@ -67,7 +67,7 @@ def var(
     input: Tensor, dim: Any = UNSET, unbiased: Any = UNSET, keepdim: bool = False, *, correction: Any = UNSET,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The mean squared distance from the mean; the sum is divided by count - correction."""
+    """Return the mean squared distance from the mean; the sum is divided by count - correction."""
     return _spread("var", rules.var, input, dim, unbiased, keepdim, correction, out)
 
 
@@ -76,7 +76,7 @@ def std(
     input: Tensor, dim: Any = UNSET, unbiased: Any = UNSET, keepdim: bool = False, *, correction: Any = UNSET,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The square root of the variance."""
+    """Return the square root of the variance."""
     return _spread("std", rules.std, input, dim, unbiased, keepdim, correction, out)
 
 
@@ -84,7 +84,7 @@ def std(
 def var_mean(
     input: Tensor, dim: Any = UNSET, unbiased: Any = UNSET, keepdim: bool = False, *, correction: Any = UNSET
 ) -> tuple[Tensor, Tensor]:
-    """The variance and the mean."""
+    """Return the variance and the mean."""
     return _spread("var_mean", rules.var_mean, input, dim, unbiased, keepdim, correction)
 
 
@@ -92,7 +92,7 @@ def var_mean(
 def std_mean(
     input: Tensor, dim: Any = UNSET, unbiased: Any = UNSET, keepdim: bool = False, *, correction: Any = UNSET
 ) -> tuple[Tensor, Tensor]:
-    """The standard deviation and the mean."""
+    """Return the standard deviation and the mean."""
     return _spread("std_mean", rules.std_mean, input, dim, unbiased, keepdim, correction)
 
 
@@ -179,7 +179,7 @@ def quantile(
     input: Tensor, q: Tensor | float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The value below which a fraction q of the elements lies."""
+    """Return the value below which a fraction q of the elements lies."""
     result = _quantile("quantile", input, q, dim, keepdim, interpolation, False)
     return _into_same(out, result, input)
 
@@ -189,7 +189,7 @@ def nanquantile(
     input: Tensor, q: Tensor | float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear",
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The value below which a fraction q of the elements that are not nan lies."""
+    """Return the value below which a fraction q of the elements that are not nan lies."""
     result = _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
     return _into_same(out, result, input)
 
@@ -220,7 +220,7 @@ def _check_weights(name: str, weights: Any, count: int, wanted: str, category: i
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:
-    """The covariance of variables in rows, with observations in columns."""
+    """Return the covariance of variables in rows, with observations in columns."""
     check_tensor(input, "cov")
     if input._array.ndim > 2:
         raise RuntimeError(
@@ -253,7 +253,7 @@ def cov(
 
 @public
 def corrcoef(input: Tensor) -> Tensor:
-    """The correlation of variables in rows, with observations in columns."""
+    """Return the correlation of variables in rows, with observations in columns."""
     check_tensor(input, "corrcoef")
     if input._array.ndim > 2:
         raise RuntimeError(
@@ -308,7 +308,7 @@ def diff(
 
 
 def _trapezoid_steps(name: str, y: Tensor, x: Tensor, dim: int) -> Tensor:
-    """The widths between sample points, shaped to multiply the samples."""
+    """Return the widths between sample points, shaped to multiply the samples."""
     length = y._array.shape[dim]
     if not x._array.ndim:  # one point, and no step from it
         x = x.reshape(1)
@@ -339,14 +339,14 @@ def _halves(y: Tensor, dim: int) -> tuple[Any, Any]:
 
 
 def _refuse_both(name: str, y: object, x: object, dx: object) -> None:
-    """Samples lie at places x or at a distance dx."""
+    """Return samples lie at places x or at a distance dx."""
     if x is not None and dx is not None:
         raise invalid_combination(name, (y, x), {"dx": dx})
 
 
 @overloaded
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
-    """The integral of samples along a dim by the trapezoidal rule."""
+    """Return the integral of samples along a dim by the trapezoidal rule."""
     _refuse_both("trapezoid", y, x, dx)
     place = _check_samples("trapezoid", y, x, dim)
     if y._array.shape[place] == 0:
@@ -360,7 +360,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
 
 @overloaded
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
-    """The running integral of samples along a dim by the trapezoidal rule."""
+    """Return the running integral of samples along a dim by the trapezoidal rule."""
     _refuse_both("cumulative_trapezoid", y, x, dx)
     place = _check_samples("cumulative_trapezoid", y, x, dim)
     later, earlier = _halves(y, place)
@@ -372,7 +372,7 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, 
 
 @overloaded
 def trapz(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
-    """The integral of samples along a dim by the trapezoidal rule."""
+    """Return the integral of samples along a dim by the trapezoidal rule."""
     _refuse_both("trapz", y, x, dx)
     return trapezoid(y, x, dx=dx, dim=dim)
 

@@ -54,8 +54,7 @@ def _check_alike(b: Tensor, A: Tensor, end: str = "") -> None:
     one, two = DTYPE_OF[b._array.dtype], DTYPE_OF[A._array.dtype]
     if one is not two:
         raise RuntimeError(
-            f"Expected b and A to have the same dtype, but found {one.scalar_name} and "
-            f"{two.scalar_name}{end}"
+            f"Expected b and A to have the same dtype, but found {one.scalar_name} and {two.scalar_name}{end}"
         )
 
 
@@ -87,7 +86,9 @@ def triangular_solve(
         "torch.linalg.solve_triangular(A, B, upper=...) for torch.triangular_solve(B, A).solution.",
     )
     statics = {"upper": upper, "transpose": transpose, "unitriangular": unitriangular}
-    return run_named(return_types.triangular_solve, "triangular_solve", out, rules.triangular_solve, input, A, **statics)
+    return run_named(
+        return_types.triangular_solve, "triangular_solve", out, rules.triangular_solve, input, A, **statics
+    )
 
 
 # --- Cholesky
@@ -173,7 +174,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False, *, out: T
 
 @public
 def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """The inverse of A, given its Cholesky factor."""
+    """Return the inverse of A, given its Cholesky factor."""
     check_square(input, "cholesky_inverse")
     return run("cholesky_inverse", out, rules.cholesky_inverse, input, upper=bool(upper))
 
@@ -226,7 +227,7 @@ def linalg_lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = F
 
 @public
 def linalg_lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
-    """A permutation P and triangular L and U whose product is A."""
+    """Return a permutation P and triangular L and U whose product is A."""
     check_tensor(A, "linalg_lu", "A")
     check_matrices(A, "linalg.lu")
     check_inexact(A, "linalg.lu", "lu_cpu")

@@ -42,14 +42,14 @@ def _copy_node(node: str) -> str:
 
 
 def _copied(name: str, input: Tensor, view: Callable[[Any], Any], out: Tensor | None = None) -> Any:
-    """A copy of the view that a function takes of the input."""
+    """Return a copy of the view that a function takes of the input."""
     check_tensor(input, name)
     compute = lambda: apart(input, view(alias_of(input)), _copy_node, copied=True)
     return compute() if out is None else into(out, compute, (input,), name)
 
 
 def _all_copied(name: str, input: Any, view: Callable[[Any], Any], out: Any) -> Any:
-    """Copies of the views that a function takes, into the tensors of `out` if given (and then nothing is returned)."""
+    """Copy of the views that a function takes, into the tensors of `out` if given (and then nothing is returned)."""
     copies = _copied(name, input, view)
     if out is None:
         return copies
@@ -78,7 +78,7 @@ def _refuse_complex_gradient(name: str, *tensors: Any) -> None:
 
 @public
 def alias_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A copy in C order."""
+    """Return a copy in C order."""
     return _copied("alias_copy", input, lambda x: view_of(convert.alias, x, x._array, {}), out)
 
 
@@ -88,7 +88,7 @@ _detached = op("detach", lambda xp, self: xp.contiguous(self), node="NotImplemen
 
 @public
 def detach_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A copy; in spite of its name it stays in the graph, which refuses to go back through it."""
+    """Return a copy; in spite of its name it stays in the graph, which refuses to go back through it."""
     check_tensor(input, "detach_copy")
     compute = lambda: apply(_detached, input)
     return compute() if out is None else into(out, compute, (input,), "detach_copy")
@@ -98,7 +98,7 @@ def detach_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def view_copy(
     input: Tensor, size: _size | None = None, *, dtype: dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """A copy in another shape, or with its bits seen as another dtype."""
+    """Return a copy in another shape, or with its bits seen as another dtype."""
     wanted = size if dtype is None else dtype
     if not isinstance(wanted, (tuple, list, Dtype)):
         raise invalid_combination("view_copy", [value for value in (input, size) if value is not None])
@@ -110,40 +110,40 @@ def view_copy(
 
 @public
 def expand_copy(input: Tensor, size: _size, *, implicit: bool = False, out: Tensor | None = None) -> Tensor:
-    """A copy stretched along dims of size one and new leading dims; -1 keeps a dim."""
+    """Return a copy stretched along dims of size one and new leading dims; -1 keeps a dim."""
     sizes = as_ints(size, "expand_copy", "size", 2)
     return _copied("expand_copy", input, lambda x: broadcasting.expand_to(x, sizes), out)
 
 
 @public
 def permute_copy(input: Tensor, dims: _size, *, out: Tensor | None = None) -> Tensor:
-    """A copy with its dims in another order."""
+    """Return a copy with its dims in another order."""
     order = as_ints(dims, "permute_copy", "dims", 2)
     return _copied("permute_copy", input, lambda x: shape.permuted(x, order), out)
 
 
 @public
 def transpose_copy(input: Tensor, dim0: int, dim1: int, *, out: Tensor | None = None) -> Tensor:
-    """A copy with two dims swapped."""
+    """Return a copy with two dims swapped."""
     return _copied("transpose_copy", input, lambda x: shape.transpose(x, dim0, dim1), out)
 
 
 @public
 def t_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """A copy of a matrix, transposed."""
+    """Return a copy of a matrix, transposed."""
     return _copied("t_copy", input, shape.t, out)
 
 
 @overloaded
 def squeeze_copy(input: Tensor, dim: Any = _ALL, *, out: Tensor | None = None) -> Tensor:
-    """A copy without the dims of size one, or without those among the given dims."""
+    """Return a copy without the dims of size one, or without those among the given dims."""
     view = broadcasting.squeeze if dim is _ALL else lambda x: broadcasting.squeeze(x, dim)
     return _copied("squeeze_copy", input, view, out)
 
 
 @public
 def unsqueeze_copy(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
-    """A copy with a new dim of size one."""
+    """Return a copy with a new dim of size one."""
     return _copied("unsqueeze_copy", input, lambda x: broadcasting.unsqueeze(x, dim), out)
 
 
@@ -168,7 +168,7 @@ def view_as_complex_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @public
 def select_copy(input: Tensor, dim: int, index: int, *, out: Tensor | None = None) -> Tensor:
-    """A copy of one index along a dim, which goes away."""
+    """Return a copy of one index along a dim, which goes away."""
     result = _copied("select_copy", input, lambda x: slicing.select(x, dim, index), out)
     if result._array.dtype.kind == "c":
         _refuse_complex_gradient("select_copy", input)
@@ -180,7 +180,7 @@ def slice_copy(
     input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1, *,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """A copy of a range of one dim."""
+    """Return a copy of a range of one dim."""
     check_tensor(input, "slice_copy")
     if not input._array.ndim:
         raise IndexError("slice() cannot be applied to a 0-dim tensor.")
@@ -195,13 +195,13 @@ def slice_copy(
 
 @public
 def diagonal_copy(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1, *, out: Tensor | None = None) -> Tensor:
-    """A copy of the diagonal of two dims, as a new last dim."""
+    """Return a copy of the diagonal of two dims, as a new last dim."""
     return _copied("diagonal_copy", input, lambda x: slicing.diagonal(x, offset, dim1, dim2), out)
 
 
 @public
 def unfold_copy(input: Tensor, dimension: int, size: int, step: int, *, out: Tensor | None = None) -> Tensor:
-    """Copies of windows along a dim, a step apart; positions within a window become the last dim."""
+    """Copy of windows along a dim, a step apart; positions within a window become the last dim."""
     return _copied("unfold_copy", input, lambda x: slicing.unfold(x, dimension, size, step), out)
 
 
@@ -209,7 +209,7 @@ def unfold_copy(input: Tensor, dimension: int, size: int, step: int, *, out: Ten
 def as_strided_copy(
     input: Tensor, size: _size, stride: _size, storage_offset: int | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """A copy of what a tensor's memory shows with any size, strides and offset."""
+    """Return a copy of what a tensor's memory shows with any size, strides and offset."""
     return _copied("as_strided_copy", input, lambda x: slicing.as_strided(x, size, stride, storage_offset), out)
 
 
@@ -218,14 +218,14 @@ def as_strided_copy(
 
 @public
 def split_copy(input: Tensor, split_size: int, dim: int = 0, *, out: Sequence[Any] | None = None) -> tuple[Tensor, ...]:
-    """Copies of parts of one size along a dim; the last may be shorter."""
+    """Copy of parts of one size along a dim; the last may be shorter."""
     size = as_int(split_size, "split_copy", "split_size", 2)
     return _all_copied("split_copy", input, lambda x: slicing.split(x, size, dim), out)
 
 
 @public
 def split_with_sizes_copy(input: Any, split_sizes: Any, dim: int = 0, *, out: Sequence[Any] | None = None) -> Any:
-    """Copies of parts of the given sizes along a dim."""
+    """Copy of parts of the given sizes along a dim."""
     sizes = as_ints(split_sizes, "split_with_sizes_copy", "split_sizes", 2)
     copies = _copied("split_with_sizes_copy", input, lambda x: slicing.split_with_sizes(x, sizes, dim))
     if out is None:
@@ -237,5 +237,5 @@ def split_with_sizes_copy(input: Any, split_sizes: Any, dim: int = 0, *, out: Se
 
 @public
 def unbind_copy(input: Tensor, dim: int = 0, *, out: Sequence[Any] | None = None) -> tuple[Tensor, ...]:
-    """Copies of every index along a dim, each without that dim."""
+    """Copy of every index along a dim, each without that dim."""
     return _all_copied("unbind_copy", input, lambda x: slicing.unbind(x, dim), out)

@@ -21,7 +21,7 @@ _new = object.__new__
 
 
 def view_of(rule: Rule, source: Any, value: Any, statics: dict[str, Any]) -> Any:
-    """What `apply(rule, source, **statics)` returns, given the raw view of a rule with one output.
+    """Return what `apply(rule, source, **statics)` returns, given the raw view of a rule with one output.
 
     The statics come in the order of the rule's.
     """
@@ -32,7 +32,7 @@ def view_of(rule: Rule, source: Any, value: Any, statics: dict[str, Any]) -> Any
 
 
 def view_through(source: Any, steps: tuple[Step, ...], value: Any) -> Any:
-    """The view at the end of several steps of rules with one output, given its raw view; no rare mode is on."""
+    """Return the view at the end of several steps of rules with one output, given its raw view; no rare mode is on."""
     storage = source._storage or source._get_storage()
     outer = source._view
     modes = local.modes
@@ -111,7 +111,7 @@ def views_of(rule: Rule, source: Any, values: tuple[Any, ...], statics: dict[str
 
 
 def apply_view_in_place(rule: Rule, target: Any, **statics: Any) -> Any:
-    """Makes a tensor a view of what it was: `t_`, `squeeze_`. Counts as a write, though no memory changes."""
+    """Make a tensor a view of what it was: `t_`, `squeeze_`. Counts as a write, though no memory changes."""
     if special.dispatcher is not None and special.dispatcher.takes((target,)):
         special.dispatcher.show_view(rule, target, statics)
     edges = edges_of(rule, (target,))

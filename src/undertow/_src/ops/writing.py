@@ -49,7 +49,7 @@ def write_in_place(
     rule: Rule, target: Tensor, others: tuple[Any, ...], statics: dict[str, Any], writer: Callable[[Any], None],
     stretched: str = "refuse",
 ) -> Any:  # fmt: skip
-    """An in-place op whose raw write is cheaper than computing the whole result: `writer` writes into the array.
+    """Return an in-place op whose raw write is cheaper than computing the whole result: `writer` writes into the array.
 
     `stretched` says what becomes of a write to an expanded tensor: refuse, allow, or a warning's text.
     """
@@ -84,7 +84,7 @@ def write_in_place(
 
 @overloaded
 def fill_(self: Tensor, value: Number | complex | Tensor) -> Tensor:
-    """Writes one value everywhere."""
+    """Write one value everywhere."""
     if isinstance(value, TensorCore):
         if value._array.ndim:
             raise RuntimeError(
@@ -100,7 +100,7 @@ def fill_(self: Tensor, value: Number | complex | Tensor) -> Tensor:
 
 @overloaded
 def fill(input: Tensor, value: Number | complex | Tensor) -> Tensor:
-    """A tensor of the same shape and dtype that holds one value everywhere."""
+    """Return a tensor of the same shape and dtype that holds one value everywhere."""
     if isinstance(value, TensorCore):
         if value._array.ndim:
             raise RuntimeError(
@@ -112,12 +112,12 @@ def fill(input: Tensor, value: Number | complex | Tensor) -> Tensor:
 
 @public
 def zero_(self: Tensor) -> Tensor:
-    """Writes zeros everywhere."""
+    """Write zeros everywhere."""
     return write_in_place(rules.zero, self, (), {}, lambda out: out.fill(0), "allow")
 
 
 def copy_raw(out: Any, source: Any) -> None:
-    """Copies raw values, cast as a tensor's are."""
+    """Copy raw values, cast as a tensor's are."""
     if source.dtype.kind == "c" and out.dtype.kind not in "cb":
         warn_once("Casting complex values to real discards the imaginary part")
         source = source.real
@@ -130,7 +130,7 @@ def copy_raw(out: Any, source: Any) -> None:
 
 @public
 def copy_(self: Any, other: Any, non_blocking: bool = False) -> Any:
-    """Writes another tensor's values, stretched and cast to fit."""
+    """Write another tensor's values, stretched and cast to fit."""
     if not isinstance(other, TensorCore):
         if not isinstance(other, _NUMBERS):
             raise must_be("Tensor", other, "copy_", "other", 1)
@@ -153,9 +153,7 @@ def copy_into(target: Tensor, source: Any) -> Any:
             refuse_overlap_of(target, source)
         wide = broadcast_two(shape, values.shape)
         if wide != shape:
-            raise RuntimeError(
-                f"output with shape {list(shape)} doesn't match the broadcast shape {list(wide)}"
-            )
+            raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(wide)}")
     stretched = "allow" if source is target else "refuse"
     return write_in_place(rules.copy, target, (source,), {}, lambda out: copy_raw(out, values), stretched=stretched)
 
@@ -187,7 +185,7 @@ def _check_masked_fill(input: Tensor, mask: Tensor, value: object, name: str) ->
 
 @overloaded
 def masked_fill(input: Tensor, mask: Tensor, value: Number | complex | Tensor) -> Tensor:
-    """A copy with a value where a mask is true."""
+    """Return a copy with a value where a mask is true."""
     check_tensor(input, "masked_fill")
     value = _check_masked_fill(input, mask, value, "masked_fill")
     broadcast_two(mask._array.shape, input._array.shape)
@@ -204,7 +202,7 @@ _STRETCHED_MASK = (
 
 @overloaded
 def masked_fill_(self: Tensor, mask: Tensor, value: Number | complex | Tensor) -> Tensor:
-    """Writes a value where a mask is true."""
+    """Write a value where a mask is true."""
     value = _check_masked_fill(self, mask, value, "masked_fill_")
     shape = self._array.shape
     wide = broadcast_two(shape, mask._array.shape)
@@ -225,7 +223,7 @@ def masked_fill_(self: Tensor, mask: Tensor, value: Number | complex | Tensor) -
 
 @public
 def fill_diagonal_(self: Tensor, fill_value: Number | complex, wrap: bool = False) -> Tensor:
-    """Writes a value on the diagonal; `wrap` starts it anew below a tall matrix's square part."""
+    """Write a value on the diagonal; `wrap` starts it anew below a tall matrix's square part."""
     array = self._array
     if array.ndim < 2:
         raise RuntimeError("dimensions must larger than 1")
@@ -250,7 +248,7 @@ def fill_diagonal_(self: Tensor, fill_value: Number | complex, wrap: bool = Fals
 
 @public
 def resize_(self: Tensor, *sizes: Any, memory_format: memory_format | None = None) -> Tensor:
-    """Gives a tensor another size; elements that memory already held stay, new ones are whatever was there."""
+    """Give a tensor another size; elements that memory already held stay, new ones are whatever was there."""
     if self.requires_grad and not local.modes.inference:
         raise RuntimeError("cannot resize variables that require grad")
     if special.duals is not None and special.duals.tangent_of(self) is not None:
@@ -265,7 +263,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: memory_format | None = Non
 
 
 def resize_array(target: Tensor, size: tuple[int, ...]) -> None:
-    """New memory of a size, beginning with the elements of the old."""
+    """Allocate memory of a size, beginning with the elements of the old."""
     array = target._array
     flat = array.reshape(-1)
     count = math.prod(size)
@@ -290,7 +288,7 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: memory_form
 def set_(
     self: Any, source: Any = None, storage_offset: int = 0, size: Any = None, stride: int | _size | None = None
 ) -> Any:
-    """Makes a tensor show another's memory."""
+    """Make a tensor show another's memory."""
     if not (isinstance(source, TensorCore) and source._array.dtype != self._array.dtype):
         check_writable(self, self._requires_grad)
     if source is None:

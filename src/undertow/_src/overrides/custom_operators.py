@@ -55,7 +55,7 @@ class Alias:
 
 
 def alias_of(type_text: str) -> Alias | None:
-    """What a type says about memory."""
+    """Return what a type says about memory."""
     inside = type_text.partition("(")[2].partition(")")[0]
     return Alias(inside) if inside else None
 
@@ -114,7 +114,7 @@ class Schema:
     __repr__ = __str__
 
     def bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """The values of a call's positional and keyword-only parameters, defaults filled in."""
+        """Return the values of a call's positional and keyword-only parameters, defaults filled in."""
         places = [argument for argument in self.arguments if not argument.kwarg_only]
         if len(args) > len(places):
             raise RuntimeError(
@@ -141,7 +141,9 @@ class Schema:
             else:
                 positional.append(value)
         if rest:
-            raise RuntimeError(f"Unknown keyword argument '{next(iter(rest))}' for operator '{self.name}'. Schema: {self}")
+            raise RuntimeError(
+                f"Unknown keyword argument '{next(iter(rest))}' for operator '{self.name}'. Schema: {self}"
+            )
         return positional, keyword
 
     def _check(self, argument: Argument, place: int, value: Any) -> None:
@@ -160,7 +162,7 @@ class Schema:
 
 
 def _parts(text: str) -> list[str]:
-    """The pieces between commas that are not inside brackets."""
+    """Return the pieces between commas that are not inside brackets."""
     parts, depth, piece = [], 0, ""
     for letter in text:
         depth += (letter in "([") - (letter in ")]")
@@ -222,7 +224,7 @@ class Operator:
         return result
 
     def _without_values(self) -> Callable[..., Any]:
-        """The function that gives results of the right shapes."""
+        """Return the function that gives results of the right shapes."""
         if self.fake is None:
             raise RuntimeError(
                 f"There was no fake impl registered for <CustomOpDef({self.name})>. It says what shapes the results have "
@@ -257,7 +259,7 @@ class Operator:
                 bump(values[argument.name])
 
     def _differentiable(self) -> type[Function]:
-        """An autograd function around the operator."""
+        """Return an autograd function around the operator."""
         if self._function is not None:
             return self._function
         operator = self
@@ -305,7 +307,7 @@ AWAITED: dict[str, dict[str, Callable[..., Any]]] = {}  # functions for operator
 
 
 def register(namespace: str, text: str) -> Operator:
-    """Makes an operator known by its schema."""
+    """Make an operator known by its schema."""
     operator = Operator(namespace, text)
     if operator.key in REGISTRY:
         raise RuntimeError(
@@ -318,7 +320,7 @@ def register(namespace: str, text: str) -> Operator:
 
 
 def registered(name: str) -> Operator:
-    """The operator of this name."""
+    """Return the operator of this name."""
     if name not in REGISTRY:
         raise RuntimeError(f"operator {name} does not exist")
     return REGISTRY[name]

@@ -26,7 +26,7 @@ def opcheck(
     op: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, *, test_utils: Any = _USUAL_CHECKS,
     raise_exception: bool = True, atol: float | None = None, rtol: float | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Tries an operator: that it writes to what its schema says, runs, has gradients, and gives the shapes that it says."""
+    """Try an operator: that it writes to what its schema says, runs, has gradients, and gives the shapes that it says."""
     wanted = (test_utils,) if isinstance(test_utils, str) else tuple(test_utils)
     if not set(wanted) <= set(_CHECKS):
         raise ValueError(
@@ -39,7 +39,9 @@ def opcheck(
             results[name] = "SUCCESS"
         except Exception as error:
             if raise_exception:
-                raise OpCheckError(f"opcheck(op, ...): {name} failed with {error} (scroll up for stack trace)") from error
+                raise OpCheckError(
+                    f"opcheck(op, ...): {name} failed with {error} (scroll up for stack trace)"
+                ) from error
             results[name] = error
     return results
 
@@ -49,7 +51,7 @@ def _copies(args: Any) -> Any:
 
 
 def _check_schema(op: Any, args: Any, kwargs: Any) -> None:
-    """An argument changes only if the schema says so."""
+    """Return an argument changes only if the schema says so."""
     operator = _operator_of(op)
     given, named = _copies((args, kwargs))
     before = _copies((given, named))
@@ -64,7 +66,7 @@ def _check_schema(op: Any, args: Any, kwargs: Any) -> None:
 
 
 def _check_gradient(op: Any, args: Any, kwargs: Any) -> None:
-    """The gradient can be taken."""
+    """Return the gradient can be taken."""
     given, named = _copies((args, kwargs))
     for value in tree.leaves(op(*given, **named)):
         if _is_tensor(value) and value.requires_grad:
@@ -72,7 +74,7 @@ def _check_gradient(op: Any, args: Any, kwargs: Any) -> None:
 
 
 def _check_shapes(op: Any, args: Any, kwargs: Any) -> None:
-    """The results have the shapes and dtypes that its fake function says."""
+    """Return the results have the shapes and dtypes that its fake function says."""
     operator = _operator_of(op)
     if not operator.is_custom and operator.fake is None:
         return

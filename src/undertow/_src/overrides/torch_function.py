@@ -42,18 +42,20 @@ _NUMBERS = (bool, int, float, complex, np.generic)
 
 
 def disabled(func: Public, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """A class whose `__torch_function__` is this one is treated as a plain tensor."""
+    """Return a class whose `__torch_function__` is this one is treated as a plain tensor."""
     with DisableTorchFunctionSubclass():
         return func(*args, **(kwargs or {}))
 
 
 def dispatch_disabled(func: Public, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """A class whose `__torch_dispatch__` is this one is a plain tensor to operators; called by others, it runs one."""
+    """Return a class whose `__torch_dispatch__` is this one is a plain tensor to operators; called by others, it
+    runs one.
+    """
     return special.dispatcher.disabled(func, args, kwargs or {})
 
 
 def is_operand(value: Any) -> bool:
-    """A tensor, a number, or something that takes over calls itself."""
+    """Return a tensor, a number, or something that takes over calls itself."""
     return isinstance(value, (TensorCore, *_NUMBERS)) or (takes_over(value) and not local.modes.function_off)
 
 
@@ -84,7 +86,7 @@ def wanted_anywhere(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 def register_class(cls: Any) -> None:
-    """Notes a new tensor class: plain, or one to ask from now on."""
+    """Note a new tensor class: plain, or one to ask from now on."""
     if getattr(cls, "__torch_dispatch__", dispatch_disabled) is not dispatch_disabled:
         importlib.import_module("undertow._src.overrides.dispatch.running").note_class(cls)
         if not any("__torch_function__" in vars(base) for base in cls.__mro__ if base is not tensor_class()):
@@ -171,11 +173,13 @@ def _options_by_keyword(
 
 def overriding(values: Iterable[Any], plain: bool = False) -> list[Any]:
     """One value of each class that takes over, in the order in which they are asked; plain tensors only if told so."""
-    return in_asking_order([value for value in values if takes_over(value) or (plain and type(value) is tensor_class())])
+    return in_asking_order(
+        [value for value in values if takes_over(value) or (plain and type(value) is tensor_class())]
+    )
 
 
 def in_asking_order(values: Iterable[Any]) -> list[Any]:
-    """The first value of each class, those of subclasses before those of their bases."""
+    """Return the first value of each class, those of subclasses before those of their bases."""
     askers: list[Any] = []
     for value in values:
         cls = type(value)
@@ -186,7 +190,7 @@ def in_asking_order(values: Iterable[Any]) -> list[Any]:
 
 
 def ask_innermost(modes: list[Any], protocol: str, *call: Any) -> Any:
-    """What the innermost mode answers; while it is asked, the one around it is the innermost."""
+    """Return what the innermost mode answers; while it is asked, the one around it is the innermost."""
     mode = modes.pop()
     try:
         return getattr(mode, protocol)(*call)
@@ -195,7 +199,7 @@ def ask_innermost(modes: list[Any], protocol: str, *call: Any) -> Any:
 
 
 def ask(public: Public, askers: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The first answer other than NotImplemented: of the innermost mode, then of the classes in order."""
+    """Return the first answer other than NotImplemented: of the innermost mode, then of the classes in order."""
     types = tuple([type(value) for value in askers])
     given = kwargs or None  # as PyTorch's own functions do: no keywords are None, not an empty dict
     modes = local.modes.function_modes
@@ -209,8 +213,7 @@ def ask(public: Public, askers: list[Any], args: tuple[Any, ...], kwargs: dict[s
             implementation = value.__torch_function__
             if getattr(implementation, "__self__", None) is value:
                 warn(
-                    "Defining your `__torch_function__` as a plain method is deprecated: "
-                    "make it a classmethod.",
+                    "Defining your `__torch_function__` as a plain method is deprecated: make it a classmethod.",
                 )
         result = implementation(public, types, args, given)
         if result is not NotImplemented:
@@ -219,7 +222,7 @@ def ask(public: Public, askers: list[Any], args: tuple[Any, ...], kwargs: dict[s
 
 
 def nobody_answered(public: Public, askers: list[Any]) -> TypeError:
-    """The error for a call that everybody declined."""
+    """Return the error for a call that everybody declined."""
     name = resolve_name(public) or f"torch.{getattr(public, '__name__', public)}"
     modes = local.modes.function_modes
     if name.startswith("torch.nn.functional."):
@@ -236,12 +239,13 @@ def all_declined(protocol: str, name: str, modes: list[Any], askers: list[Any]) 
     lines = [f"  - mode object {modes[-1]}"] if modes else []
     lines += [f"  - tensor subclass {type(value)}" for value in askers]
     return TypeError(
-        f"Multiple dispatch failed for '{name}'; all {protocol} handlers returned NotImplemented:\n\n" + "\n".join(lines)
+        f"Multiple dispatch failed for '{name}'; all {protocol} handlers returned NotImplemented:\n\n"
+        + "\n".join(lines)
     )
 
 
 def convert(result: Any, cls: Any) -> Any:
-    """A result of the default `__torch_function__`: its tensors become instances of the subclass."""
+    """Return a result of the default `__torch_function__`: its tensors become instances of the subclass."""
     if cls is tensor_class():
         return result
     if isinstance(result, TensorCore) and not isinstance(result, cls):
@@ -256,7 +260,7 @@ def convert(result: Any, cls: Any) -> Any:
 
 
 def resolve_name(f: Any) -> str | None:
-    """The public name of a function or an operator, such as `torch.Tensor.add`; None if it has none."""
+    """Return the public name of a function or an operator, such as `torch.Tensor.add`; None if it has none."""
     if hasattr(f, "_qualified_op_name") or hasattr(f, "_overloadpacket"):
         return str(f)
     names: dict[Any, str] = {}
@@ -302,7 +306,7 @@ def let_ask(cls: Any) -> None:
 
 
 def let_ask_too(cls: Any, attribute: property) -> None:
-    """A property that a class gets later asks if its other ones do."""
+    """Return a property that a class gets later asks if its other ones do."""
     if cls in _asking:
         _make_asking(attribute)
 

@@ -76,12 +76,12 @@ class Engine:
         return self._initial_seed
 
     def random32(self, n: int) -> Array:
-        """The next `n` 32-bit outputs, in an array of 64-bit words."""
+        """Return the next `n` 32-bit outputs, in an array of 64-bit words."""
         self._untouched = self._untouched and n == 0
         return self._bits.random_raw(n)
 
     def random64(self, n: int) -> Array:
-        """The next `n` 64-bit values: two outputs each, the high half first."""
+        """Return the next `n` 64-bit values: two outputs each, the high half first."""
         outputs = self.random32(2 * n)
         values = outputs[::2] << np.uint64(32)
         values |= outputs[1::2]
@@ -103,7 +103,7 @@ class Engine:
 
     @contextmanager
     def one_by_one(self) -> Iterator[Callable[[], float]]:
-        """A function that returns one double uniform per call, for draws whose number the values decide.
+        """Return a function that returns one double uniform per call, for draws whose number the values decide.
 
         Uniforms are fetched in growing batches; on leaving, the engine stands exactly behind the last one used.
         """
@@ -128,7 +128,7 @@ class Engine:
                 self._untouched = untouched and used == 0
 
     def get_state(self) -> Array:
-        """The bytes that `torch.get_rng_state()` would return, as a uint8 array."""
+        """Return the bytes that `torch.get_rng_state()` would return, as a uint8 array."""
         record = np.zeros((), _LAYOUT)
         with self.lock:
             twister = self._bits.state["state"]

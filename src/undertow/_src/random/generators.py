@@ -45,7 +45,7 @@ class Generator:
         alive.add(self)
 
     def manual_seed(self, seed: int) -> Generator:
-        """Starts again from a seed; negative seeds count down from 2**64."""
+        """Start again from a seed; negative seeds count down from 2**64."""
         try:
             self.stream.seed(index(seed))
         except TypeError:
@@ -53,15 +53,15 @@ class Generator:
         return self
 
     def seed(self) -> int:
-        """Starts again from a seed that nobody can foresee, and returns it."""
+        """Start again from a seed that nobody can foresee, and returns it."""
         return self.stream.seed()
 
     def initial_seed(self) -> int:
-        """The seed the stream was started from."""
+        """Return the seed the stream was started from."""
         return self.stream.initial_seed
 
     def get_state(self) -> Any:
-        """The whole state, as a tensor of bytes."""
+        """Return the whole state, as a tensor of bytes."""
         return wrap(self.stream.get_state())
 
     def set_state(self, new_state: Any) -> Generator:
@@ -74,7 +74,7 @@ class Generator:
         return self
 
     def clone_state(self) -> Generator:
-        """A second generator in the same state."""
+        """Return a second generator in the same state."""
         twin = Generator()
         twin.stream.set_state(self.stream.get_state())
         return twin
@@ -107,7 +107,7 @@ default_generator.seed()  # until somebody calls manual_seed, every run draws it
 
 
 def stream_of(generator: Generator | None, beside: Any = None) -> Stream:
-    """The stream that a random function draws from. Beside a tensor without values nothing is drawn."""
+    """Return the stream that a random function draws from. Beside a tensor without values nothing is drawn."""
     if beside is not None and hasattr(beside._array, "without_values"):
         return importlib.import_module("undertow._src.random.blank").BlankStream()
     return default_generator.stream if generator is None else generator.stream

@@ -10,7 +10,7 @@ Array = np.ndarray[Any, Any]
 
 
 def memory_order(array: Array) -> tuple[int, ...]:
-    """The axes of an array from the widest strides to the narrowest."""
+    """Return the axes of an array from the widest strides to the narrowest."""
     return tuple(sorted(range(array.ndim), key=lambda axis: -array.strides[axis]))
 
 

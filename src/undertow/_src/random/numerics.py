@@ -36,7 +36,7 @@ def cast(values: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def fma32(a: Array, b: Array | float, c: Array | float) -> Array:
-    """``a * b + c`` of float32 values, rounded once (the product of two floats is exact in double)."""
+    """Return ``a * b + c`` of float32 values, rounded once (the product of two floats is exact in double)."""
     total = a.astype(np.float64)
     total *= b
     total += c
@@ -44,7 +44,7 @@ def fma32(a: Array, b: Array | float, c: Array | float) -> Array:
 
 
 def fma64(a: Array, b: float, c: float) -> Array:
-    """``a * b + c`` of doubles, rounded once, by Dekker's error-free product and Knuth's error-free sum."""
+    """Return ``a * b + c`` of doubles, rounded once, by Dekker's error-free product and Knuth's error-free sum."""
     product = a * b
     if b in (0.0, 1.0) or c == 0.0 or not math.isfinite(b) or not math.isfinite(c):
         return product + c
@@ -73,26 +73,26 @@ def affine(values: Array, scale: float, shift: float) -> Array:
 
 
 def through_c_library(function: Callable[[float], float], values: Array) -> Array:
-    """A scalar function of Python's ``math`` (so of the C library) over a double array."""
+    """Return a scalar function of Python's ``math`` (so of the C library) over a double array."""
     return np.fromiter(map(function, values.ravel().tolist()), np.float64, values.size).reshape(values.shape)
 
 
 def exact_sin_cos(angles: Array) -> tuple[Array, Array]:
-    """The C library's sine and cosine of doubles: a complex exponential with no real part returns both."""
+    """Return the C library's sine and cosine of doubles: a complex exponential with no real part returns both."""
     turned = np.exp(angles * 1j)
     return turned.imag, turned.real
 
 
 def exact_exp(values: Array) -> Array:
-    """The C library's exponential of doubles, by way of the complex one."""
+    """Return the C library's exponential of doubles, by way of the complex one."""
     return np.exp(values.astype(np.complex128)).real
 
 
 def exact_log(values: Array) -> Array:
-    """The C library's natural logarithm of doubles in (0, 1]."""
+    """Return the C library's natural logarithm of doubles in (0, 1]."""
     return through_c_library(math.log, values)
 
 
 def exact_log1p(values: Array) -> Array:
-    """The C library's ``log1p`` of doubles."""
+    """Return the C library's ``log1p`` of doubles."""
     return through_c_library(math.log1p, values)

@@ -29,8 +29,7 @@ def integer_range(low: int | None, high: int | None, dtype: np.dtype[Any]) -> tu
             low, high = _raised(low, digits, dtype), _lowered(high, digits, dtype)
             if low >= high:
                 raise RuntimeError(
-                    "random_ expects 'from' casted to dtype to be less than 'to' itself, "
-                    f"but from={low} >= to={high}"
+                    f"random_ expects 'from' casted to dtype to be less than 'to' itself, but from={low} >= to={high}"
                 )
         last = high - 1
     elif digits:
@@ -96,7 +95,7 @@ def check_permutation(n: int, dtype: np.dtype[Any]) -> None:
 
 
 def _bounds(dtype: np.dtype[Any]) -> tuple[float, float]:
-    """What a bound must lie in; bounds are signed 64-bit numbers, whatever the dtype holds."""
+    """Return what a bound must lie in; bounds are signed 64-bit numbers, whatever the dtype holds."""
     if dtype.name in SIGNIFICAND_BITS:
         limits = ml_dtypes.finfo(dtype)
         return float(limits.min), float(limits.max)
@@ -108,7 +107,7 @@ def _largest_integer(dtype: np.dtype[Any]) -> int:
 
 
 def _raised(low: int, digits: int, dtype: np.dtype[Any]) -> int:
-    """The lower bound, moved up if the dtype would round its successor below it."""
+    """Return the lower bound, moved up if the dtype would round its successor below it."""
     following = _rounded(low + 1, dtype)
     if following >= low:
         return low
@@ -116,7 +115,7 @@ def _raised(low: int, digits: int, dtype: np.dtype[Any]) -> int:
 
 
 def _lowered(high: int, digits: int, dtype: np.dtype[Any]) -> int:
-    """The upper bound, moved down if the dtype would round its predecessor up to it."""
+    """Return the upper bound, moved down if the dtype would round its predecessor up to it."""
     preceding = _rounded(high - 1, dtype)
     if preceding < high:
         return high
@@ -124,7 +123,7 @@ def _lowered(high: int, digits: int, dtype: np.dtype[Any]) -> int:
 
 
 def _rounded(value: int, dtype: np.dtype[Any]) -> int:
-    """A signed 64-bit number after a trip through the dtype; what does not fit comes back as the lowest number."""
+    """Return a signed 64-bit number after a trip through the dtype; what does not fit comes back as the lowest number."""
     with np.errstate(over="ignore"):
         rounded = float(np.float64(value) if dtype == np.float64 else np.float32(value).astype(dtype))
     return int(rounded) if abs(rounded) < 2.0**63 else _LOWEST

@@ -308,7 +308,7 @@ class Stream(Engine):
     # Dropout -------------------------------------------------------------------------------------------------------------
 
     def dropout_noise(self, n: int, p: float, dtype: DTypeLike = np.float32) -> Array:
-        """What `dropout` in training multiplies its input by: 0, or 1 / (1 - p) with chance 1 - p.
+        """Return what `dropout` in training multiplies its input by: 0, or 1 / (1 - p) with chance 1 - p.
 
         Feature dropout is the same with one value per sample and channel. With `p` 0 or 1, or no values, PyTorch draws
         nothing: the input is returned, or multiplied by zeros.
@@ -320,7 +320,7 @@ class Stream(Engine):
         return cast(noise, dtype)
 
     def slopes_below_zero(self, values: ArrayLike, lower: float, upper: float) -> Array:
-        """What `rrelu` in training multiplies its input by: 1, and below zero an even draw from [lower, upper)."""
+        """Return what `rrelu` in training multiplies its input by: 1, and below zero an even draw from [lower, upper)."""
         values = np.asarray(values)
         slopes = np.ones(values.shape, values.dtype)
         below = values <= 0
@@ -328,7 +328,7 @@ class Stream(Engine):
         return slopes
 
     def alpha_dropout_noise(self, n: int, p: float, dtype: DTypeLike = np.float32) -> tuple[Array, Array]:
-        """The factor and the summand of `alpha_dropout` in training: the output is ``input * factor + summand``."""
+        """Return the factor and the summand of `alpha_dropout` in training: the output is ``input * factor + summand``."""
         dtype = np.dtype(dtype)
         wide = _computed_in(dtype)
         kept = self.bernoulli(n, 1.0 - p, wide)
@@ -339,17 +339,17 @@ class Stream(Engine):
 
 
 def _computed_in(dtype: np.dtype[Any]) -> type[Any]:
-    """The dtype that arithmetic on `dtype` is done in."""
+    """Return the dtype that arithmetic on `dtype` is done in."""
     return np.float64 if dtype == np.float64 else np.float32
 
 
 def _wide(values: Array) -> Array:
-    """The values in the dtype that arithmetic on them is done in."""
+    """Return the values in the dtype that arithmetic on them is done in."""
     return values.astype(np.float32) if values.dtype.itemsize == 2 else values
 
 
 def _part(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of the real and imaginary parts."""
+    """Return the dtype of the real and imaginary parts."""
     return np.dtype(np.float32 if dtype == np.complex64 else np.float64)
 
 

@@ -72,7 +72,7 @@ def leaky(xp: Namespace, x: Array, slope: float) -> Array:
 
 
 def one_to_one(slope: float, name: str) -> float:
-    """The slope below 0; if negative, a result no longer tells on which side of 0 its input was."""
+    """Return the slope below 0; if negative, a result no longer tells on which side of 0 its input was."""
     if slope < 0:
         raise RuntimeError(
             f"In-place {name} backward calculation is triggered with a negative slope which is not supported. Of the "
@@ -186,7 +186,7 @@ glu = op("glu", lambda xp, self, *, dim: gated(xp, *halves(self, dim)), promote=
 
 
 def halves(x: Any, dim: int) -> tuple[Any, Any]:
-    """The two halves along a dim."""
+    """Return the two halves along a dim."""
     size, lead = x.shape[dim] // 2, (slice(None),) * dim
     return x[(*lead, slice(0, size))], x[(*lead, slice(size, None))]
 

@@ -124,14 +124,16 @@ def join(xp: Namespace, tensors: tuple[Any, ...], dim: int, dtype: object) -> Ar
 
 
 def cut(xp: Namespace, g: Array, needs: tuple[bool, ...], specs: tuple[Spec, ...], dim: int) -> tuple[Any, ...]:
-    """The adjoint of `join`: each tensor's own range of g."""
+    """Return the adjoint of `join`: each tensor's own range of g."""
     results, start = [], 0
     for need, spec in zip(needs, specs, strict=True):
         if is_skipped(spec.shape):
             results.append(xp.zeros(spec.shape, spec.dtype) if need else None)
             continue
         end = start + spec.shape[dim]
-        results.append(to_spec(xp, xp.slice_along(g, dim, start, end, 1), spec))  # a view: cheap, and node hooks see all
+        results.append(
+            to_spec(xp, xp.slice_along(g, dim, start, end, 1), spec)
+        )  # a view: cheap, and node hooks see all
         start = end
     return tuple(results)
 
@@ -153,7 +155,7 @@ def blocks(xp: Namespace, tensors: tuple[Any, ...]) -> Array:
 
 
 def cut_blocks(xp: Any, g: Any, needs: tuple[bool, ...], specs: tuple[Spec, ...]) -> tuple[Any, ...]:
-    """The adjoint of `blocks`: each matrix's own block of g."""
+    """Return the adjoint of `blocks`: each matrix's own block of g."""
     results: list[Any] = []
     top = left = 0
     for need, spec in zip(needs, specs, strict=True):
@@ -168,7 +170,7 @@ def cut_blocks(xp: Any, g: Any, needs: tuple[bool, ...], specs: tuple[Spec, ...]
 
 
 def sum_repeats(xp: Namespace, g: Array, shape: tuple[int, ...], repeats: tuple[int, ...]) -> Any:
-    """The adjoint of `repeat`: every repetition added up."""
+    """Return the adjoint of `repeat`: every repetition added up."""
     if 0 in repeats:
         return xp.zeros(shape, xp.dtype_of(g))
     lead = len(repeats) - len(shape)
@@ -179,7 +181,7 @@ def sum_repeats(xp: Namespace, g: Array, shape: tuple[int, ...], repeats: tuple[
 
 
 def to_spec(xp: Namespace, g: Array, spec: Spec) -> Array:
-    """A gradient in the shape and dtype of an input that was stretched and cast."""
+    """Return a gradient in the shape and dtype of an input that was stretched and cast."""
     g = xp.sum_to_shape(g, spec.shape)
     if xp.dtype_of(g) == spec.dtype:
         return g

@@ -22,11 +22,11 @@ alias = op("alias", lambda xp, self: xp.alias(self), view=True, self=lambda g: g
 
 
 def cast_back(xp: Namespace, g: Array, dtype: Any) -> Array:
-    """A gradient in the dtype of the input that was cast."""
+    """Return a gradient in the dtype of the input that was cast."""
     return xp.astype(xp.real(g) if xp.dtype_of(g).kind == "c" and dtype.kind != "c" else g, dtype)
 
 
 def copy_in_order(xp: Namespace, x: Array, axes: tuple[int, ...]) -> Array:
-    """A copy whose memory has its axes in another order, such as channels last."""
+    """Return a copy whose memory has its axes in another order, such as channels last."""
     inverse = tuple(sorted(range(len(axes)), key=axes.__getitem__))
     return xp.transpose(xp.contiguous(xp.transpose(x, axes)), inverse)

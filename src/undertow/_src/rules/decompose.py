@@ -23,7 +23,7 @@ def embed(xp: Namespace, x: Array) -> Any:
 
 
 def diagonal_of(xp: Namespace, x: Array) -> Any:
-    """The diagonals of matrices."""
+    """Return the diagonals of matrices."""
     return xp.diagonal(x, 0, x.ndim - 2, x.ndim - 1)
 
 
@@ -35,8 +35,7 @@ def qr_gradient(xp: Any, g: Any, Q: Any, R: Any, mode: str, A_spec: Any) -> Any:
     rows, columns = A_spec.shape[-2:]
     if mode == "r":
         raise RuntimeError(
-            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. It is with "
-            "mode='reduced'."
+            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. It is with mode='reduced'."
         )
     if mode == "complete" and rows > columns:
         raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols.")
@@ -63,7 +62,7 @@ def tall_qr_gradient(xp: Namespace, gQ: Array, gR: Array, Q: Array, R: Array) ->
 
 
 def real_part(xp: Namespace, x: Array) -> Array:
-    """The real part, as complex numbers."""
+    """Return the real part, as complex numbers."""
     return (x + xp.conj(x)) * 0.5
 
 
@@ -209,7 +208,7 @@ linalg_lstsq = op("linalg_lstsq", lambda xp, self, b, *, cutoff, driver: xp.leas
 
 
 def exponential_gradient(xp: Namespace, g: Array, self: Array) -> Any:
-    """The upper right block of exp [[Aᵀ, g], [0, Aᵀ]]."""
+    """Return the upper right block of exp [[Aᵀ, g], [0, Aᵀ]]."""
     n = self.shape[-1]
     At = transposed(xp, self)
     axis = self.ndim - 1

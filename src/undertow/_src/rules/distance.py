@@ -29,7 +29,7 @@ trilinear = op("_trilinear", lambda xp, i1, i2, i3: xp.squeeze(
 
 
 def between(xp: Namespace, x: Array, first: Any, second: Any) -> Any:
-    """The difference of each pair of rows."""
+    """Return the difference of each pair of rows."""
     return xp.take_rows(x, xp.constant(first)) - xp.take_rows(x, xp.constant(second))
 
 

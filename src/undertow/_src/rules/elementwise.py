@@ -21,7 +21,7 @@ LOG_10 = math.log(10)
 
 
 def nothing(xp: Namespace, g: Array) -> Array:
-    """The gradient of a function that is flat wherever it is smooth."""
+    """Return the gradient of a function that is flat wherever it is smooth."""
     return xp.zeros_like(g)
 
 
@@ -165,7 +165,7 @@ sgn = op("sgn", lambda xp, self: xp.sign(self), promote="numeric", holomorphic=F
 
 
 def turn(xp: Namespace, g: Array, x: Array, direction: Any) -> Array:
-    """The gradient of x / |x|: what of g is perpendicular to x, over |x|; nothing on the real line and at 0."""
+    """Return the gradient of x / |x|: what of g is perpendicular to x, over |x|; nothing on the real line and at 0."""
     if xp.dtype_of(x).kind != "c":
         return xp.zeros_like(g)
     size = xp.abs(x)
@@ -211,17 +211,27 @@ frexp = op("frexp", lambda xp, self: xp.frexp(self), promote="numeric", accepts=
 
 
 def halved_at_ties(xp: Namespace, g: Array, self: Array, other: Array) -> Array:
-    """A gradient that two equal inputs share."""
+    """Return a gradient that two equal inputs share."""
     return xp.where(self == other, g / 2, g)
 
 
-maximum = op("maximum", lambda xp, self, other: xp.maximum(self, other), promote="numeric", accepts="bif",
-             self=lambda xp, g, self, other: xp.masked_fill(halved_at_ties(xp, g, self, other), self < other, 0),
-             other=lambda xp, g, self, other: xp.masked_fill(halved_at_ties(xp, g, self, other), other < self, 0))
+maximum = op(
+    "maximum",
+    lambda xp, self, other: xp.maximum(self, other),
+    promote="numeric",
+    accepts="bif",
+    self=lambda xp, g, self, other: xp.masked_fill(halved_at_ties(xp, g, self, other), self < other, 0),
+    other=lambda xp, g, self, other: xp.masked_fill(halved_at_ties(xp, g, self, other), other < self, 0),
+)
 
-minimum = op("minimum", lambda xp, self, other: xp.minimum(self, other), promote="numeric", accepts="bif",
-             self=lambda xp, g, self, other: xp.masked_fill(halved_at_ties(xp, g, self, other), self > other, 0),
-             other=lambda xp, g, self, other: xp.masked_fill(halved_at_ties(xp, g, self, other), other > self, 0))
+minimum = op(
+    "minimum",
+    lambda xp, self, other: xp.minimum(self, other),
+    promote="numeric",
+    accepts="bif",
+    self=lambda xp, g, self, other: xp.masked_fill(halved_at_ties(xp, g, self, other), self > other, 0),
+    other=lambda xp, g, self, other: xp.masked_fill(halved_at_ties(xp, g, self, other), other > self, 0),
+)
 
 fmax = op("fmax", lambda xp, self, other: xp.fmax(self, other), promote="numeric", accepts="bif",
           self=lambda xp, g, self, other: xp.where(xp.logical_or(self >= other, xp.isnan(other)), g, 0),
@@ -301,7 +311,7 @@ addcdiv = op("addcdiv", lambda xp, self, tensor1, tensor2, *, value: self + (val
 
 
 def not_differentiated(name: str) -> Any:
-    """A gradient that PyTorch refuses to compute, in its words."""
+    """Return a gradient that PyTorch refuses to compute, in its words."""
 
     def refuse(g: Array) -> Any:
         raise RuntimeError(f"derivative for aten::{name} is not implemented")
@@ -310,7 +320,7 @@ def not_differentiated(name: str) -> Any:
 
 
 def no_derivative(name: str) -> Any:
-    """The same for an op, or one input of it, that PyTorch records under its own name."""
+    """Return the same for an op, or one input of it, that PyTorch records under its own name."""
 
     def refuse(g: Array) -> Any:
         raise NotImplementedError(f"the derivative for '{name}' is not implemented.")

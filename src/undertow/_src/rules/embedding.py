@@ -55,7 +55,7 @@ bag_max_take = op("embedding_bag", lambda xp, self, chosen: xp.bag_max_take(self
 def table_grad(
     xp: Namespace, g: Array, indices: Array, count: int, padding_idx: int, by_frequency: bool, sparse: bool
 ) -> Any:
-    """The gradient of a table that rows were taken from: all of it, or sparse with the rows that were used."""
+    """Return the gradient of a table that rows were taken from: all of it, or sparse with the rows that were used."""
     if not sparse:
         return xp.embedding_grad(g, indices, count, padding_idx, by_frequency)
     if by_frequency:
@@ -68,7 +68,9 @@ def times(scale: Any, weights: object) -> Any:
 
 
 def taken_but_padding(xp: Namespace, g: Array, indices: Array, padding_idx: int) -> Any:
-    """The adjoint of `embedding_grad`: rows by index, zeros for padding. PyTorch does not look at frequencies here."""
+    """Return the adjoint of `embedding_grad`: rows by index, zeros for padding. PyTorch does not look at
+    frequencies here.
+    """
     taken = xp.take_rows(g, indices)
     if padding_idx < 0:
         return taken

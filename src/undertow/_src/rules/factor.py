@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def adjoint(xp: Namespace, x: Array) -> Array:
-    """The conjugate transpose."""
+    """Return the conjugate transpose."""
     return xp.conj(xp.swapaxes(x, -2, -1))
 
 
@@ -37,7 +37,7 @@ def cell(xp: Namespace, x: Array) -> Array:
 
 
 def identity(xp: Namespace, n: int, dtype: Any) -> Any:
-    """The unit matrix."""
+    """Return the unit matrix."""
     return xp.constant(xp.eye((n, n), dtype))
 
 
@@ -136,7 +136,7 @@ def old_triangular_gradient(
     xp: Any, g: Any, needs: Any, A: Any, result: Any, upper: bool, transpose: bool, unitriangular: bool, self_spec: Any,
     A_spec: Any,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """The same where a copy of A is a result too, with a gradient of its own."""
+    """Return the same where a copy of A is a result too, with a gradient of its own."""
     X = result[0]
     of_B = triangular_solution(xp, A if transpose else transposed(xp, A), g[0], upper is transpose, True, unitriangular)
     of_A = -xp.matmul(X, transposed(xp, of_B)) if transpose else -xp.matmul(of_B, transposed(xp, X))
@@ -247,7 +247,7 @@ linalg_lu = op("linalg_lu", lambda xp, A: xp.lu_parts(A), promote="same", output
 
 
 def unpacked_gradient(xp: Any, g: Any, LU_spec: Any) -> Any:
-    """The triangles' gradients in their places of one matrix."""
+    """Return the triangles' gradients in their places of one matrix."""
     of_L, of_U = g
     rows, columns = LU_spec.shape[-2:]
     few = min(rows, columns)

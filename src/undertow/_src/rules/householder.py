@@ -68,7 +68,7 @@ def gradients(xp: Namespace, g: Array, input: Array, tau: Array, x: Array, conju
 
 
 def first_columns(xp: Namespace, input: Array) -> Array:
-    """The columns of the identity that Q is asked for, a copy for each matrix of a stack."""
+    """Return the columns of the identity that Q is asked for, a copy for each matrix of a stack."""
     eye = xp.constant(xp.eye(input.shape[-2:], xp.dtype_of(input)))
     return xp.broadcast_to(eye, input.shape)
 

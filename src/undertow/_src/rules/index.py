@@ -134,12 +134,13 @@ as_strided_scatter = op("as_strided_scatter", lambda xp, self, src, *, size, str
                             g, size, stride, storage_offset, layout))
 # fmt: on
 
+
 def scaled(g: Array, alpha: object) -> Any:
     return g if alpha is None else g * alpha
 
 
 def spread(xp: Namespace, index: Array, shape: tuple[int, ...], dim: int) -> Array:
-    """An index of slices as an index of elements."""
+    """Return an index of slices as an index of elements."""
     if not shape:
         return xp.reshape(index, ())
     sizes = tuple([-1 if axis == dim else 1 for axis in range(len(shape))])
@@ -156,19 +157,19 @@ def zeros_over(xp: Namespace, mask: Array, spec: Spec) -> Array:
 
 
 def stretched(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that two shapes that fit stretch to."""
+    """Return the shape that two shapes that fit stretch to."""
     ndim = max(len(a), len(b))
     a, b = (1,) * (ndim - len(a)) + tuple(a), (1,) * (ndim - len(b)) + tuple(b)
     return tuple([m if n == 1 else n for n, m in zip(a, b, strict=True)])
 
 
 def lengthen(xp: Namespace, g: Array, spec: Spec) -> Array:
-    """The gradient of a source of which only the first elements were used."""
+    """Return the gradient of a source of which only the first elements were used."""
     return xp.reshape(xp.pad(g, ((0, spec.size - g.shape[0]),), 0), spec.shape)
 
 
 def replace_part(xp: Namespace, whole: Array, part: Array, put: Any) -> Array:
-    """The whole with a part replaced; `put` lays a part out among zeros."""
+    """Return the whole with a part replaced; `put` lays a part out among zeros."""
     inside = put(xp.ones(part.shape, xp.dtype_of(whole))) != 0
     return xp.where(inside, xp.astype(put(part), xp.dtype_of(whole)), whole)
 
@@ -177,7 +178,7 @@ def share_out(
     xp: Namespace, g: Array, self: Array, src: Array, index: Array, result: Array, dim: int, reduce: str,
     include_self: bool,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """The gradients of scatter_reduce for what was written to and for what was written."""
+    """Return the gradients of scatter_reduce for what was written to and for what was written."""
     if reduce in FOLDS:
         raise RuntimeError(f"Expected 'reduce' to be one of 'sum', 'prod', 'mean', 'amax', 'amin' but got {reduce}.")
     if reduce == "sum":

@@ -20,14 +20,14 @@ def transposed(xp: Namespace, x: Array) -> Array:
 
 
 def left_gradient(xp: Namespace, g: Array, right: Array, flipped: bool) -> Any:
-    """The gradient of x in x @ right."""
+    """Return the gradient of x in x @ right."""
     if flipped:
         return transposed(xp, xp.matmul(right, transposed(xp, g)))
     return xp.matmul(g, transposed(xp, right))
 
 
 def right_gradient(xp: Namespace, g: Array, left: Array, flipped: bool) -> Any:
-    """The gradient of x in left @ x."""
+    """Return the gradient of x in left @ x."""
     if flipped:
         return transposed(xp, xp.matmul(transposed(xp, g), left))
     return xp.matmul(transposed(xp, left), g)
@@ -84,13 +84,13 @@ baddbmm = op("baddbmm", lambda xp, self, batch1, batch2, *, beta, alpha: xp.addm
 
 
 def side_by_side(xp: Namespace, batch: Array) -> Array:
-    """A stack of matrices as one wide matrix."""
+    """Return a stack of matrices as one wide matrix."""
     count, rows, columns = batch.shape
     return xp.reshape(xp.transpose(batch, (1, 0, 2)), (rows, count * columns))
 
 
 def on_top(xp: Namespace, batch: Array) -> Array:
-    """A stack of matrices as one tall matrix."""
+    """Return a stack of matrices as one tall matrix."""
     count, rows, columns = batch.shape
     return xp.reshape(batch, (count * rows, columns))
 

@@ -119,12 +119,12 @@ def not_in_one_dtype(spec: Spec) -> Any:
 
 
 def reduced(xp: Namespace, loss: Array, reduction: int) -> Array:
-    """The loss of each element, their mean or their sum."""
+    """Return the loss of each element, their mean or their sum."""
     return loss if reduction == 0 else xp.mean(loss) if reduction == 1 else xp.sum(loss)
 
 
 def share(g: Array, like: Any, reduction: int) -> Any:
-    """The part of a reduced loss's gradient that each element gets."""
+    """Return the part of a reduced loss's gradient that each element gets."""
     return g / max(1, _size(like)) if reduction == 1 else g
 
 
@@ -167,17 +167,17 @@ def huber_slope(xp: Namespace, difference: Array, delta: float) -> Array:
 
 
 def log_from_100(xp: Namespace, logarithm: Array) -> Array:
-    """A logarithm cut off at −100, so that certainty costs something finite."""
+    """Return a logarithm cut off at −100, so that certainty costs something finite."""
     return xp.maximum(logarithm, xp.full_like(logarithm, -100))
 
 
 def positives(target: Any, pos_weight: Any) -> Any:
-    """What −log σ(x) counts: pos_weight times for a positive target, once for a negative one."""
+    """Return what −log σ(x) counts: pos_weight times for a positive target, once for a negative one."""
     return 1 if pos_weight is None else (pos_weight - 1) * target + 1
 
 
 def logit_slope(xp: Namespace, self: Array, target: Array, pos_weight: Array | None) -> Array:
-    """The derivative of the cross-entropy by the logit: σ(x) − target, positives weighted."""
+    """Return the derivative of the cross-entropy by the logit: σ(x) − target, positives weighted."""
     if pos_weight is None:
         return xp.sigmoid(self) - target
     wanted = pos_weight * target

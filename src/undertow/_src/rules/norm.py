@@ -52,7 +52,7 @@ batch_norm = op("native_batch_norm",
 
 
 def rounded(xp: Namespace, values: tuple[Any, ...], like: Any) -> tuple[Any, ...]:
-    """The first value in the dtype of the data, the others as they are."""
+    """Return the first value in the dtype of the data, the others as they are."""
     return (None if values[0] is None else xp.astype(values[0], xp.dtype_of(like)), *values[1:])
 
 

@@ -122,7 +122,7 @@ def nothing_found(xp: Namespace, x: Array, output_size: Any) -> tuple[Any, Any]:
 
 
 def filled(g: Array, name: str) -> Any:
-    """A gradient that has elements: PyTorch refuses the backward pass of a pool without windows."""
+    """Return a gradient that has elements: PyTorch refuses the backward pass of a pool without windows."""
     for dim in range(1, g.ndim):
         if g.shape[dim] == 0:
             raise RuntimeError(

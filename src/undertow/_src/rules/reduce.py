@@ -15,7 +15,7 @@ Dims = tuple[int, ...]
 
 
 def unfold(xp: Namespace, g: Array, ndim: int, dim: Dims, keepdim: bool) -> Any:
-    """A reduced value with the folded dims back, of length 1."""
+    """Return a reduced value with the folded dims back, of length 1."""
     if keepdim or not dim or ndim == 0:
         return g
     if len(dim) == ndim:
@@ -25,7 +25,7 @@ def unfold(xp: Namespace, g: Array, ndim: int, dim: Dims, keepdim: bool) -> Any:
 
 
 def spread(xp: Namespace, g: Array, spec: Spec, dim: Dims, keepdim: bool) -> Array:
-    """A reduced gradient stretched back over the dims that were folded."""
+    """Return a reduced gradient stretched back over the dims that were folded."""
     if len(dim) != spec.ndim:
         g = unfold(xp, g, spec.ndim, dim, keepdim)
     return xp.broadcast_to(g, spec.shape)
@@ -79,7 +79,7 @@ prod = op("prod", lambda xp, self, *, dim, keepdim: xp.prod(self, axis=dim, keep
 
 
 def share(xp: Namespace, g: Array, winners: Array, dim: Dims | None) -> Array:
-    """A gradient shared evenly among the elements that won."""
+    """Return a gradient shared evenly among the elements that won."""
     count = xp.sum(winners, axis=dim, keepdims=True)
     return xp.where(winners, g / xp.astype(count, xp.dtype_of(g)), xp.zeros_like(g))
 
@@ -115,7 +115,7 @@ min = op("min", lambda xp, self, *, dim, keepdim: xp.min_with_index(self, dim, k
 
 
 def extreme_gradient(xp: Namespace, g: Array, self: Array, result: Array, dim: Dims, keepdim: bool) -> Array:
-    """The gradient shared among the winners. Among nans nobody wins, which makes it nan."""
+    """Return the gradient shared among the winners. Among nans nobody wins, which makes it nan."""
     winners = xp.astype(self == unfold(xp, result, self.ndim, dim, keepdim), xp.dtype_of(g))
     return unfold(xp, g, self.ndim, dim, keepdim) * winners / xp.sum(winners, axis=dim, keepdims=True)
 
@@ -156,7 +156,9 @@ def variance(xp: Namespace, x: Any, dim: Dims, correction: float, keepdim: bool)
     if len(dim) < x.ndim:  # of equal numbers it is exactly 0, as from PyTorch's running means
         x = x - x[tuple([slice(0, 1) if axis in dim else slice(None) for axis in range(x.ndim)])]
     centred = x - xp.mean(x, axis=dim, keepdims=True)
-    return xp.sum_of_squares(centred, axis=dim, keepdims=keepdim) / builtins.max(folded_count(x.shape, dim) - correction, 0)
+    return xp.sum_of_squares(centred, axis=dim, keepdims=keepdim) / builtins.max(
+        folded_count(x.shape, dim) - correction, 0
+    )
 
 
 def variance_gradient(xp: Namespace, g: Array, self: Array, dim: Dims, correction: float, keepdim: bool) -> Array:
@@ -169,7 +171,7 @@ def variance_gradient(xp: Namespace, g: Array, self: Array, dim: Dims, correctio
 def deviation_gradient(
     xp: Namespace, g: Array, self: Array, result: Array, dim: Dims, correction: float, keepdim: bool
 ) -> Any:
-    """The variance's for g / (2 deviation); 0 where the deviation is."""
+    """Return the variance's for g / (2 deviation); 0 where the deviation is."""
     still = result == 0
     scaled = xp.where(still, xp.zeros_like(g), g / (2 * xp.where(still, xp.ones_like(result), result)))
     return variance_gradient(xp, scaled, self, dim, correction, keepdim)
@@ -188,7 +190,7 @@ std = op("std", lambda xp, self, *, dim, correction, keepdim: xp.sqrt(variance(x
 
 
 def with_mean(xp: Any, spread_part: object, g: Any, self: Any, dim: Dims, keepdim: bool) -> Any:
-    """The gradient of a spread and that of the mean, as far as there are any."""
+    """Return the gradient of a spread and that of the mean, as far as there are any."""
     if g[1] is None:
         return spread_part
     mean_part = mean_gradient(xp, g[1], self, dim, keepdim)

@@ -46,6 +46,6 @@ _WORDS: dict[tuple[str, str], tuple[type[Exception], str]] = {
 
 
 def refusal(name: str, given: dtype) -> Exception:
-    """The error of an op for numbers of a dtype that it does not accept."""
+    """Return the error of an op for numbers of a dtype that it does not accept."""
     error, words = _WORDS.get((name, "bifc"[given.category]), (NotImplementedError, ""))
     return error(words or f"\"{name}_cpu\" not implemented for '{given.scalar_name}'")

@@ -71,7 +71,7 @@ def placed(xp: Namespace, x: Array, places: tuple[tuple[int, Any], ...]) -> Arra
 
 
 def unplaced(xp: Namespace, g: Array, shape: tuple[int, ...], places: tuple[tuple[int, Any], ...]) -> Array:
-    """The adjoint of `placed`: every element gathers the gradients of the places it stands at."""
+    """Return the adjoint of `placed`: every element gathers the gradients of the places it stands at."""
     for axis, place in reversed(places):
         size = (*g.shape[:axis], shape[axis], *g.shape[axis + 1 :])
         g = xp.index_add(xp.zeros(size, xp.dtype_of(g)), axis, xp.constant(place), g)
@@ -100,7 +100,7 @@ def shuffled(xp: Namespace, x: Array, factor: int) -> Array:
 
 
 def unshuffled(xp: Namespace, x: Array, factor: int) -> Array:
-    """The inverse of `shuffled`."""
+    """Return the inverse of `shuffled`."""
     *lead, channels, height, width = x.shape
     count = len(lead)
     x = xp.reshape(x, (*lead, channels, height // factor, factor, width // factor, factor))

@@ -27,7 +27,7 @@ def _as_given(xp: Namespace, rows: Array, input: Array) -> Array:
 
 
 def _shares(xp: Namespace, input: Array, w_ih: Array, *biases: Any) -> Array:
-    """What the input and the biases give to the gates of every step."""
+    """Return what the input and the biases give to the gates of every step."""
     share = xp.matmul(input, xp.transpose(w_ih, (1, 0)))
     for bias in biases:
         if bias is not None:
@@ -36,7 +36,7 @@ def _shares(xp: Namespace, input: Array, w_ih: Array, *biases: Any) -> Array:
 
 
 def _product(xp: Namespace, g: Array, x: Array) -> Array:
-    """The gradient of W in x W^T."""
+    """Return the gradient of W in x W^T."""
     return xp.matmul(xp.transpose(g, (1, 0)), x)
 
 
@@ -134,9 +134,7 @@ def _rnn(
     xp: Namespace, input: Array, h0: Array, w_ih: Array, w_hh: Array, b_ih: Array, b_hh: Array, relu: bool,
     batch_sizes: Any, reverse: bool,
 ) -> Arrays:  # fmt: skip
-    output, *rest = xp.rnn_scan(
-        _shares(xp, _rows(xp, input), w_ih, b_ih, b_hh), h0, w_hh, relu, batch_sizes, reverse
-    )
+    output, *rest = xp.rnn_scan(_shares(xp, _rows(xp, input), w_ih, b_ih, b_hh), h0, w_hh, relu, batch_sizes, reverse)
     return _as_given(xp, output, input), *rest
 
 

@@ -140,7 +140,7 @@ def op(
     slots: int | None = None,
     **gradients: Formula,
 ) -> Rule:
-    """Makes a rule.
+    """Make a rule.
 
     node            the backward node's name (`MulBackward0` for "mul" unless given)
     promote         how inputs come to one dtype: None (left alone), "numeric", "float" (integers become floats), "same"
@@ -207,7 +207,7 @@ def _wire(rule: Rule, joint: Formula | None, gradients: dict[str, Formula]) -> N
 
 
 def _layout(rule: Rule, formulas: list[Formula]) -> dict[str, int]:
-    """The places of a node's values: xp, g, needs, then what it saved, the input specs, the statics."""
+    """Return the places of a node's values: xp, g, needs, then what it saved, the input specs, the statics."""
     # Saved in the order in which pack hooks see them; inputs that are results of an op before (`result1`) come last.
     inputs = sorted(rule.inputs, key=lambda given: (given.startswith("result"), given))
     saveable = (*inputs, *sorted(("result", *rule.names)), *rule.hidden)
@@ -222,7 +222,7 @@ def _layout(rule: Rule, formulas: list[Formula]) -> dict[str, int]:
 
 
 def twin(rule: Rule, node: str, view: bool = False) -> Rule:
-    """The same mathematics under another node's name. `view`: the results are views, as those of the rule are."""
+    """Return the same mathematics under another node's name. `view`: the results are views, as those of the rule are."""
     other = copy.copy(rule)
     other.node_name, other.view = node, view
     other.node_class = other.run = None

@@ -93,7 +93,7 @@ def corners(xp: Namespace, size: tuple[int, ...], grid: Array, mode: str, paddin
 
 
 def unnormalized(xp: Namespace, coordinate: Array, n: int, align: bool) -> tuple[Any, Any]:
-    """A coordinate in [−1, 1] as a position on an axis of n elements, and the position's slope."""
+    """Return a coordinate in [−1, 1] as a position on an axis of n elements, and the position's slope."""
     if align:
         return (coordinate + 1) * ((n - 1) / 2), xp.full_like(coordinate, (n - 1) / 2)
     return ((coordinate + 1) * n - 1) * 0.5, xp.full_like(coordinate, n / 2)
@@ -125,14 +125,14 @@ def nearest_tap(xp: Namespace, position: Any, n: int) -> list[Any]:
 
 
 def linear_taps(xp: Namespace, position: Any, slope: Any, n: int) -> list[Any]:
-    """The elements on both sides, weighted by nearness."""
+    """Return the elements on both sides, weighted by nearness."""
     left = xp.floor(position)
     share = position - left
     return [_tap(xp, 1 - share, -slope, left, n), _tap(xp, share, slope, left + 1, n)]
 
 
 def cubic_taps(xp: Namespace, position: Any, slope: Any, n: int, padding: str, align: bool) -> list[Any]:
-    """The four nearest elements under a cubic kernel; each is brought into the image on its own."""
+    """Return the four nearest elements under a cubic kernel; each is brought into the image on its own."""
     base = xp.floor(position)
     share = position - base
     taps = []
@@ -155,4 +155,3 @@ def _tap(xp: Namespace, weight: Array, slope: Any, place: Array, n: int) -> tupl
     valid = (place >= 0) & (place <= n - 1)
     index = xp.as_index(xp.where(valid, place, xp.zeros_like(place)))
     return weight, slope, index, xp.astype(valid, xp.dtype_of(place))
-

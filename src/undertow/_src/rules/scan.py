@@ -16,7 +16,7 @@ def shift(xp: Namespace, x: Array, dim: int, fill: Any) -> Array:
 
 
 def reversed_scan(xp: Namespace, scan: Any, x: Array, dim: int) -> Any:
-    """A scan that runs from the end."""
+    """Return a scan that runs from the end."""
     return xp.flip(scan(xp.flip(x, (dim,)), dim), (dim,)) if x.ndim else scan(x, dim)
 
 
@@ -47,7 +47,7 @@ def recurrence_gradient(xp: Namespace, g: Array, factor: Array, result: Array, d
 
 
 def cumprod_gradient(xp: Namespace, g: Array, self: Array, result: Array, dim: int) -> Any:
-    """The product of all before i, times Σ over j ≥ i of g[j] times all between i and j. Exact at zeros."""
+    """Return the product of all before i, times Σ over j ≥ i of g[j] times all between i and j. Exact at zeros."""
     if not self.ndim:
         return g
     return shift(xp, result, dim, 1) * backward_recurrence(xp, g, self, dim)

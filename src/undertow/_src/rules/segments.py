@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def start(xp: Namespace, data: Any, counts: Any, axis: int, value: float) -> Array:
-    """What every run starts with, and one more place for elements that belong to none."""
+    """Return what every run starts with, and one more place for elements that belong to none."""
     shape = (*data.shape[:axis], counts.shape[axis] + 1, *data.shape[axis + 1 :])
     return xp.zeros(shape, xp.dtype_of(data)) + value
 
@@ -31,9 +31,7 @@ def folded(
     return xp.where(xp.broadcast_to(counts, result.shape) == 0, empty, result / several)
 
 
-def gradient(
-    xp: Namespace, g: Array, data: Any, runs: Any, counts: Any, reduce: str, axis: int, initial: float
-) -> Any:
+def gradient(xp: Namespace, g: Array, data: Any, runs: Any, counts: Any, reduce: str, axis: int, initial: float) -> Any:
     """Every element gets its share of what its run gets."""
     index = xp.broadcast_to(runs, data.shape)
     if reduce == "mean":

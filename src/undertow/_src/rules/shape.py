@@ -114,7 +114,7 @@ as_strided_backward = op("as_strided_backward", lambda xp, grad, *, size, stride
 
 
 def inverse_permutation(dims: tuple[int, ...]) -> tuple[int, ...]:
-    """The order of dims that undoes another."""
+    """Return the order of dims that undoes another."""
     return tuple(sorted(range(len(dims)), key=dims.__getitem__))
 
 
@@ -133,5 +133,5 @@ def running_sums(sizes: tuple[int, ...]) -> list[int]:
 
 
 def parts(xp: Namespace, x: Array, points: list[int], dim: int) -> tuple[Any, ...]:
-    """The ranges between points along a dim."""
+    """Return the ranges between points along a dim."""
     return tuple([xp.slice_along(x, dim, start, end, 1) for start, end in pairwise(points)])

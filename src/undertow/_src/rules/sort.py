@@ -56,7 +56,9 @@ DISTINCT: dict[str, Any] = {"outputs": 3, "differentiable": 1, "materialize": Fa
 
 unique = op("unique2", lambda xp, self: xp.unique(self), **DISTINCT, self=no_derivative("_unique2"))
 
-unique_dim = op("unique_dim", lambda xp, self, *, dim: xp.unique(self, dim), **DISTINCT, self=no_derivative("unique_dim"))
+unique_dim = op(
+    "unique_dim", lambda xp, self, *, dim: xp.unique(self, dim), **DISTINCT, self=no_derivative("unique_dim")
+)
 
 unique_consecutive = op("unique_consecutive", lambda xp, self, *, dim: xp.unique_consecutive(self, dim), **DISTINCT,
                         self=no_derivative("unique_consecutive"))  # fmt: skip

@@ -147,7 +147,6 @@ zeta_number = op("special_zeta", lambda xp, self, other: xp.zeta(self, other), p
                  node="SpecialZetaBackward2", self=not_differentiated("zeta"))  # fmt: skip
 
 
-
 def gamma_density(xp: Namespace, a: Array, x: Array) -> Array:
     """xᵃ⁻¹ e⁻ˣ / Γ(a): the slope of igamma along x."""
     return xp.exp((a - 1) * xp.log(x) - x - xp.lgamma(a))

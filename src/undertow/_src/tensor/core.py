@@ -136,19 +136,19 @@ NOT_ARRAYS: set[type] = {type(None), list}  # what may travel as a gradient and 
 
 
 def bind_tensor_class(cls: type[TensorCore]) -> None:
-    """The one late binding: the public class, which the ops below it must make instances of."""
+    """Return the one late binding: the public class, which the ops below it must make instances of."""
     global _tensor_class
     _tensor_class = cls
     NOT_ARRAYS.add(cls)
 
 
 def tensor_class() -> Any:
-    """The public class of tensors."""
+    """Return the public class of tensors."""
     return _tensor_class
 
 
 def wrap(array: Any, cls: Any = None) -> Any:
-    """A new leaf tensor over an array (NumPy scalars become 0-d arrays)."""
+    """Return a new leaf tensor over an array (NumPy scalars become 0-d arrays)."""
     tensor = _new(cls or _tensor_class)
     if type(array) is not ndarray:
         if isinstance(array, (np.generic, int, float, complex)):

@@ -65,7 +65,7 @@ def _constant(name: str, fill: Fill, doc: str) -> Callable[..., Any]:
 
 
 def _sparse_zeros(sizes: tuple[int, ...], kind: Any, requires_grad: Any) -> Any:
-    """A sparse tensor without elements; its class is imported when one is first asked for."""
+    """Return a sparse tensor without elements; its class is imported when one is first asked for."""
     make = importlib.import_module("undertow.sparse.coo").sparse_coo_tensor
     return make(size=sizes, dtype=kind, requires_grad=bool(requires_grad))
 
@@ -86,7 +86,7 @@ def empty(
     requires_grad: Any = False,
     memory_format: Any = None,
 ) -> Any:
-    """A tensor whose values nobody has set."""
+    """Return a tensor whose values nobody has set."""
     sizes = parse_size(args, size, "empty")
     kind = parse_kind(dtype, "empty")
     if layout is sparse_coo:
@@ -109,7 +109,7 @@ def empty_strided(
     requires_grad: Any = False,
     pin_memory: Any = False,
 ) -> Any:
-    """An uninitialised tensor with the given strides, counted in elements."""
+    """Return an uninitialised tensor with the given strides, counted in elements."""
     sizes, strides = as_ints(size, "empty_strided", "size"), as_ints(stride, "empty_strided", "stride", 2)
     check_options("empty_strided", device, layout, pin_memory)
     if len(sizes) != len(strides):
@@ -117,9 +117,7 @@ def empty_strided(
             f"dimensionality of sizes ({len(sizes)}) must match dimensionality of strides ({len(strides)})"
         )
     if any(step < 0 for step in strides):
-        raise RuntimeError(
-            f"Storage size calculation overflowed with sizes={list(sizes)} and strides={list(strides)}"
-        )
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(sizes)} and strides={list(strides)}")
     kind = parse_kind(dtype, "empty_strided")
     if has_no_values(device):
         array = empty_strided_array(check_size(sizes, "empty_strided"), strides, kind.numpy, without_values)
@@ -139,7 +137,7 @@ def empty_permuted(
     requires_grad: Any = False,
     pin_memory: Any = False,
 ) -> Any:
-    """An uninitialised tensor whose dims lie in memory in the given order."""
+    """Return an uninitialised tensor whose dims lie in memory in the given order."""
     sizes = check_size(as_ints(size, "empty_permuted", "size"), "empty_permuted")
     order = as_ints(physical_layout, "empty_permuted", "physical_layout", 2)
     check_options("empty_permuted", device, layout, pin_memory)
@@ -162,7 +160,7 @@ def full(
     pin_memory: Any = False,
     requires_grad: Any = False,
 ) -> Any:
-    """A tensor of one value; the dtype is the value's unless given."""
+    """Return a tensor of one value; the dtype is the value's unless given."""
     sizes = check_size(as_ints(size, "full", "size"), "full")
     value = number(fill_value, "full", "fill_value", 2)
     kind = parse_kind(dtype, "full", SCALAR_DTYPE[type(value)] if out is None else DTYPE_OF[out._array.dtype])
@@ -188,7 +186,7 @@ def scalar_tensor(
     s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False,
     requires_grad: Any = False,
 ) -> Any:  # fmt: skip
-    """A 0-dim tensor of the default dtype."""
+    """Return a 0-dim tensor of the default dtype."""
     value = number(s, "scalar_tensor", "s", 1)
     kind = parse_kind(dtype, "scalar_tensor")
     check_options("scalar_tensor", device, layout, pin_memory)
@@ -207,7 +205,7 @@ def eye(
     pin_memory: Any = False,
     requires_grad: Any = False,
 ) -> Any:
-    """A matrix with ones on its diagonal."""
+    """Return a matrix with ones on its diagonal."""
     rows = as_int(n, "eye", "n", 1)
     columns = rows if m is None else as_int(m, "eye", "m", 2)
     for letter, count in (("n", rows), ("m", columns)):
@@ -227,7 +225,7 @@ def eye(
 def like(
     input: Any, name: str, dtype: Any, layout: Any, device: Any, pin_memory: Any, order: Any
 ) -> tuple[Array, Dtype]:
-    """An uninitialised array in the shape and memory order of a tensor, and its dtype."""
+    """Return an uninitialised array in the shape and memory order of a tensor, and its dtype."""
     check_tensor(input, name)
     check_options(name, device, layout, pin_memory)
     source = input._array if Watch.trace is None else lying(input._array)
@@ -328,7 +326,9 @@ class CreationMethods(TensorCore):
     new_zeros = _new_method("new_zeros", np.zeros, "Zeros in the dtype of this tensor.")
     new_ones = _new_method("new_ones", np.ones, "Ones in the dtype of this tensor.")
     new_empty = _new_method(
-        "new_empty", lambda sizes, kind: unset(np.empty(sizes, kind)), "An uninitialised tensor in the dtype of this one."
+        "new_empty",
+        lambda sizes, kind: unset(np.empty(sizes, kind)),
+        "An uninitialised tensor in the dtype of this one.",
     )
 
     @public
@@ -355,7 +355,7 @@ class CreationMethods(TensorCore):
 
     @public
     def new_empty_strided(self, size: Any, stride: Any, dtype: Any = None, **options: Any) -> Any:
-        """An uninitialised tensor in the dtype of this one, with strides of its own."""
+        """Return an uninitialised tensor in the dtype of this one, with strides of its own."""
         return empty_strided(size, stride, dtype=dtype or DTYPE_OF[self._array.dtype], **options)
 
 

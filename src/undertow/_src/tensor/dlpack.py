@@ -22,7 +22,7 @@ _CODE_AT = {b"dltensor": 20, b"dltensor_versioned": 52}
 
 
 def export(array: np.ndarray[Any, Any], max_version: Any = None, copy: bool | None = None) -> Any:
-    """A DLPack capsule over an array's memory."""
+    """Return a DLPack capsule over an array's memory."""
     raw = array.view(np.uint16) if array.dtype == _BFLOAT16 else array
     capsule = raw.__dlpack__(max_version=max_version, copy=copy)
     if array.dtype == _BFLOAT16:
@@ -31,7 +31,7 @@ def export(array: np.ndarray[Any, Any], max_version: Any = None, copy: bool | No
 
 
 def adopted(source: Any) -> np.ndarray[Any, Any]:
-    """An array over the memory of a capsule, or of anything that has `__dlpack__`."""
+    """Return an array over the memory of a capsule, or of anything that has `__dlpack__`."""
     if not hasattr(source, "__dlpack__"):
         if type(source).__name__ != "PyCapsule" or _name(source) not in _CODE_AT:
             raise RuntimeError(
@@ -75,7 +75,7 @@ def _name(capsule: Any) -> bytes:
 
 
 def _type_code(capsule: Any) -> ctypes.c_uint8:
-    """The byte of the exchanged structure that says what kind of numbers the memory holds."""
+    """Return the byte of the exchanged structure that says what kind of numbers the memory holds."""
     name = _name(capsule)
     read = ctypes.pythonapi.PyCapsule_GetPointer
     read.restype, read.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]

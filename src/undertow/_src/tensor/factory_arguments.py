@@ -28,7 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def from_data(function: F) -> F:
-    """A public function whose arguments are data: function modes may take it over, classes may not."""
+    """Return a public function whose arguments are data: function modes may take it over, classes may not."""
 
     @functools.wraps(function)
     def asked(*args: Any, **kwargs: Any) -> Any:
@@ -47,7 +47,7 @@ def from_data(function: F) -> F:
 
 
 def parse_size(given: tuple[Any, ...], size: Any, name: str) -> tuple[int, ...]:
-    """The size of `f(2, 3)`, `f((2, 3))` and `f(size=(2, 3))`."""
+    """Return the size of `f(2, 3)`, `f((2, 3))` and `f(size=(2, 3))`."""
     if size is not None:
         if given:
             raise TypeError(f"{name}() got multiple values for argument 'size'")
@@ -78,7 +78,7 @@ def check_size(sizes: tuple[int, ...], name: str) -> tuple[int, ...]:
 
 
 def parse_kind(kind: Any, name: str, default: dtype | None = None) -> dtype:
-    """The dtype asked for, or the default."""
+    """Return the dtype asked for, or the default."""
     if kind is None:
         return default or get_default_dtype()
     return kind if type(kind) is dtype else as_dtype(kind, name, "dtype")
@@ -113,12 +113,12 @@ def has_no_values(where: Any) -> bool:
 
 
 def without_values(sizes: tuple[int, ...], kind: np.dtype[Any]) -> Array:
-    """An array of which only shape, strides and dtype count."""
+    """Return an array of which only shape, strides and dtype count."""
     return importlib.import_module("undertow._src.arrays.unvalued").without_values(sizes, kind)  # seldom needed
 
 
 def made(array: Any, name: str, requires_grad: Any = False, where: Any = None) -> Any:
-    """A new tensor over a new array, on a device."""
+    """Return a new tensor over a new array, on a device."""
     if where is None:
         where = _defaults.stack[-1]
     if where is not cpu:
@@ -147,7 +147,7 @@ def made(array: Any, name: str, requires_grad: Any = False, where: Any = None) -
 
 
 def into_out(out: Any, array: Any, name: str, kind: Any = None) -> Any:
-    """Writes a factory's values into `out`, which takes their shape."""
+    """Write a factory's values into `out`, which takes their shape."""
     if not isinstance(out, TensorCore):
         raise must_be("Tensor", out, name, "out")
     own = DTYPE_OF[out._array.dtype]
@@ -165,10 +165,8 @@ def into_out(out: Any, array: Any, name: str, kind: Any = None) -> Any:
     return out
 
 
-
-
 def empty_array(sizes: tuple[int, ...], kind: np.dtype[Any], order: memory_format | None = None) -> Array:
-    """An uninitialised array in a memory format."""
+    """Return an uninitialised array in a memory format."""
     if order is None or order not in CHANNELS_LAST:
         return np.empty(sizes, kind)
     axes = axes_of(order, len(sizes))
@@ -176,7 +174,7 @@ def empty_array(sizes: tuple[int, ...], kind: np.dtype[Any], order: memory_forma
 
 
 def number(value: Any, name: str, argument: str, position: int | None = None) -> Any:
-    """A Python number from what PyTorch takes for one: numbers, NumPy's scalars, 0-dim tensors without gradient."""
+    """Return a Python number from what PyTorch takes for one: numbers, NumPy's scalars, 0-dim tensors without gradient."""
     if type(value) in (int, float, bool, complex):
         return value
     if isinstance(value, TensorCore) and not value._array.ndim and not value._requires_grad:
@@ -189,7 +187,7 @@ def number(value: Any, name: str, argument: str, position: int | None = None) ->
 
 
 def scalar_array(value: Any, kind: dtype) -> Array:
-    """A 0-dim array of a dtype holding a number, wrapped around where PyTorch wraps."""
+    """Return a 0-dim array of a dtype holding a number, wrapped around where PyTorch wraps."""
     if isinstance(value, complex) and not kind.is_complex:
         value = value.real
     if kind.category == 1 and not isinstance(value, int):

@@ -29,7 +29,7 @@ _MAX_DIMS = 128
 def tensor(
     data: Any, *, dtype: Any = None, device: Any = None, requires_grad: Any = False, pin_memory: Any = False
 ) -> Any:
-    """A new tensor holding a copy of data."""
+    """Return a new tensor holding a copy of data."""
     kind = None if dtype is None else parse_kind(dtype, "tensor")
     check_options("tensor", device, None, pin_memory)
     if isinstance(data, TensorCore):
@@ -46,7 +46,7 @@ def warn_of_copy_construction(instead_of: str) -> None:
 
 @from_data
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
-    """Data as a tensor, sharing memory with tensors and NumPy arrays where the dtype allows it."""
+    """Return data as a tensor, sharing memory with tensors and NumPy arrays where the dtype allows it."""
     kind = None if dtype is None else parse_kind(dtype, "as_tensor")
     check_options("as_tensor", device)
     if isinstance(data, TensorCore):
@@ -101,17 +101,15 @@ def asarray(
 
 
 def from_numpy(ndarray: Any) -> Any:
-    """A tensor over the memory of a NumPy array."""
+    """Return a tensor over the memory of a NumPy array."""
     if not isinstance(ndarray, np.ndarray):
         name = type(ndarray).__name__
         raise TypeError(f"expected np.ndarray (got {'numpy.' * isinstance(ndarray, np.generic)}{name})")
     return made(_shared(ndarray), "from_numpy", where=cpu)
 
 
-def frombuffer(
-    buffer: Any, *, dtype: Any = None, count: int = -1, offset: int = 0, requires_grad: Any = False
-) -> Any:
-    """A tensor over the memory of an object with Python's buffer protocol."""
+def frombuffer(buffer: Any, *, dtype: Any = None, count: int = -1, offset: int = 0, requires_grad: Any = False) -> Any:
+    """Return a tensor over the memory of an object with Python's buffer protocol."""
     if dtype is None:
         raise TypeError('frombuffer() missing 1 required positional arguments: "dtype"')
     kind = as_dtype(dtype, "frombuffer", "dtype")
@@ -121,7 +119,7 @@ def frombuffer(
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Any:
-    """A tensor over the memory of another library's array, or of a DLPack capsule."""
+    """Return a tensor over the memory of another library's array, or of a DLPack capsule."""
     check_options("from_dlpack", device)
     array = dlpack.adopted(ext_tensor)
     if array.dtype not in DTYPE_OF:
@@ -133,7 +131,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
 
 def _shared(array: Array) -> Array:
-    """A NumPy array's memory, warning if it may not be written to."""
+    """Return a NumPy array's memory, warning if it may not be written to."""
     DTYPE_OF[array.dtype]  # refuses, in PyTorch's words, what has no dtype here
     _check_strides(array)
     if not array.flags.writeable:
@@ -198,7 +196,7 @@ def _buffer(buffer: Any, kind: dtype, count: int, offset: int) -> Array:
 
 
 def copied(data: Any, kind: dtype | None) -> Array:
-    """A new array holding the data, in the dtype asked for or the one the data suggest."""
+    """Return a new array holding the data, in the dtype asked for or the one the data suggest."""
     if isinstance(data, TensorCore):
         with no_grad():
             return converted(data, kind, copy=True)._array
@@ -249,7 +247,7 @@ def _cast(array: Array, kind: dtype) -> Array:
 
 
 def _converted_slowly(data: Any, kind: dtype | None) -> Array:
-    """The general case, item by item: tensors, NumPy's scalars and arrays in lists, and everything that is wrong."""
+    """Return the general case, item by item: tensors, NumPy's scalars and arrays in lists, and everything that is wrong."""
     if isinstance(data, (str, bytes)):
         raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
     sizes = _sizes(data)
@@ -316,7 +314,7 @@ def _inferred(data: Any) -> dtype:
 
 
 def _collect(data: Any, sizes: list[int], dim: int, kind: dtype, flat: list[Any]) -> None:
-    """Appends the numbers of a nested sequence in order, making sure that it is as deep and long everywhere."""
+    """Append the numbers of a nested sequence in order, making sure that it is as deep and long everywhere."""
     if dim == len(sizes):
         flat.append(_as_number(data, kind))
         return

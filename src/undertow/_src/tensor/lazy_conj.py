@@ -40,11 +40,11 @@ class Mirror:
             del _of[key]
 
     def shown(self) -> Array:
-        """The image, laid out as the source is."""
+        """Return the image, laid out as the source is."""
         return np.ndarray(self.source.shape, self.source.dtype, self.image(), 0, self.source.strides)
 
     def across(self, array: Array) -> Array:
-        """The place in the source that an array over the image shows."""
+        """Return the place in the source that an array over the image shows."""
         memory, root = self.image(), root_of(self.source)
         assert memory is not None
         start = address(array) - address(memory) + address(self.source) - address(root)
@@ -52,14 +52,14 @@ class Mirror:
 
 
 def showing(array: Any) -> Mirror | None:
-    """The mirror that an array lies in."""
+    """Return the mirror that an array lies in."""
     if not known or type(array) is not np.ndarray:
         return None
     return known.get(id(root_of(array)))
 
 
 def reflect(array: Array, function: Any) -> Array:
-    """What an array shows through a function that is its own inverse; twice gives the array's own memory."""
+    """Return what an array shows through a function that is its own inverse; twice gives the array's own memory."""
     before = showing(array)
     if before is not None and before.function is function and before.source.dtype == array.dtype:
         return before.across(array)
@@ -70,7 +70,7 @@ def reflect(array: Array, function: Any) -> Array:
 
 
 def reflections(array: Any) -> list[Any]:
-    """The functions through which an array shows memory, the outermost first."""
+    """Return the functions through which an array shows memory, the outermost first."""
     found = []
     while (mirror := showing(array)) is not None:
         found.append(mirror.function)
@@ -79,7 +79,7 @@ def reflections(array: Any) -> list[Any]:
 
 
 def origin(array: Any) -> Any:
-    """The place in the memory that was there first."""
+    """Return the place in the memory that was there first."""
     while (mirror := showing(array)) is not None:
         array = mirror.across(array)
     return array

@@ -23,7 +23,9 @@ from undertow.nn.parameter import Parameter
 from undertow.storage import UntypedStorage, root_of
 
 _NO_DATA = "Cannot copy out of meta tensor; no data!"
-_RESHAPING = frozenset("t_ transpose_ swapaxes_ swapdims_ squeeze_ unsqueeze_ resize_ resize_as_ as_strided_ set_".split())
+_RESHAPING = frozenset(
+    "t_ transpose_ swapaxes_ swapdims_ squeeze_ unsqueeze_ resize_ resize_as_ as_strided_ set_".split()
+)
 
 
 # Functions whose tensors must all be on one device; numbers in tensors of no dims may come from another.
@@ -94,7 +96,7 @@ class MetaTensor(Tensor):
     __module__ = "torch"
 
     def __new__(cls, data: Any = None, requires_grad: bool = True, **attributes: Any) -> Any:
-        """What `type(parameter)(values)` makes of a parameter without values: a parameter with these."""
+        """Return what `type(parameter)(values)` makes of a parameter without values: a parameter with these."""
         if not isinstance(data, MetaTensor):
             return Parameter(data, requires_grad)
         made = as_meta(without_values(data._array.shape, data._array.dtype))
@@ -184,7 +186,7 @@ class MetaTensor(Tensor):
 
 
 def _without_values(result: Any) -> Any:
-    """What a function gave, its tensors on the device `meta`."""
+    """Return what a function gave, its tensors on the device `meta`."""
     if isinstance(result, TensorCore):
         return as_meta(result)
     if isinstance(result, (tuple, list)) and any(isinstance(part, TensorCore) for part in result):
@@ -195,8 +197,10 @@ def _without_values(result: Any) -> Any:
 
 def _is_recorded(args: Any, options: dict[str, Any]) -> bool:
     """Whether a write has to be recorded, or refused, because a gradient leads through it. Initialisers record nothing."""
-    return is_grad_enabled() and bool(args) and any(
-        isinstance(value, TensorCore) and value.requires_grad for value in tree.leaves((args, options))
+    return (
+        is_grad_enabled()
+        and bool(args)
+        and any(isinstance(value, TensorCore) and value.requires_grad for value in tree.leaves((args, options)))
     )
 
 
@@ -207,7 +211,7 @@ def _is_write(name: str) -> bool:
 
 
 def as_meta(given: Any) -> Any:
-    """A tensor, or an array's shape and dtype, on the device `meta`."""
+    """Return a tensor, or an array's shape and dtype, on the device `meta`."""
     if isinstance(given, MetaTensor):
         return given
     made = object.__new__(MetaTensor)
@@ -229,7 +233,9 @@ def _rebuilt(shape: tuple[int, ...], dtype: Any, requires_grad: bool, attributes
 
 
 def moved_to_meta(tensor: Any, dtype: Any = None) -> Any:
-    """The shape and dtype of a tensor. The way back to it is kept, and refused when it is gone: there are no gradients."""
+    """Return the shape and dtype of a tensor. The way back to it is kept, and refused when it is gone: there are
+    no gradients.
+    """
     kind = DTYPE_OF[tensor._array.dtype] if dtype is None else dtype
     if tensor._requires_grad and is_grad_enabled():
         moved = as_meta(converted(tensor, kind, copy=True))

@@ -61,7 +61,7 @@ def set_printoptions(
 
 
 def get_printoptions() -> dict[str, Any]:
-    """The print options in force, as keyword arguments of `set_printoptions`."""
+    """Return the print options in force, as keyword arguments of `set_printoptions`."""
     return {name: getattr(_options, name) for name in ("precision", "threshold", "edgeitems", "linewidth", "sci_mode")}
 
 
@@ -84,7 +84,7 @@ def tensor_repr(
     notes: Sequence[str] = (),
     contents: str | None = None,
 ) -> str:
-    """The text of a tensor holding `array`.
+    """Return the text of a tensor holding `array`.
 
     device: shown when given, such as "cuda:0". notes: what follows the dtype, such as "grad_fn=<MulBackward0>" or
     "requires_grad=True". contents: what to print in place of the elements.
@@ -143,7 +143,7 @@ def _contents(array: np.ndarray[Any, Any], indent: int) -> str:
 
 
 def _shown(array: np.ndarray[Any, Any], cut: Sequence[bool]) -> np.ndarray[Any, Any]:
-    """The elements that are printed: only both ends of each dimension that is cut."""
+    """Return the elements that are printed: only both ends of each dimension that is cut."""
     if True not in cut:
         return array
     edge = _options.edgeitems

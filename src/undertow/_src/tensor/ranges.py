@@ -161,13 +161,15 @@ def linspace(
     pin_memory: Any = False,
     requires_grad: Any = False,
 ) -> Any:
-    """That many numbers from start to end, both included."""
+    """Return `steps` numbers from start to end, both included."""
     first, last, count, kind = _parse_space("linspace", start, end, steps, out, dtype)
     check_options("linspace", device, layout, pin_memory)
     if out is None and has_no_values(device):
         return made(without_values((count,), kind.numpy), "linspace", requires_grad, device)
     array = _spaced(first, last, count, kind)
-    return into_out(out, array, "linspace", dtype) if out is not None else made(array, "linspace", requires_grad, device)
+    return (
+        into_out(out, array, "linspace", dtype) if out is not None else made(array, "linspace", requires_grad, device)
+    )
 
 
 @overloaded
@@ -193,7 +195,9 @@ def logspace(
     with np.errstate(over="ignore", invalid="ignore"):
         wide = np.power(float(base), exponents.astype(np.complex128 if kind.is_complex else np.float64))
         array = wide.astype(kind.numpy)
-    return into_out(out, array, "logspace", dtype) if out is not None else made(array, "logspace", requires_grad, device)
+    return (
+        into_out(out, array, "logspace", dtype) if out is not None else made(array, "logspace", requires_grad, device)
+    )
 
 
 def _parse_space(name: str, start: Any, end: Any, steps: Any, out: Any, kind: Any) -> tuple[Any, Any, int, dtype]:
@@ -231,7 +235,9 @@ def _spaced(first: Any, last: Any, count: int, kind: dtype) -> Array:
     if kind.is_complex:
         step = (last - first) / (count - 1)
         places = np.arange(count)
-        return np.where(places < count // 2, first + step * places, last - step * (count - 1 - places)).astype(kind.numpy)
+        return np.where(places < count // 2, first + step * places, last - step * (count - 1 - places)).astype(
+            kind.numpy
+        )
     half = count // 2
     up, down = np.arange(half, dtype=np.float64), np.arange(count - 1 - half, -1, -1, dtype=np.float64)
     if kind.itemsize == 2 and kind.is_floating_point:  # every step of the sum is rounded
@@ -266,7 +272,9 @@ def _progression(start: Any, step: Any, count: int, kind: dtype, compute: Any) -
 def _fused(multiples: Array, step: Any, start: Any, compute: Any) -> Array:
     """multiples * step + start, rounded once to the dtype computed in."""
     if compute is np.float32:
-        return (multiples * float(np.float32(step)) + np.asarray(start, np.float32).astype(np.float64)).astype(np.float32)
+        return (multiples * float(np.float32(step)) + np.asarray(start, np.float32).astype(np.float64)).astype(
+            np.float32
+        )
     step, start = float(step), np.asarray(start, np.float64)
     product = multiples * step
     high = multiples * _SPLITTER - (multiples * _SPLITTER - multiples)

@@ -24,7 +24,7 @@ def _storage_type_to_dtype_map() -> dict[str, dtypes.dtype]:
 
 
 def _get_dtype_from_pickle_storage_type(pickle_storage_type: str) -> dtypes.dtype:
-    """The dtype of a class of storages by its name."""
+    """Return the dtype of a class of storages by its name."""
     try:
         return _storage_type_to_dtype_map()[pickle_storage_type]
     except KeyError:

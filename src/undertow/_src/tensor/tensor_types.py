@@ -53,7 +53,7 @@ _BY_NAME = {
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """The old form of `set_default_dtype`."""
+    """Return the old form of `set_default_dtype`."""
     if isinstance(t, str):
         if t not in _BY_NAME:
             raise ModuleNotFoundError(f"No module named '{t}'")
@@ -73,7 +73,7 @@ def is_tensor(obj: Any) -> builtins.bool:
 
 
 def typename(obj: Any) -> str:
-    """The name of an object's type, `torch.FloatTensor` for tensors."""
+    """Return the name of an object's type, `torch.FloatTensor` for tensors."""
     if isinstance(obj, TensorCore):
         return obj.type()
     cls = obj if isinstance(obj, type) else type(obj)

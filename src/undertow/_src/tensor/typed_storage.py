@@ -54,14 +54,14 @@ class TypedStorage(metaclass=TorchNamed):
 
     @classmethod
     def over(cls, memory: UntypedStorage, dtype: dtypes.dtype) -> TypedStorage:
-        """A storage over memory that is there already."""
+        """Return a storage over memory that is there already."""
         storage = object.__new__(TypedStorage)
         storage._untyped_storage, storage.dtype = memory, dtype
         return storage
 
     @classmethod
     def from_buffer(cls, buffer: Any, byte_order: str | None = None, dtype: dtypes.dtype | None = None) -> TypedStorage:
-        """A storage with a copy of a buffer's bytes."""
+        """Return a storage with a copy of a buffer's bytes."""
         found = getattr(cls, "dtype", None)
         own = found if isinstance(found, dtypes.dtype) else dtypes.get_default_dtype()
         kind = own if dtype is None else dtype
@@ -104,13 +104,13 @@ class TypedStorage(metaclass=TorchNamed):
         row[index if isinstance(index, slice) else self._place(index)] = value
 
     def tolist(self) -> list[Any]:
-        """The elements as Python numbers."""
+        """Return the elements as Python numbers."""
         return [_number(value) for value in self._row]
 
     # --- what it is
 
     def untyped(self) -> UntypedStorage:
-        """The same memory as bytes."""
+        """Return the same memory as bytes."""
         return self._untyped_storage
 
     @property
@@ -130,7 +130,7 @@ class TypedStorage(metaclass=TorchNamed):
         return self._untyped_storage._cdata
 
     def data_ptr(self) -> int:
-        """The address of the first element."""
+        """Return the address of the first element."""
         return self._untyped_storage.data_ptr()
 
     def nbytes(self) -> int:
@@ -148,15 +148,15 @@ class TypedStorage(metaclass=TorchNamed):
         return False
 
     def share_memory_(self) -> TypedStorage:
-        """Does nothing but return the storage."""
+        """Do nothing but return the storage."""
         return self
 
     def pickle_storage_type(self) -> str:
-        """The name of the class of old that has this dtype."""
+        """Return the name of the class of old that has this dtype."""
         return f"{self.dtype.scalar_name}Storage"
 
     def type(self, dtype: Any = None) -> Any:
-        """The name of the class of old, or a copy as another one."""
+        """Return the name of the class of old, or a copy as another one."""
         if dtype is None:
             return f"torch.{self.pickle_storage_type()}"
         wanted = BY_NAME[dtype] if isinstance(dtype, str) else dtype
@@ -172,7 +172,7 @@ class TypedStorage(metaclass=TorchNamed):
         return self if kind is self.dtype else TypedStorage.over(UntypedStorage(self._row.astype(kind.numpy)), kind)
 
     def clone(self) -> TypedStorage:
-        """The same elements in memory of their own."""
+        """Return the same elements in memory of their own."""
         return TypedStorage.over(UntypedStorage(self._row.copy()), self.dtype)
 
     __copy__ = clone
@@ -185,14 +185,16 @@ class TypedStorage(metaclass=TorchNamed):
         return _unpickled, (self.dtype, self._row.tobytes())
 
     def fill_(self, value: Any) -> TypedStorage:
-        """Writes one value everywhere."""
+        """Write one value everywhere."""
         self._row[...] = value
         return self
 
     def copy_(self, source: TypedStorage, non_blocking: bool | None = None) -> TypedStorage:
-        """Writes another storage's elements."""
+        """Write another storage's elements."""
         if len(source) != len(self):
-            raise RuntimeError(f"size does not match, self was {self.nbytes()} bytes but src was {source.nbytes()} bytes")
+            raise RuntimeError(
+                f"size does not match, self was {self.nbytes()} bytes but src was {source.nbytes()} bytes"
+            )
         self._row[...] = source._row
         return self
 
@@ -201,7 +203,7 @@ class TypedStorage(metaclass=TorchNamed):
 
 
 def _row(args: tuple[Any, ...], kind: dtypes.dtype) -> Array:
-    """What a constructor was given: nothing, a size or data."""
+    """Return what a constructor was given: nothing, a size or data."""
     if not args:
         return np.empty(0, kind.numpy)
     if len(args) > 1:
@@ -282,7 +284,7 @@ Storage = BY_DTYPE[dtypes.float32]
 
 
 def storage(self: Any) -> TypedStorage:
-    """The whole memory that the tensor is a part of, with its dtype."""
+    """Return the whole memory that the tensor is a part of, with its dtype."""
     warn_of_removal()
     return _typed_storage(self)
 
@@ -292,6 +294,6 @@ def _typed_storage(self: Any) -> TypedStorage:
 
 
 def class_of_old(self: Any) -> Any:
-    """The class of old for storages of the tensor's dtype."""
+    """Return the class of old for storages of the tensor's dtype."""
     warn_of_removal()
     return BY_DTYPE.get(dtypes.DTYPE_OF[self._array.dtype])

@@ -20,7 +20,9 @@ def _window(
     name: str, length: Any, periodic: bool, weights: Callable[[Array, int], Array], dtype: Any, layout: Any,
     device: Any, pin_memory: bool, requires_grad: bool,
 ) -> Any:  # fmt: skip
-    """A window as a tensor. `weights` gets the places 0, 1, … and the last place; a periodic window lacks its last."""
+    """Return a window as a tensor. `weights` gets the places 0, 1, … and the last place; a periodic window lacks
+    its last.
+    """
     kind = parse_kind(dtype, name)
     check_options(name, device, layout, pin_memory)
     if not is_int(length):
@@ -29,10 +31,7 @@ def _window(
     if not kind.is_floating_point:
         if kind.is_complex:
             raise NotImplementedError(f"\"arange_cpu\" not implemented for '{kind.scalar_name}'")
-        raise RuntimeError(
-            f"{name} expects floating point dtypes, got: TensorOptions(dtype={kind.c_name}, "
-            "device=cpu)"
-        )
+        raise RuntimeError(f"{name} expects floating point dtypes, got: TensorOptions(dtype={kind.c_name}, device=cpu)")
     if length < 0:
         raise RuntimeError(f"{name} requires non-negative window_length, got window_length={length}")
     if length < 2:
@@ -112,7 +111,15 @@ def hamming_window(
     """alpha − beta cos: the Hann window on a pedestal."""
     _check_numbers("hamming_window", window_length, periodic, alpha, beta)
     return _window(
-        "hamming_window", window_length, periodic, cosine_sum(alpha, beta), dtype, layout, device, pin_memory, requires_grad
+        "hamming_window",
+        window_length,
+        periodic,
+        cosine_sum(alpha, beta),
+        dtype,
+        layout,
+        device,
+        pin_memory,
+        requires_grad,
     )
 
 
@@ -128,7 +135,7 @@ def kaiser_window(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Any:
-    """The Bessel function of a half circle; beta trades the width of its peak against what leaks beside it."""
+    """Return the Bessel function of a half circle; beta trades the width of its peak against what leaks beside it."""
     _check_numbers("kaiser_window", window_length, periodic, beta)
     return _window(
         "kaiser_window", window_length, periodic, kaiser_weights(beta), dtype, layout, device, pin_memory, requires_grad

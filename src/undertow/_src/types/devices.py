@@ -128,7 +128,7 @@ _defaults = _Defaults()
 
 
 def get_default_device() -> device:
-    """The device of new tensors that name none, `cpu` unless it was set otherwise in this thread."""
+    """Return the device of new tensors that name none, `cpu` unless it was set otherwise in this thread."""
     return _defaults.stack[-1]
 
 

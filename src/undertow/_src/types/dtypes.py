@@ -71,11 +71,11 @@ class dtype(metaclass=TorchNamed):
         raise AttributeError(f"'torch.dtype' object has no attribute '{name}'")
 
     def to_real(self) -> dtype:
-        """The dtype of the real part."""
+        """Return the dtype of the real part."""
         return _REAL_OF.get(self, self)
 
     def to_complex(self) -> dtype:
-        """The complex dtype whose parts can hold this floating-point dtype."""
+        """Return the complex dtype whose parts can hold this floating-point dtype."""
         if self not in _COMPLEX_OF:
             raise RuntimeError(f"Unknown Complex ScalarType for {self.scalar_name}")
         return _COMPLEX_OF[self]
@@ -153,7 +153,8 @@ int1, int2, int3, int4, int5, int6, int7 = (
     _make(f"int{width}", f"i{width}", f"Int{width}", INTEGRAL, None, itemsize=1) for width in range(1, 8)
 )
 uint1, uint2, uint3, uint4, uint5, uint6, uint7 = (
-    _make(f"uint{width}", f"u{width}", f"UInt{width}", INTEGRAL, None, signed=False, itemsize=1) for width in range(1, 8)
+    _make(f"uint{width}", f"u{width}", f"UInt{width}", INTEGRAL, None, signed=False, itemsize=1)
+    for width in range(1, 8)
 )
 complex64 = cfloat = _make("complex64", "c64", "ComplexFloat", COMPLEX, np.complex64)
 complex128 = cdouble = _make("complex128", "c128", "ComplexDouble", COMPLEX, np.complex128)
@@ -196,7 +197,7 @@ DTYPE_OF = _FromNumpy({each.numpy: each for each in (*ALL, *FLOAT8) if each is n
 
 
 def from_numpy(numpy_dtype: np.dtype[Any]) -> dtype:
-    """The dtype of arrays with this NumPy dtype. Hot paths use `DTYPE_OF[array.dtype]` directly."""
+    """Return the dtype of arrays with this NumPy dtype. Hot paths use `DTYPE_OF[array.dtype]` directly."""
     return DTYPE_OF[numpy_dtype]
 
 
@@ -231,7 +232,7 @@ SCALAR_DTYPE = _OfScalar({builtins.bool: bool, builtins.int: int64, builtins.flo
 
 
 def get_default_dtype() -> dtype:
-    """The dtype that Python floats get, float32 unless it was set otherwise."""
+    """Return the dtype that Python floats get, float32 unless it was set otherwise."""
     return SCALAR_DTYPE[builtins.float]
 
 
@@ -253,7 +254,7 @@ _COMBINED: dict[tuple[dtype | None, dtype | None, dtype | None], dtype] = {}
 
 
 def promote(a: dtype, b: dtype) -> dtype:
-    """The smallest dtype of at least both categories and sizes: `promote_types` without argument checks."""
+    """Return the smallest dtype of at least both categories and sizes: `promote_types` without argument checks."""
     if a is b:
         return a
     found = _PROMOTED.get((a, b))
@@ -286,7 +287,7 @@ def _promote(a: dtype, b: dtype) -> dtype:
 
 
 def combine(dimensioned: dtype | None, zero_dim: dtype | None = None, scalar: dtype | None = None) -> dtype:
-    """The result dtype of operands of three ranks: tensors with dimensions, 0-dim tensors, Python numbers.
+    """Return the result dtype of operands of three ranks: tensors with dimensions, 0-dim tensors, Python numbers.
 
     A lower rank counts only when its category is higher: float16 stays float16 beside a 0-dim float64, and int64
     beside 2.0 becomes the default dtype.
@@ -327,7 +328,7 @@ def _promote_all(several: Iterable[dtype]) -> dtype | None:
 
 
 def promote_types(type1: dtype, type2: dtype) -> dtype:
-    """The smallest dtype of at least the category and size of both."""
+    """Return the smallest dtype of at least the category and size of both."""
     return promote(as_dtype(type1, "promote_types", "type1", 1), as_dtype(type2, "promote_types", "type2", 2))
 
 

@@ -66,7 +66,7 @@ CHANNELS_LAST = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
 
 
 def axes_of(order: memory_format, ndim: int) -> tuple[int, ...]:
-    """The axes in the order that a memory format gives them, the widest first."""
+    """Return the axes in the order that a memory format gives them, the widest first."""
     axes = CHANNELS_LAST.get(order, tuple(range(ndim)))
     if len(axes) != ndim:
         raise RuntimeError(f"required rank {len(axes)} tensor to use {order.name} format")

@@ -18,7 +18,7 @@ class WrappedDim(int):
 
 
 def wrapped_dim(dim: int, count: int) -> WrappedDim:
-    """A negative dim of so many dims, counted from the front."""
+    """Return a negative dim of so many dims, counted from the front."""
     found = WrappedDim(dim + count)
     found.given = dim
     return found

@@ -26,34 +26,34 @@ class SymBool:
 
 
 def sym_int(a: Any) -> int:
-    """A number as an int, rounded towards zero."""
+    """Return a number as an int, rounded towards zero."""
     return math.trunc(a)
 
 
 def sym_float(a: Any) -> float:
-    """A number as a float."""
+    """Return a number as a float."""
     return float(a)
 
 
 def sym_not(a: Any) -> Any:
-    """The opposite of a bool."""
+    """Return the opposite of a bool."""
     return not a
 
 
 def sym_max(a: Any, b: Any) -> Any:
-    """The larger of two numbers, a float if one of them is."""
+    """Return the larger of two numbers, a float if one of them is."""
     larger = max(a, b)
     return float(larger) if isinstance(a, float) or isinstance(b, float) else larger
 
 
 def sym_min(a: Any, b: Any) -> Any:
-    """The smaller of two numbers, a float if one of them is."""
+    """Return the smaller of two numbers, a float if one of them is."""
     smaller = min(a, b)
     return float(smaller) if isinstance(a, float) or isinstance(b, float) else smaller
 
 
 def sym_sum(args: Sequence[Any]) -> Any:
-    """The sum of several numbers."""
+    """Return the sum of several numbers."""
     return sum(args)
 
 
@@ -63,5 +63,5 @@ def sym_ite(b: bool, t: Any, f: Any) -> Any:
 
 
 def sym_sqrt(a: Any) -> float:
-    """The square root of a number."""
+    """Return the square root of a number."""
     return math.sqrt(a)

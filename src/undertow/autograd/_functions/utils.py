@@ -6,12 +6,12 @@ from typing import Any
 
 
 def maybe_view(tensor: Any, size: Any, check_same_size: bool = True) -> Any:
-    """A tensor in another shape, itself where it has that shape."""
+    """Return a tensor in another shape, itself where it has that shape."""
     return tensor if check_same_size and tensor.size() == size else tensor.contiguous().view(size)
 
 
 def maybe_unexpand(tensor: Any, old_size: Any, check_same_size: bool = True) -> Any:
-    """A tensor summed over what was stretched from an old shape."""
+    """Return a tensor summed over what was stretched from an old shape."""
     if check_same_size and tensor.size() == old_size:
         return tensor
     more = tensor.dim() - len(old_size)

@@ -46,7 +46,7 @@ def _checked(options: StateDictOptions | None) -> StateDictOptions:
 
 
 def _plain(name: str) -> str:
-    """A name without the steps that lead through compiled modules."""
+    """Return a name without the steps that lead through compiled modules."""
     return ".".join(part for part in name.split(".") if part != "_orig_mod")
 
 
@@ -62,7 +62,7 @@ def _on_host(value: Any, options: StateDictOptions) -> Any:
 def get_model_state_dict(
     model: Module, *, submodules: set[Module] | None = None, options: StateDictOptions | None = None
 ) -> Dict:
-    """A model's state dict; with `submodules`, only what lies in them."""
+    """Return a model's state dict; with `submodules`, only what lies in them."""
     options = _checked(options)
     state = model.state_dict()
     if options.ignore_frozen_params:
@@ -84,7 +84,7 @@ def get_model_state_dict(
 
 
 def set_model_state_dict(model: Module, model_state_dict: Any, *, options: StateDictOptions | None = None) -> Any:
-    """Loads a model's state dict, or the ones of modules in it by module. Returns what was missing and unexpected."""
+    """Load a model's state dict, or the ones of modules in it by module. Returns what was missing and unexpected."""
     options = _checked(options)
     given: Dict = {}
     names = {module: name for name, module in model.named_modules()}
@@ -124,7 +124,7 @@ def _names_of(model: Module) -> dict[Any, str]:
 
 
 def _with_state(optimizer: Optimizer) -> Optimizer:
-    """An optimizer that has not stepped yet makes its state by a step without gradients that changes nothing."""
+    """Return an optimizer that has not stepped yet makes its state by a step without gradients that changes nothing."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if optimizer.state or any(parameter.grad is not None for parameter in parameters):
         return optimizer
@@ -146,7 +146,7 @@ def _with_state(optimizer: Optimizer) -> Optimizer:
 def get_optimizer_state_dict(
     model: Module, optimizers: Any, *, submodules: set[Module] | None = None, options: StateDictOptions | None = None
 ) -> Dict:
-    """The state of optimizers, with the model's names for its parameters."""
+    """Return the state of optimizers, with the model's names for its parameters."""
     options = _checked(options)
     names = _names_of(model)
     if submodules:
@@ -182,7 +182,7 @@ def _flattened(state: Dict) -> Iterator[tuple[str, Any]]:
 def set_optimizer_state_dict(
     model: Module, optimizers: Any, optim_state_dict: Dict, *, options: StateDictOptions | None = None
 ) -> None:
-    """Loads the state of optimizers that `get_optimizer_state_dict` made."""
+    """Load the state of optimizers that `get_optimizer_state_dict` made."""
     options = _checked(options)
     if not optim_state_dict:
         raise RuntimeError(
@@ -215,7 +215,7 @@ def set_optimizer_state_dict(
 
 
 def _groups_with(groups: list[Dict], named: list[list[str]]) -> list[Dict]:
-    """The groups of a state dict that hold parameters of this optimizer."""
+    """Return the groups of a state dict that hold parameters of this optimizer."""
     own = {name for names in named for name in names}
     return [group for group in groups if own.intersection(group["params"])]
 
@@ -241,7 +241,7 @@ def _deepened(flat: Dict, own: Dict, named: list[list[str]]) -> tuple[Dict, list
 def get_state_dict(
     model: Module, optimizers: Any, *, submodules: set[Module] | None = None, options: StateDictOptions | None = None
 ) -> tuple[Dict, Dict]:
-    """The model's state dict, and the one of its optimizers."""
+    """Return the model's state dict, and the one of its optimizers."""
     return (
         get_model_state_dict(model, submodules=submodules, options=options),
         get_optimizer_state_dict(model, optimizers, submodules=submodules, options=options),
@@ -256,7 +256,7 @@ def set_state_dict(
     optim_state_dict: Dict,
     options: StateDictOptions | None = None,
 ) -> Any:
-    """Loads what `get_state_dict` returned."""
+    """Load what `get_state_dict` returned."""
     result = set_model_state_dict(model, model_state_dict, options=options)
     set_optimizer_state_dict(model, optimizers, optim_state_dict, options=options)
     return result

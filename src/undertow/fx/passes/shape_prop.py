@@ -28,7 +28,7 @@ class TensorMetadata(NamedTuple):
 
 
 def _extract_tensor_metadata(result: Any, include_contiguity: bool = True) -> TensorMetadata:
-    """The facts of one tensor."""
+    """Return the facts of one tensor."""
     formats = (contiguous_format, channels_last, channels_last_3d) if include_contiguity else ()
     lying = next((order for order in formats if _lies_in(result, order)), None)
     return TensorMetadata(
@@ -47,10 +47,12 @@ class ShapeProp(Interpreter):
     def __init__(self, gm: Any, fake_mode: Any = None) -> None:
         super().__init__(gm)
         if fake_mode is not None:
-            raise NotImplementedError("ShapeProp: undertow has no fake tensors. Run it on tensors of the device `meta`.")
+            raise NotImplementedError(
+                "ShapeProp: undertow has no fake tensors. Run it on tensors of the device `meta`."
+            )
 
     def run_node(self, n: Node) -> Any:
-        """The value of one node."""
+        """Return the value of one node."""
         result = super().run_node(n)
         found = []
 

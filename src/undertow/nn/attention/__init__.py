@@ -47,7 +47,7 @@ def _backend_from_string(name: str) -> SDPBackend:
 
 
 def _cur_sdpa_kernel_backends(with_priority: bool = False) -> list[SDPBackend]:
-    """The kernels that PyTorch's attention may use now; `with_priority`: the preferred one first."""
+    """Return the kernels that PyTorch's attention may use now; `with_priority`: the preferred one first."""
     allowed = [SDPBackend[name] for kernel, name in _backend_names.items() if cuda.attention_kernels[kernel]]
     if with_priority:
         allowed.sort(key=_ORDER[-1].index)

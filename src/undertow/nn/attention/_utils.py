@@ -14,7 +14,7 @@ def _input_requires_grad(*tensors: Any) -> bool:
 
 
 def _calculate_scale(head_dim_size: int, scale: float | None) -> float:
-    """The factor of the scores: the given one, or one over the root of the width of a head."""
+    """Return the factor of the scores: the given one, or one over the root of the width of a head."""
     return 1.0 / math.sqrt(head_dim_size) if scale is None else scale
 
 
@@ -22,7 +22,7 @@ def _validate_sdpa_input(
     query: Tensor, key: Tensor, value: Any, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: float | None = None, allow_lowp_kv: bool = False,
 ) -> None:  # fmt: skip
-    """Queries, keys and values must be of one dtype and device and have two dims or more."""
+    """Check that queries, keys and values share dtype and device and have two dims or more."""
     inputs = (query, key, value)
     same = {"device type": [tensor.device for tensor in inputs]}
     if not allow_lowp_kv:

@@ -41,7 +41,7 @@ class CausalBias(Tensor):
         return made
 
     def _materialize(self, device: Device = None) -> Any:
-        """The mask as an ordinary tensor of truths."""
+        """Return the mask as an ordinary tensor of truths."""
         offset = self.seq_len_kv - self.seq_len_q if self.variant == CausalVariant.LOWER_RIGHT else 0
         return ones(self.seq_len_q, self.seq_len_kv, dtype=boolean, device=device).tril(diagonal=offset)
 
@@ -65,12 +65,12 @@ def _attended(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any, dropout
 
 
 def causal_upper_left(*size: int) -> CausalBias:
-    """A mask fitted to the upper left corner: the first place sees itself only."""
+    """Return a mask fitted to the upper left corner: the first place sees itself only."""
     return _made("causal_upper_left", CausalVariant.UPPER_LEFT, size)
 
 
 def causal_lower_right(*size: int) -> CausalBias:
-    """A mask fitted to the lower right corner: the last place sees all."""
+    """Return a mask fitted to the lower right corner: the last place sees all."""
     return _made("causal_lower_right", CausalVariant.LOWER_RIGHT, size)
 
 

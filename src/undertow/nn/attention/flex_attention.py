@@ -33,6 +33,7 @@ __all__ = [
     "or_masks",
 ]  # fmt: skip
 
+
 class AuxRequest(NamedTuple):
     """What else `flex_attention` should give."""
 
@@ -52,12 +53,12 @@ _DEFAULT_SPARSE_BLOCK_SIZE = 128
 
 
 def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Any:
-    """A mask that lets every score through."""
+    """Return a mask that lets every score through."""
     return batch.new_ones(size=(), dtype=dtypes.bool)
 
 
 def and_masks(*mask_mods: MaskMod) -> MaskMod:
-    """A mask that lets through what all of these do."""
+    """Return a mask that lets through what all of these do."""
 
     def both(b: Tensor, h: Any, q_idx: Any, kv_idx: Any) -> Any:
         result = b.new_ones((), dtype=dtypes.bool)
@@ -69,7 +70,7 @@ def and_masks(*mask_mods: MaskMod) -> MaskMod:
 
 
 def or_masks(*mask_mods: MaskMod) -> MaskMod:
-    """A mask that lets through what any of these does."""
+    """Return a mask that lets through what any of these does."""
 
     def either(b: Tensor, h: Any, q_idx: Any, kv_idx: Any) -> Any:
         result = b.new_zeros((), dtype=dtypes.bool)
@@ -87,7 +88,7 @@ def _checked(mask_mods: tuple[MaskMod, ...], combined: MaskMod) -> MaskMod:
 
 
 def _places(batch: int, heads: int, queries: int, keys: int) -> tuple[Any, Any, Any, Any]:
-    """The indices of every score, each along its own dim."""
+    """Return the indices of every score, each along its own dim."""
     sizes = (batch, heads, queries, keys)
     return tuple(arange(size).view([-1 if dim == place else 1 for dim in range(4)]) for place, size in enumerate(sizes))
 
@@ -95,7 +96,9 @@ def _places(batch: int, heads: int, queries: int, keys: int) -> tuple[Any, Any, 
 def create_mask(
     mod_fn: Any, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = "cpu", **options: Any
 ) -> Any:
-    """A function of indices as a tensor of (B, H, Q_LEN, KV_LEN): a mask, or the scores that a score_mod adds to zero."""
+    """Return a function of indices as a tensor of (B, H, Q_LEN, KV_LEN): a mask, or the scores that a score_mod
+    adds to zero.
+    """
     sizes = (B or 1, H or 1, Q_LEN, KV_LEN)
     places = _places(*sizes)
     if mod_fn.__code__.co_argcount == 5 if hasattr(mod_fn, "__code__") else False:
@@ -122,7 +125,7 @@ class BlockMask:
         BLOCK_SIZE: Any = _DEFAULT_SPARSE_BLOCK_SIZE, mask_mod: MaskMod | None = None,
         seq_lengths: tuple[int, int] | None = None, compute_q_blocks: bool = True,
     ) -> BlockMask:  # fmt: skip
-        """A block mask from the numbers of the blocks that are left."""
+        """Return a block mask from the numbers of the blocks that are left."""
         size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
         if seq_lengths is None:
             seq_lengths = (kv_indices.shape[-2] * size[0], kv_indices.shape[-1] * size[1])
@@ -150,7 +153,7 @@ class BlockMask:
         return 100 * (1 - computed / self.numel())
 
     def to(self, device: Any) -> BlockMask:
-        """The same on a device."""
+        """Return the same on a device."""
         return self
 
     def __repr__(self) -> str:
@@ -169,7 +172,7 @@ def create_block_mask(
     mask_mod: MaskMod, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = "cpu",
     BLOCK_SIZE: Any = _DEFAULT_SPARSE_BLOCK_SIZE, _compile: bool = False, **options: Any,
 ) -> BlockMask:  # fmt: skip
-    """A block mask from a function of indices."""
+    """Return a block mask from a function of indices."""
     rows, columns = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
     mask = create_mask(mask_mod, B, H, Q_LEN, KV_LEN)
     down, across = -(-Q_LEN // rows), -(-KV_LEN // columns)

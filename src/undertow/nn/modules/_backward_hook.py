@@ -71,7 +71,7 @@ def _is_silent() -> bool:
 
 
 def through_identity(values: Sequence[Any], observe: Observer) -> tuple[Sequence[Any], list[int]] | None:
-    """The values with their tensors behind a node, and the tensors' places; None if no gradient will come there."""
+    """Return the values with their tensors behind a node, and the tensors' places; None if no gradient will come there."""
     if not local.modes.grad_enabled:
         return None
     if len(values) == 1 and isinstance(values[0], TensorCore):  # the common case, without lists
@@ -94,7 +94,7 @@ def through_identity(values: Sequence[Any], observe: Observer) -> tuple[Sequence
 
 
 def _behind(node: Node, nr: int, tensor: Tensor) -> Any:
-    """The same tensor as output `nr` of a node: an alias that may not be written to."""
+    """Return the same tensor as output `nr` of a node: an alias that may not be written to."""
     if type(tensor) in torch_function.PLAIN:
         result: Any = _new(tensor_class())
         result._array = tensor._array
@@ -128,18 +128,18 @@ class BackwardHook:
     # --- at forward
 
     def enter(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-        """The arguments with which the module is called."""
+        """Return the arguments with which the module is called."""
         return self.setup_input_hook(args), kwargs
 
     def leave(self, output: Any) -> Any:
-        """The output that the caller gets."""
+        """Return the output that the caller gets."""
         if isinstance(output, (TensorCore, tuple)):
             return self.setup_output_hook(output)
         self._warn_that_hooks_cannot_fire(f"{type(output)}")
         return output
 
     def setup_input_hook(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Puts the tensors among the arguments behind the input node."""
+        """Put the tensors among the arguments behind the input node."""
         self.n_inputs = len(args)
         passed = through_identity(args, self._at_inputs)
         if passed is None:
@@ -148,7 +148,7 @@ class BackwardHook:
         return tuple(values)
 
     def setup_output_hook(self, output: Any) -> Any:
-        """Puts the tensors among the outputs behind the output node."""
+        """Put the tensors among the outputs behind the output node."""
         single = isinstance(output, TensorCore)
         outputs = (output,) if single else output
         self.n_outputs = len(outputs)
@@ -236,7 +236,7 @@ def _asks_inside(value: object) -> bool:
 
 
 def _shown(value: object) -> Any:
-    """A gradient as hooks see it."""
+    """Return a gradient as hooks see it."""
     return value if value is None or isinstance(value, TensorCore) else wrap(value)
 
 

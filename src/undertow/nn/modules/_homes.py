@@ -20,8 +20,7 @@ _FILES = {
     "flatten": "Flatten Unflatten",
     "fold": "Fold Unfold",
     "instancenorm": (
-        "InstanceNorm1d InstanceNorm2d InstanceNorm3d LazyInstanceNorm1d LazyInstanceNorm2d "
-        "LazyInstanceNorm3d"
+        "InstanceNorm1d InstanceNorm2d InstanceNorm3d LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d"
     ),
     "linear": "Bilinear Identity LazyLinear Linear",
     "linear_cross_entropy": "LinearCrossEntropyLoss",

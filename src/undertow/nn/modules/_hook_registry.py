@@ -67,8 +67,7 @@ class ModuleHooks:
 
     def register_forward_hook(
         self,
-        hook: Callable[[Self, tuple[Any, ...], Any], Any]
-        | Callable[[Self, tuple[Any, ...], dict[str, Any], Any], Any],
+        hook: Callable[[Self, tuple[Any, ...], Any], Any] | Callable[[Self, tuple[Any, ...], dict[str, Any], Any], Any],
         *,
         prepend: bool = False,
         with_kwargs: bool = False,
@@ -144,7 +143,7 @@ class ModuleHooks:
     # --- which backward hooks apply
 
     def _get_backward_hooks(self) -> tuple[list[hooks.Hook], list[hooks.Hook]]:
-        """The full and the old backward hooks of this module, global ones first."""
+        """Return the full and the old backward hooks of this module, global ones first."""
         full: list[hooks.Hook] = []
         old: list[hooks.Hook] = []
         if _global_is_full_backward_hook is True:
@@ -273,7 +272,7 @@ def _forward_pre_list(module: Any) -> list[tuple[hooks.Hook, bool]]:
 
 
 def _fire_forward_pre_hook(hook: hooks.Hook, with_kwargs: bool, module: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """Runs one forward pre-hook; returns the arguments to go on with."""
+    """Run one forward pre-hook; returns the arguments to go on with."""
     if not with_kwargs:
         answer = hooks.fire(hook, module, args)
         if answer is not None:
@@ -306,7 +305,7 @@ def _forward_list(module: Any) -> list[tuple[int, hooks.Hook, bool, bool]]:
 
 
 def _add(own: Hooks, hook: hooks.Hook, prepend: bool, *flags: tuple[Flags, bool]) -> hooks.RemovableHandle:
-    """Adds a hook with its flags; the handle takes out everything it added."""
+    """Add a hook with its flags; the handle takes out everything it added."""
     handle = hooks.RemovableHandle(own, extra_dict=[flagged for flagged, _ in flags])
     own[handle.id] = hook
     for flagged, on in flags:
@@ -346,7 +345,7 @@ def register_module_full_backward_hook(hook: hooks.Hook, *, nested: bool = False
 
 
 def register_module_backward_hook(hook: hooks.Hook) -> hooks.RemovableHandle:
-    """The old, partial kind of backward hook on every module."""
+    """Return the old, partial kind of backward hook on every module."""
     return _register_global_backward(hook, False)
 
 

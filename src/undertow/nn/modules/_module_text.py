@@ -27,7 +27,7 @@ class ModuleText:
         return type(self).__name__
 
     def extra_repr(self) -> str:
-        """What to print between the parentheses."""
+        """Return what to print between the parentheses."""
         return ""
 
     def __repr__(self) -> str:

@@ -39,7 +39,7 @@ def register_module_parameter_registration_hook(hook: hooks.Hook) -> hooks.Remov
 
 
 def registered(listed: OrderedDict[int, hooks.Hook], module: ModuleTree, name: str, value: Any) -> Any:
-    """What the registration hooks make of a value."""
+    """Return what the registration hooks make of a value."""
     for hook in tuple(listed.values()):
         answer = hooks.fire(hook, module, name, value)
         if answer is not None:
@@ -69,7 +69,7 @@ class ModuleTree:
             raise KeyError(f"attribute '{name}' already exists")
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Adds a tensor that is state but not a parameter; a persistent one is part of the state dict."""
+        """Add a tensor that is state but not a parameter; a persistent one is part of the state dict."""
         if "_buffers" not in self.__dict__:
             raise AttributeError("cannot assign buffer before Module.__init__() call")
         self._check_name("buffer", name, self._buffers)
@@ -84,7 +84,7 @@ class ModuleTree:
             self._non_persistent_buffers_set.add(name)
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Adds a parameter."""
+        """Add a parameter."""
         if "_parameters" not in self.__dict__:
             raise AttributeError("cannot assign parameter before Module.__init__() call")
         self._check_name("parameter", name, self._parameters)
@@ -103,7 +103,7 @@ class ModuleTree:
         self._parameters[name] = registered(_global_parameter_registration_hooks, self, name, param)
 
     def add_module(self, name: str, module: Module | None) -> None:
-        """Adds a submodule."""
+        """Add a submodule."""
         if module is not None and not isinstance(module, ModuleTree):
             raise TypeError(f"{typename(module)} is not a Module subclass")
         self._check_name("module", name, self._modules)
@@ -116,7 +116,7 @@ class ModuleTree:
     # --- finding
 
     def get_submodule(self, target: str) -> Module:
-        """The submodule with this dotted name."""
+        """Return the submodule with this dotted name."""
         module: Any = self
         for name in target.split(".") if target else ():
             if not hasattr(module, name):
@@ -127,7 +127,7 @@ class ModuleTree:
         return module
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Puts a submodule at this dotted name; strict: only where one is already."""
+        """Put a submodule at this dotted name; strict: only where one is already."""
         if not target:
             raise ValueError("Cannot set the submodule without a target name!")
         path, _, name = target.rpartition(".")
@@ -141,7 +141,7 @@ class ModuleTree:
         setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
-        """The parameter with this dotted name."""
+        """Return the parameter with this dotted name."""
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
         if not hasattr(module, name):
@@ -152,7 +152,7 @@ class ModuleTree:
         return found
 
     def get_buffer(self, target: str) -> Tensor:
-        """The buffer with this dotted name."""
+        """Return the buffer with this dotted name."""
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
         if not hasattr(module, name):
@@ -199,12 +199,12 @@ class ModuleTree:
         yield from self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
 
     def children(self) -> Iterator[Module]:
-        """The direct submodules, each once."""
+        """Return the direct submodules, each once."""
         for _, module in self.named_children():
             yield module
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """The direct submodules with their names."""
+        """Return the direct submodules with their names."""
         seen: set[int] = set()
         for name, module in self._modules.items():
             if module is not None and id(module) not in seen:
@@ -212,14 +212,14 @@ class ModuleTree:
                 yield name, module
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
-        """This module and all below it, each once."""
+        """Return this module and all below it, each once."""
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
     def named_modules(
         self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
-        """This module and all below it, with their dotted names, parents first."""
+        """Return this module and all below it, with their dotted names, parents first."""
         memo = set() if memo is None else memo
         if self in memo:
             return
@@ -233,14 +233,14 @@ class ModuleTree:
     # --- changing all
 
     def apply(self, fn: Callable[[Module], None]) -> Self:
-        """Calls fn on every submodule, then on this module."""
+        """Call fn on every submodule, then on this module."""
         for module in self.children():
             module.apply(fn)
         fn(self)  # type: ignore[arg-type]
         return self
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Replaces every parameter's data, gradient and every buffer by fn of it.
+        """Replace every parameter's data, gradient and every buffer by fn of it.
 
         Parameters stay the same objects, unless they lose or get their values or torch.__future__ was told otherwise.
         """
@@ -283,7 +283,7 @@ class ModuleTree:
         param.grad = grad
 
     def train(self, mode: bool = True) -> Self:
-        """Sets training mode here and below."""
+        """Set training mode here and below."""
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
         self.training = mode
@@ -292,17 +292,17 @@ class ModuleTree:
         return self
 
     def eval(self) -> Self:
-        """Sets evaluation mode here and below."""
+        """Set evaluation mode here and below."""
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Sets requires_grad of all parameters."""
+        """Set requires_grad of all parameters."""
         for param in self.parameters():
             param.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Clears the gradients of all parameters."""
+        """Clear the gradients of all parameters."""
         for param in self.parameters():
             if param.grad is None:
                 continue

@@ -34,7 +34,7 @@ class NestedHook:
 
 
 def around(module: Any, user_hooks: Sequence[hooks.Hook], user_pre_hooks: Sequence[hooks.Hook]) -> BackwardHook:
-    """What is put around a call: the plain kind, unless a hook wants to look inside."""
+    """Return what is put around a call: the plain kind, unless a hook wants to look inside."""
     for hook in (*user_hooks, *user_pre_hooks):
         if type(hook) is NestedHook:
             return NestedBackwardHook(module, user_hooks, user_pre_hooks)
@@ -49,7 +49,7 @@ def _is_dataclass(value: object) -> bool:
 
 
 def flatten(value: Any, into: list[Any]) -> None:
-    """Appends the values at the ends of nested containers, in order."""
+    """Append the values at the ends of nested containers, in order."""
     if isinstance(value, (tuple, list)):
         for part in value:
             flatten(part, into)
@@ -64,7 +64,9 @@ def flatten(value: Any, into: list[Any]) -> None:
 
 
 def rebuild(like: Any, take: Callable[[], Any]) -> Any:
-    """The same nesting with new values at the ends, taken in order. The containers are new, and of the same classes."""
+    """Return the same nesting with new values at the ends, taken in order. The containers are new, and of the same
+    classes.
+    """
     if isinstance(like, tuple):
         parts = [rebuild(part, take) for part in like]
         return type(like)(*parts) if hasattr(like, "_fields") else type(like)(parts)
@@ -91,7 +93,9 @@ def same_nesting(one: Any, other: object) -> bool:
             and all(same_nesting(a, b) for a, b in zip(one, other, strict=True))
         )  # fmt: skip
     if isinstance(one, dict):
-        return isinstance(other, dict) and one.keys() == other.keys() and all(same_nesting(one[k], other[k]) for k in one)
+        return (
+            isinstance(other, dict) and one.keys() == other.keys() and all(same_nesting(one[k], other[k]) for k in one)
+        )
     if _is_dataclass(one):
         names = [field.name for field in dataclasses.fields(one)]
         return type(one) is type(other) and all(same_nesting(getattr(one, n), getattr(other, n)) for n in names)
@@ -173,7 +177,7 @@ class NestedBackwardHook(BackwardHook):
         return plain._checked(by, xp, shown, [ends[place] for place in self.input_places])
 
     def _fire_hooks(self, ends: tuple[Any, ...]) -> tuple[tuple[Any, ...], hooks.Hook | None]:
-        """Runs the hooks on gradients of all ends of the arguments: what they make of them, and which did last."""
+        """Run the hooks on gradients of all ends of the arguments: what they make of them, and which did last."""
         by: hooks.Hook | None = None
         grad_outputs, self.grad_outputs = self.grad_outputs, None
         assert grad_outputs is not None
@@ -197,7 +201,7 @@ class NestedBackwardHook(BackwardHook):
         return ends, by
 
     def _ends_of(self, answer: Any, wanted: Any, what: str) -> tuple[Any, ...]:
-        """What a hook returned, flattened, once its nesting is known to fit."""
+        """Return what a hook returned, flattened, once its nesting is known to fit."""
         if not same_nesting(wanted, answer):
             raise RuntimeError(
                 f"A nested backward hook of {type(self.module).__name__} returned another nesting than it was given. "

@@ -29,7 +29,7 @@ class ParametersReady:
         self.lock = Lock()
 
     def __call__(self, parameter: Tensor) -> None:
-        """Called when a parameter's gradient is in `.grad`."""
+        """Note that a parameter's gradient is in `.grad`."""
         task = local.modes.backward_pass
         with self.lock:
             left = self.left.get(task)
@@ -51,7 +51,7 @@ class ParametersReady:
 
 
 def attach(ready: OrderedDict[int, Any], module: Any, hook: hooks.Hook, identity: int | None = None) -> Any:
-    """Puts a hook on a module's parameters; its handle takes it off all of them."""
+    """Put a hook on a module's parameters; its handle takes it off all of them."""
     counter = ParametersReady(module, hook)
     maps = []
     for parameter in module.parameters():

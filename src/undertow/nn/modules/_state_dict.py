@@ -79,11 +79,10 @@ class StateDict:
         return hooks.add(self._state_dict_hooks, hook)
 
     def _register_state_dict_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
-        """The older name; here the hook's result, if any, replaces the dict."""
+        """Return the older name; here the hook's result, if any, replaces the dict."""
         if getattr(hook, "_from_public_api", False):
             raise RuntimeError(
-                "Cannot register the same function as the state dict post hook and by "
-                "register_state_dict_post_hook"
+                "Cannot register the same function as the state dict post hook and by register_state_dict_post_hook"
             )
         return hooks.add(self._state_dict_hooks, hook)
 
@@ -101,14 +100,14 @@ class StateDict:
     # --- out
 
     def get_extra_state(self) -> Any:
-        """What a subclass wants kept in its state beyond tensors."""
+        """Return what a subclass wants kept in its state beyond tensors."""
         raise RuntimeError(
             "Reached a code path in Module.get_extra_state() that should never be called. Please define it together with "
             "set_extra_state()."
         )
 
     def set_extra_state(self, state: Any) -> None:
-        """Takes back what get_extra_state gave."""
+        """Take back what get_extra_state gave."""
         raise RuntimeError(
             "Reached a code path in Module.set_extra_state() that should never be called. Please define it together with "
             "get_extra_state()."
@@ -170,7 +169,7 @@ class StateDict:
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Loads this module's own tensors, noting what is missing, unexpected or wrong."""
+        """Load this module's own tensors, noting what is missing, unexpected or wrong."""
         self._upgrade_own_entries(state_dict, prefix, local_metadata.get("version"), error_msgs)
         for hook in tuple(self._load_state_dict_pre_hooks.values()):
             hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
@@ -213,7 +212,7 @@ class StateDict:
             unexpected_keys.append(key)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """Copies a state into this module (or, with assign, takes its tensors over); reports what did not fit."""
+        """Copy a state into this module (or, with assign, takes its tensors over); reports what did not fit."""
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
         missing: list[str] = []
@@ -240,7 +239,7 @@ def _load_tree(
     module: Any, part: Any, prefix: str, metadata: Any, assign: bool, missing: list[str], unexpected: list[str],
     errors: list[str],
 ) -> None:  # fmt: skip
-    """Loads a module and those inside it. A closure that calls itself would leave a cycle for the garbage collector."""
+    """Load a module and those inside it. A closure that calls itself would leave a cycle for the garbage collector."""
     local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
     if assign:
         local_metadata["assign_to_params_buffers"] = assign
@@ -264,7 +263,7 @@ def _quoted(keys: list[str]) -> str:
 
 
 def _load_one(module: Any, name: str, key: str, param: Any, given: Any, assign: bool) -> str | None:
-    """Puts one tensor in place; returns what is wrong with it, if anything."""
+    """Put one tensor in place; returns what is wrong with it, if anything."""
     if not isinstance(given, TensorCore):
         return (
             f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object there, '
@@ -290,7 +289,9 @@ def _load_one(module: Any, name: str, key: str, param: Any, given: Any, assign: 
             if swap and not lazy:
                 loaded = param.module_load(given_any, assign=assign)
                 if loaded is param or loaded is given_any:
-                    raise RuntimeError(f"module_load returned one of self or other, please .detach() the result for {key}")
+                    raise RuntimeError(
+                        f"module_load returned one of self or other, please .detach() the result for {key}"
+                    )
                 if not isinstance(loaded, Parameter):
                     loaded = Parameter(loaded, param.requires_grad)
                 swap_tensors(param, loaded.requires_grad_(param.requires_grad))

@@ -40,7 +40,7 @@ class _InPlace(Module):
         return self._said()
 
     def _said(self, *parts: str) -> str:
-        """The text of repr: what is given, and `inplace=True` where it is so."""
+        """Return the text of repr: what is given, and `inplace=True` where it is so."""
         return ", ".join([*parts, "inplace=True"] if self.inplace else parts)
 
 
@@ -150,7 +150,7 @@ class PReLU(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Sets every slope to `init`."""
+        """Set every slope to `init`."""
         init.constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:

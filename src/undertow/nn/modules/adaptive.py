@@ -61,8 +61,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             or any(int(cutoff) != cutoff for cutoff in cutoffs)
         ):
             raise ValueError(
-                "cutoffs should be a sequence of unique, positive integers that grow and "
-                "stay below n_classes"
+                "cutoffs should be a sequence of unique, positive integers that grow and stay below n_classes"
             )
         self.in_features = in_features
         self.n_classes = n_classes
@@ -137,7 +136,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return _ASMoutput(output if batched else output.squeeze(0), loss)
 
     def _get_full_log_prob(self, input: Tensor, head_output: Any) -> Any:
-        """The log probabilities of all classes, given the head's outputs."""
+        """Return the log probabilities of all classes, given the head's outputs."""
         result = input.new_empty((head_output.size(0), self.n_classes))
         head = F.log_softmax(head_output, dim=1)
         result[:, : self.shortlist_size] = head[:, : self.shortlist_size]
@@ -147,11 +146,11 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return result
 
     def log_prob(self, input: Tensor) -> Any:
-        """The log probabilities of all classes."""
+        """Return the log probabilities of all classes."""
         return self._get_full_log_prob(input, self.head(input))
 
     def predict(self, input: Tensor) -> Any:
-        """The likeliest class of each row; clusters are looked into only where they lead."""
+        """Return the likeliest class of each row; clusters are looked into only where they lead."""
         _refuse_in_program("layer.log_prob(input).argmax(1)")
         head_output = self.head(input)
         output = head_output.argmax(dim=1)

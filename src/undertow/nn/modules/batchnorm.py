@@ -73,7 +73,9 @@ class _NormBase(Module):
     def reset_running_stats(self) -> None:
         """Forgets the batches seen so far."""
         if self.track_running_stats:
-            assert self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None
+            assert (
+                self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None
+            )
             self.running_mean.zero_()
             self.running_var.fill_(1)
             self.num_batches_tracked.zero_()
@@ -182,7 +184,7 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Any:
-        """The module with every batch norm in it replaced by a SyncBatchNorm over the same tensors."""
+        """Return the module with every batch norm in it replaced by a SyncBatchNorm over the same tensors."""
         converted = module
         if isinstance(module, _BatchNorm):
             converted = cls(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _place(index: Any, length: int) -> int:
-    """A list index as a non-negative number."""
+    """Return a list index as a non-negative number."""
     place = operator.index(index)
     if not -length <= place < length:
         raise IndexError(f"index {place} is out of range")
@@ -33,8 +33,7 @@ class Container(Module):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__()
         warn(
-            "`nn.Container` is deprecated. All of its functionality is now in `nn.Module`: derive from that "
-            "instead.",
+            "`nn.Container` is deprecated. All of its functionality is now in `nn.Module`: derive from that instead.",
             FutureWarning,
         )
         for name, module in kwargs.items():
@@ -108,18 +107,18 @@ class Sequential(Module):
             raise ValueError(f"Non-positive multiplication factor {times} for {type(self)}")
 
     def pop(self, key: Tensor) -> Any:
-        """Takes the module at an index out."""
+        """Take the module at an index out."""
         module = self[key]
         del self[key]
         return module
 
     def append(self, module: Module) -> Sequential:
-        """Adds a module at the end."""
+        """Add a module at the end."""
         self.add_module(str(len(self)), module)
         return self
 
     def insert(self, index: int, module: Module) -> Sequential:
-        """Puts a module before an index."""
+        """Put a module before an index."""
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}")
         length = len(self._modules)
@@ -131,7 +130,7 @@ class Sequential(Module):
         return self
 
     def extend(self, sequential: Iterable[Any]) -> Sequential:
-        """Adds modules at the end."""
+        """Add modules at the end."""
         for module in sequential:
             self.append(module)
         return self
@@ -184,29 +183,27 @@ class ModuleList(Module):
         return ModuleList(chain(self, other))
 
     def insert(self, index: int, module: Module) -> None:
-        """Puts a module before an index."""
+        """Put a module before an index."""
         modules = list(self)
         modules.insert(index, module)
         self._modules = {}
         self.extend(modules)
 
     def append(self, module: Module) -> ModuleList:
-        """Adds a module at the end."""
+        """Add a module at the end."""
         self.add_module(str(len(self)), module)
         return self
 
     def pop(self, key: Tensor) -> Any:
-        """Takes the module at an index out."""
+        """Take the module at an index out."""
         module = self[key]
         del self[key]
         return module
 
     def extend(self, modules: Iterable[Any]) -> ModuleList:
-        """Adds modules at the end."""
+        """Add modules at the end."""
         if not isinstance(modules, Iterable):
-            raise TypeError(
-                f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}"
-            )
+            raise TypeError(f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}")
         for module in list(modules):
             self.append(module)
         return self
@@ -258,11 +255,11 @@ class ModuleDict(Module):
         return key in self._modules
 
     def clear(self) -> None:
-        """Takes everything out."""
+        """Take everything out."""
         self._modules.clear()
 
     def pop(self, key: str) -> Any:
-        """Takes a module out."""
+        """Take a module out."""
         module = self[key]
         del self[key]
         return module
@@ -277,7 +274,7 @@ class ModuleDict(Module):
         return self._modules.values()
 
     def update(self, modules: Any) -> None:
-        """Adds or replaces modules, from a mapping or from pairs."""
+        """Add or replaces modules, from a mapping or from pairs."""
         for key, module in _pairs(modules, "ModuleDict"):
             self[key] = module
 
@@ -342,17 +339,15 @@ class ParameterList(Module):
         return self.extend(values)
 
     def append(self, value: Any) -> ParameterList:
-        """Adds a value at the end; a tensor becomes a parameter."""
+        """Add a value at the end; a tensor becomes a parameter."""
         self._size += 1
         setattr(self, str(self._size - 1), _as_held(value))
         return self
 
     def extend(self, values: Iterable[Any]) -> ParameterList:
-        """Adds values at the end."""
+        """Add values at the end."""
         if isinstance(values, TensorCore) or not isinstance(values, Iterable):
-            raise TypeError(
-                f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}"
-            )
+            raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
         for value in values:
             self.append(value)
         return self
@@ -409,24 +404,24 @@ class ParameterDict(Module):
         return ParameterDict(OrderedDict((key, self[key]) for key in self._keys))
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """The value of a key, set to default first if it is not there."""
+        """Return the value of a key, set to default first if it is not there."""
         if key not in self:
             self[key] = default
         return self[key]
 
     def clear(self) -> None:
-        """Takes everything out."""
+        """Take everything out."""
         for key in list(self._keys):
             del self[key]
 
     def pop(self, key: str) -> Any:
-        """Takes a value out."""
+        """Take a value out."""
         value = self[key]
         del self[key]
         return value
 
     def popitem(self) -> tuple[str, Any]:
-        """Takes the last pair out."""
+        """Take the last pair out."""
         key = next(reversed(self._keys))
         return key, self.pop(key)
 
@@ -434,7 +429,7 @@ class ParameterDict(Module):
         return self[key] if key in self else default
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
-        """A new dict with these keys and one value."""
+        """Return a new dict with these keys and one value."""
         return ParameterDict((key, default) for key in keys)
 
     def keys(self) -> Any:
@@ -447,7 +442,7 @@ class ParameterDict(Module):
         return iter([self[key] for key in self._keys])
 
     def update(self, parameters: Any) -> None:
-        """Adds or replaces values, from a mapping or from pairs."""
+        """Add or replaces values, from a mapping or from pairs."""
         for key, value in _pairs(parameters, "ParameterDict"):
             self[key] = value
 

@@ -80,7 +80,9 @@ class _ConvNd(Module):
             if padding == "same" and any(step != 1 for step in stride):
                 raise ValueError("padding='same' is not supported for strided convolutions")
         if padding_mode not in _PADDING_MODES:
-            raise ValueError(f"padding_mode must be one of {set(_PADDING_MODES)}, but got padding_mode='{padding_mode}'")
+            raise ValueError(
+                f"padding_mode must be one of {set(_PADDING_MODES)}, but got padding_mode='{padding_mode}'"
+            )
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.kernel_size = kernel_size
@@ -101,7 +103,7 @@ class _ConvNd(Module):
         self.reset_parameters()
 
     def _padding_on_both_sides(self) -> Any:
-        """The padding as `F.pad` wants it, for the modes other than zeros."""
+        """Return the padding as `F.pad` wants it, for the modes other than zeros."""
         if not isinstance(self.padding, str):
             return _reverse_repeat_tuple(self.padding, 2)
         sides = [0, 0] * len(self.kernel_size)
@@ -254,7 +256,7 @@ class _ConvTransposeNd(_ConvNd):
         num_spatial_dims: int,
         dilation: Any = None,
     ) -> Any:
-        """What to add to one side of the output so that it gets the wanted size."""
+        """Return what to add to one side of the output so that it gets the wanted size."""
         if output_size is None:
             return self.output_padding
         batched = input.dim() == num_spatial_dims + 2

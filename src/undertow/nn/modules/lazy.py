@@ -58,7 +58,7 @@ class LazyModuleMixin:
                 param.materialize(state_dict[key].shape)
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
-        """Gives the parameters their shapes, from the arguments of the first call."""
+        """Give the parameters their shapes, from the arguments of the first call."""
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
 
     def has_uninitialized_params(self) -> bool:
@@ -67,7 +67,7 @@ class LazyModuleMixin:
         return any(is_lazy(held) for held in (*this._parameters.values(), *this._buffers.values()))
 
     def _infer_parameters(self, module: Module, args: Any, kwargs: Any = None) -> None:
-        """The forward pre-hook of the first call."""
+        """Return the forward pre-hook of the first call."""
         module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
             raise RuntimeError(f"module {self._get_name()} has not been fully initialized")  # type: ignore[attr-defined]

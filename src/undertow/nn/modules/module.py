@@ -114,13 +114,13 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
     else:
 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
-            """What the module computes; every subclass writes its own."""
+            """Return what the module computes; every subclass writes its own."""
             raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
         __call__ = ModuleHooks._call_impl
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Does nothing: undertow compiles whole training steps (`undertow.compile`), not single modules."""
+        """Do nothing: undertow compiles whole training steps (`undertow.compile`), not single modules."""
 
     # --- attributes
 
@@ -172,7 +172,7 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
         self.register_buffer(name, value, persistent)
 
     def _forget(self, name: str, keep: str) -> None:
-        """Drops what the name held of another kind; where it held the same kind, its place in the order stays."""
+        """Drop what the name held of another kind; where it held the same kind, its place in the order stays."""
         self.__dict__.pop(name, None)
         for kind in ("_parameters", "_buffers", "_modules"):
             if kind != keep:
@@ -218,7 +218,7 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
     # --- dtype and device
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Moves or casts all parameters and buffers, in place: a device, a floating dtype, or like a tensor."""
+        """Move or casts all parameters and buffers, in place: a device, a floating dtype, or like a tensor."""
         given = parse_to(args, kwargs)
         wanted, order = given.get("dtype"), given.get("memory_format")
         if wanted is not None and not (wanted.is_floating_point or wanted.is_complex):
@@ -259,31 +259,31 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
         return self._apply(lambda t: t.type(dst_type))
 
     def cpu(self) -> Self:
-        """Moves everything to the CPU."""
+        """Move everything to the CPU."""
         return self._apply(lambda t: t.cpu())
 
     def cuda(self, device: Device = None) -> Self:
-        """Moves everything to the GPU."""
+        """Move everything to the GPU."""
         return self._apply(lambda t: t.cuda(device))
 
     def xpu(self, device: Device = None) -> Self:
-        """Moves everything to an XPU."""
+        """Move everything to an XPU."""
         return self._apply(lambda t: t.xpu(device))
 
     def ipu(self, device: Device = None) -> Self:
-        """Moves everything to an IPU."""
+        """Move everything to an IPU."""
         return self._apply(lambda t: t.to("ipu" if device is None else device))
 
     def mtia(self, device: Device = None) -> Self:
-        """Moves everything to an MTIA device."""
+        """Move everything to an MTIA device."""
         return self._apply(lambda t: t.to("mtia" if device is None else device))
 
     def to_empty(self, *, device: Device, recurse: bool = True) -> Self:
-        """Moves everything to a device without copying values."""
+        """Move everything to a device without copying values."""
         return self._apply(lambda t: t.new_empty(t.shape, device=device), recurse=recurse)
 
     def share_memory(self) -> Any:
-        """Moves everything to memory that other processes can see."""
+        """Move everything to memory that other processes can see."""
         return self._apply(lambda t: t.share_memory_())
 
 

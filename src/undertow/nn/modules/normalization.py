@@ -20,7 +20,7 @@ __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSN
 
 
 def _affine(module: Module, shape: Any, weight: bool, bias: bool, device: Any, dtype: Any) -> None:
-    """Registers weight and bias of a norm, each if wanted."""
+    """Register weight and bias of a norm, each if wanted."""
     for name, wanted in (("weight", weight), ("bias", bias)):
         module.register_parameter(name, Parameter(empty(shape, device=device, dtype=dtype)) if wanted else None)
 

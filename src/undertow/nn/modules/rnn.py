@@ -43,7 +43,7 @@ _LISTS = ("_flat_weights_names", "_all_weights", "_flat_weights")  # here they a
 
 
 def _apply_permutation(tensor: Tensor, permutation: Any, dim: int = 1) -> Any:
-    """The slices of a tensor along a dim in another order."""
+    """Return the slices of a tensor along a dim in another order."""
     return tensor.index_select(dim, permutation)
 
 
@@ -174,7 +174,7 @@ class RNNBase(Module):
     # --- running
 
     def get_expected_hidden_size(self, input: Tensor, batch_sizes: Any) -> tuple[int, int, int]:
-        """The shape of h for an input that is packed (with batch sizes) or has a batch dim."""
+        """Return the shape of h for an input that is packed (with batch sizes) or has a batch dim."""
         return self._state_shape(input, batch_sizes, self.proj_size or self.hidden_size)
 
     def _state_shape(self, input: Tensor, batch_sizes: Any, size: int) -> tuple[int, int, int]:
@@ -182,7 +182,7 @@ class RNNBase(Module):
         return (self.num_layers * (2 if self.bidirectional else 1), batch, size)
 
     def check_input(self, input: Tensor, batch_sizes: Any) -> None:
-        """Raises for an input of the wrong dtype or size."""
+        """Raise for an input of the wrong dtype or size."""
         weight = self.weight_ih_l0
         if input.dtype != weight.dtype:
             raise ValueError(
@@ -200,23 +200,23 @@ class RNNBase(Module):
     def check_hidden_size(
         self, hx: Any, expected_hidden_size: tuple[int, int, int], msg: str = "Expected hidden size {}, got {}"
     ) -> None:
-        """Raises for a state of another size."""
+        """Raise for a state of another size."""
         if tuple(hx.shape) != expected_hidden_size:
             raise RuntimeError(msg.format(expected_hidden_size, list(hx.shape)))
 
     def check_forward_args(self, input: Tensor, hidden: Tensor, batch_sizes: Any) -> None:
-        """Raises for an input or a state that does not fit."""
+        """Raise for an input or a state that does not fit."""
         self.check_input(input, batch_sizes)
         self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
 
     def permute_hidden(self, hx: Any, permutation: Any) -> Any:
-        """The state with its batch in another order."""
+        """Return the state with its batch in another order."""
         if permutation is None:
             return hx
         return self._map_state(hx, lambda part: _apply_permutation(part, permutation))
 
     def _nothing_yet(self, input: Tensor, batch_sizes: Any) -> Any:
-        """The state before the first step."""
+        """Return the state before the first step."""
         return zeros(self.get_expected_hidden_size(input, batch_sizes), dtype=input.dtype, device=input.device)
 
     def forward(self, input: Tensor, hx: Any = None) -> Any:
@@ -267,7 +267,7 @@ class RNNBase(Module):
         return tuple([change(part) for part in hx]) if isinstance(hx, tuple) else change(hx)
 
     def _offered(self, input: Tensor, hx: Any, batch_sizes: object) -> Any:
-        """What a class or mode makes of the call that asks for it; None if there is none to ask."""
+        """Return what a class or mode makes of the call that asks for it; None if there is none to ask."""
         state, weights = tuple(hx) if self.mode == "LSTM" else (hx,), self._flat_weights
         if not torch_function.wanted((input, *state, *weights)):
             return None
@@ -280,7 +280,7 @@ class RNNBase(Module):
         return output, tuple(last) if self.mode == "LSTM" else last[0]
 
     def _run(self, data: Any, hx: Any, sizes: tuple[int, ...]) -> tuple[Any, Any]:
-        """Outputs and last state; data has time first, or is packed."""
+        """Return outputs and last state; data has time first, or is packed."""
         kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
         found = dict(zip(self._flat_weights_names, self._flat_weights))
         weights = [
@@ -306,9 +306,7 @@ def _check_kinds(input_size: object, bias: object, batch_first: object) -> None:
 
 def _check_options(mode: str, hidden_size: object, num_layers: Any, dropout: object, proj_size: int) -> None:
     if not isinstance(dropout, numbers.Number) or not 0 <= dropout <= 1 or isinstance(dropout, bool):  # type: ignore[operator]
-        raise ValueError(
-            "dropout should be a number in range [0, 1] representing how likely an element is set to zero"
-        )
+        raise ValueError("dropout should be a number in range [0, 1] representing how likely an element is set to zero")
     if dropout > 0 and num_layers == 1:  # type: ignore[operator]
         warn(
             "dropout option adds dropout after all but last recurrent layer, so with one layer it does nothing; "
@@ -363,11 +361,11 @@ class LSTM(RNNBase):
         super().__init__("LSTM", *args, **kwargs)
 
     def get_expected_cell_size(self, input: Tensor, batch_sizes: Any) -> tuple[int, int, int]:
-        """The shape of c, which is not projected."""
+        """Return the shape of c, which is not projected."""
         return self._state_shape(input, batch_sizes, self.hidden_size)
 
     def check_forward_args(self, input: Tensor, hidden: Tensor, batch_sizes: Any) -> None:
-        """Raises for an input or a state that does not fit."""
+        """Raise for an input or a state that does not fit."""
         self.check_input(input, batch_sizes)
         sizes = self.get_expected_hidden_size(input, batch_sizes), self.get_expected_cell_size(input, batch_sizes)
         for nr, size in enumerate(sizes):
@@ -495,7 +493,7 @@ class LSTMCell(RNNCellBase):
 
 
 def apply_permutation(tensor: Tensor, permutation: Any, dim: int = 1) -> Any:
-    """The old name of what `tensor.index_select` does."""
+    """Return the old name of what `tensor.index_select` does."""
     warn(
         "`apply_permutation` is deprecated, please use `tensor.index_select(dim, permutation)` instead",
         FutureWarning,

@@ -130,7 +130,7 @@ class Embedding(_Table):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Any:
-        """An Embedding over a given table, which learns only if not frozen."""
+        """Return an Embedding over a given table, which learns only if not frozen."""
         return cls._over(
             embeddings, _freeze=freeze, padding_idx=padding_idx, max_norm=max_norm, norm_type=norm_type,
             scale_grad_by_freq=scale_grad_by_freq, sparse=sparse,
@@ -219,7 +219,7 @@ class EmbeddingBag(_Table):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> Any:
-        """An EmbeddingBag over a given table, which learns only if not frozen."""
+        """Return an EmbeddingBag over a given table, which learns only if not frozen."""
         bag = cls._over(
             embeddings, max_norm=max_norm, norm_type=norm_type, scale_grad_by_freq=scale_grad_by_freq, mode=mode,
             sparse=sparse, include_last_offset=include_last_offset, padding_idx=padding_idx,

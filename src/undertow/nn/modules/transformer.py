@@ -379,7 +379,7 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Device = None, dtype: dtype | None = None) -> Any:
-        """The causal mask: -inf above the diagonal, zero elsewhere."""
+        """Return the causal mask: -inf above the diagonal, zero elsewhere."""
         return _generate_square_subsequent_mask(sz, device, dtype)
 
     def _reset_parameters(self) -> None:

@@ -29,7 +29,7 @@ def _reverse_repeat_tuple(values: Iterable[Any], n: int) -> tuple[Any, ...]:
 
 
 def _list_with_default(out_size: Any, defaults: list[int]) -> Any:
-    """An output size in which None means: as large as the input."""
+    """Return an output size in which None means: as large as the input."""
     if isinstance(out_size, int):
         return out_size
     if len(defaults) <= len(out_size):
@@ -39,7 +39,7 @@ def _list_with_default(out_size: Any, defaults: list[int]) -> Any:
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
-    """Takes a prefix such as "module." off the keys of a state dict, in place."""
+    """Take a prefix such as "module." off the keys of a state dict, in place."""
     for key in list(state_dict):
         if key.startswith(prefix):
             state_dict[key[len(prefix) :]] = state_dict.pop(key)

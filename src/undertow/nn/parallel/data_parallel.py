@@ -22,8 +22,13 @@ class DataParallel(Module):
 
 
 def data_parallel(
-    module: Module, inputs: Any, device_ids: Any = None, output_device: Any = None, dim: int = 0, module_kwargs: Any = None
+    module: Module,
+    inputs: Any,
+    device_ids: Any = None,
+    output_device: Any = None,
+    dim: int = 0,
+    module_kwargs: Any = None,
 ) -> Any:
-    """Calls a module on inputs, split over GPUs if there are any."""
+    """Call a module on inputs, split over GPUs if there are any."""
     given = inputs if isinstance(inputs, tuple) else () if inputs is None else (inputs,)
     return module(*given, **(module_kwargs or {}))

@@ -13,7 +13,7 @@ __all__ = ["get_a_var", "parallel_apply"]
 
 
 def get_a_var(obj: object) -> Any:
-    """Some tensor in a nest; None if there is none."""
+    """Return some tensor in a nest; None if there is none."""
     if isinstance(obj, TensorCore):
         return obj
     parts = obj.values() if isinstance(obj, dict) else obj if isinstance(obj, (list, tuple)) else ()
@@ -24,11 +24,11 @@ def parallel_apply(
     modules: Sequence[Any], inputs: Sequence[Any], kwargs_tup: Sequence[dict[str, Any]] | None = None,
     devices: Sequence[Any] | None = None,
 ) -> list[Any]:  # fmt: skip
-    """The results of modules, each called with its own arguments. There is one device, so they run one after the other."""
+    """Return the results of modules, each called with its own arguments. There is one device, so they run one
+    after the other.
+    """
     if len(modules) != len(inputs):
-        raise AssertionError(
-            f"The number of modules {len(modules)} is not equal to the number of inputs {len(inputs)}"
-        )
+        raise AssertionError(f"The number of modules {len(modules)} is not equal to the number of inputs {len(inputs)}")
     options = kwargs_tup if kwargs_tup is not None else [{}] * len(modules)
     if len(options) != len(modules) or (devices is not None and len(devices) != len(modules)):
         raise AssertionError("there has to be one device and one dict of arguments for each module")

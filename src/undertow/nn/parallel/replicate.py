@@ -12,7 +12,7 @@ __all__ = ["replicate"]
 
 
 def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> list[Module]:
-    """Copies of a module. Their parameters are copies, through which gradients reach the module's own, unless detached."""
+    """Copy of a module. Their parameters are copies, through which gradients reach the module's own, unless detached."""
     return [_copied(network, device, detach, {}) for device in devices]
 
 
@@ -26,9 +26,12 @@ def _copied(module: Module, device: Any, detach: bool, known: dict[int, Any]) ->
             made = param.to(device).clone()
             tensors[name] = known.setdefault(id(param), made.detach() if detach else made)
     replica._parameters = {name: None for name, param in module._parameters.items() if param is None}
-    replica._buffers = {name: None if each is None else each.to(device).clone() for name, each in module._buffers.items()}
+    replica._buffers = {
+        name: None if each is None else each.to(device).clone() for name, each in module._buffers.items()
+    }
     replica._modules = {
-        name: None if child is None else _copied(child, device, detach, known) for name, child in module._modules.items()
+        name: None if child is None else _copied(child, device, detach, known)
+        for name, child in module._modules.items()
     }
     for name, tensor in tensors.items():  # plain attributes: a copy is no parameter
         object.__setattr__(replica, name, tensor)

@@ -23,6 +23,7 @@ _HOMES = {name: f"undertow.nn.utils.{file}:{name}" for file, names in _NAMES.ite
 __all__ = [*_HOMES]
 __getattr__, __dir__ = lazy_names(__name__, _HOMES | {file: f"undertow.nn.utils.{file}" for file in _FILES})
 
+
 class _FunctionsFirst(ModuleType):
     """Two functions are called as their files are: importing the file must not put it in its function's place."""
 

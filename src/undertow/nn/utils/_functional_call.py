@@ -81,7 +81,7 @@ def _reparametrize_module(
 
 
 def _place_of(module: Module, name: str) -> tuple[dict[str, Any], str]:
-    """The dict that holds a parameter or buffer, and its key there; a new name becomes a plain attribute."""
+    """Return the dict that holds a parameter or buffer, and its key there; a new name becomes a plain attribute."""
     path, _, key = name.rpartition(".")
     owner = module.get_submodule(path)
     for holder in (owner._parameters, owner._buffers):
@@ -91,7 +91,7 @@ def _place_of(module: Module, name: str) -> tuple[dict[str, Any], str]:
 
 
 def _untie_named_tensors_map(module: Module, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The given tensors also under the other names of what they replace."""
+    """Return the given tensors also under the other names of what they replace."""
     names: dict[int, list[str]] = {}
     held = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
     for name, tensor in held:
@@ -123,7 +123,7 @@ def _check_names(module: Module, given: Mapping[str, Any]) -> None:
 
 
 def stack_module_state(models: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The parameters and the buffers of models of one class, each stacked over the models."""
+    """Return the parameters and the buffers of models of one class, each stacked over the models."""
     if not models:
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
     if not (all(model.training for model in models) or not any(model.training for model in models)):

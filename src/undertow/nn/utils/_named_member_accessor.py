@@ -24,14 +24,14 @@ def _check(name: str, kind: str, value: object) -> None:
 
 
 def set_tensor(module: Module, name: str, tensor: Tensor) -> None:
-    """Puts a tensor where a module keeps the one of this name, whatever that was."""
+    """Put a tensor where a module keeps the one of this name, whatever that was."""
     _check(name, "tensor", tensor)
     held = next((place for place in (module._parameters, module._buffers) if name in place), module.__dict__)
     held[name] = tensor
 
 
 def swap_tensor(module: Module, name: str, tensor: Tensor, allow_missing: bool = False) -> Any:
-    """The same; gives back what was there."""
+    """Return the same; gives back what was there."""
     _check(name, "tensor", tensor)
     held = next((place for place in (module._parameters, module._buffers) if name in place), None)
     if held is None:
@@ -47,7 +47,7 @@ def swap_tensor(module: Module, name: str, tensor: Tensor, allow_missing: bool =
 
 
 def swap_submodule(module: Module, name: str, submodule: Any) -> Any:
-    """Puts a submodule in another's place, which it gives back."""
+    """Put a submodule in another's place, which it gives back."""
     _check(name, "submodule", submodule)
     if name not in module._modules:
         raise KeyError(f"submodule {name} does not exist")
@@ -63,7 +63,7 @@ class NamedMemberAccessor:
         self._found: dict[str, Any] = {"": module}
 
     def get_submodule(self, name: str) -> Any:
-        """The submodule of this name."""
+        """Return the submodule of this name."""
         if name not in self._found:
             prefix, _, last = name.rpartition(".")
             parent = self.get_submodule(prefix)
@@ -73,13 +73,13 @@ class NamedMemberAccessor:
         return self._found[name]
 
     def swap_submodule(self, path: str, value: Any) -> Any:
-        """Puts a submodule in another's place."""
+        """Put a submodule in another's place."""
         prefix, _, last = path.rpartition(".")
         self._found.pop(path, None)
         return swap_submodule(self.get_submodule(prefix), last, value)
 
     def get_tensor(self, name: str) -> Any:
-        """The tensor of this name."""
+        """Return the tensor of this name."""
         prefix, _, last = name.rpartition(".")
         parent = self.get_submodule(prefix)
         found = getattr(parent, last, _MISSING)
@@ -90,17 +90,17 @@ class NamedMemberAccessor:
         return found
 
     def set_tensor(self, name: str, value: Any) -> None:
-        """Puts a tensor under this name."""
+        """Put a tensor under this name."""
         prefix, _, last = name.rpartition(".")
         set_tensor(self.get_submodule(prefix), last, value)
 
     def del_tensor(self, name: str) -> None:
-        """Takes a tensor away."""
+        """Take a tensor away."""
         prefix, _, last = name.rpartition(".")
         delattr(self.get_submodule(prefix), last)
 
     def swap_tensor(self, name: str, value: Any, allow_missing: bool = False) -> Any:
-        """Puts a tensor in another's place, which it gives back."""
+        """Put a tensor in another's place, which it gives back."""
         prefix, _, last = name.rpartition(".")
         return swap_tensor(self.get_submodule(prefix), last, value, allow_missing)
 

@@ -62,7 +62,7 @@ class ExpandedWeight(Tensor):
 
 
 def _mapped(func: Callable[..., Any], input: Tensor, *args: Any, **kwargs: Any) -> Any:
-    """A function of every example and of its copies of the weights."""
+    """Return a function of every example and of its copies of the weights."""
     if isinstance(input, ExpandedWeight):
         raise RuntimeError("Expanded Weights do not support a weight as the input of a function")
     weights = [each for each in (*args, *kwargs.values()) if isinstance(each, ExpandedWeight)]
@@ -83,7 +83,7 @@ def _mapped(func: Callable[..., Any], input: Tensor, *args: Any, **kwargs: Any) 
 def call_for_per_sample_grads(
     module: Module, *, batch_size: int | None = None, loss_reduction: str = "sum", batch_first: bool = True
 ) -> Callable[..., Any]:
-    """The module's call; `backward` then leaves `grad_sample` on its parameters, one gradient for every example.
+    """Return the module's call; `backward` then leaves `grad_sample` on its parameters, one gradient for every example.
 
     With `loss_reduction="mean"` they are gradients of each example's own loss, not of its share of the mean.
     """

@@ -34,7 +34,7 @@ def _gradients(parameters: Any) -> list[Any]:
 def get_total_norm(
     tensors: Iterable[Any], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
 ) -> Any:
-    """The norm of all tensors together, as if they were one vector."""
+    """Return the norm of all tensors together, as if they were one vector."""
     listed, order = _listed(tensors), float(norm_type)
     if not listed:
         return tensor(0.0)
@@ -55,7 +55,7 @@ def get_total_norm(
 
 
 def _euclidean_norm(tensors: list[Any]) -> Any:
-    """The norm of plain float tensors of one dtype, straight from their arrays; None if they are anything else."""
+    """Return the norm of plain float tensors of one dtype, straight from their arrays; None if they are anything else."""
     kind = tensors[0]._array.dtype
     if special.active or kind not in _FLOATS:
         return None
@@ -107,7 +107,7 @@ def clip_grad_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Any:
-    """The old name of clip_grad_norm_."""
+    """Return the old name of clip_grad_norm_."""
     warn(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
         FutureWarning,

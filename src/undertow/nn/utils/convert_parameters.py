@@ -20,7 +20,7 @@ def parameters_to_vector(parameters: Iterable[Any]) -> Any:
 
 
 def _check_param_device(param: Tensor, old_param_device: int | None) -> int:
-    """The device of a parameter as a number, -1 for the CPU; it must be that of the ones before."""
+    """Return the device of a parameter as a number, -1 for the CPU; it must be that of the ones before."""
     device = param.get_device()
     if old_param_device is not None and device != old_param_device:
         raise TypeError("Found two parameters on different devices, this is currently not supported.")
@@ -28,7 +28,7 @@ def _check_param_device(param: Tensor, old_param_device: int | None) -> int:
 
 
 def vector_to_parameters(vec: object, parameters: Iterable[Any]) -> None:
-    """Makes parameters show the slices of a vector, in order."""
+    """Make parameters show the slices of a vector, in order."""
     if not isinstance(vec, TensorCore):
         raise TypeError(f"expected torch.Tensor, but got: {type(vec).__name__}")
     vector: Any = vec

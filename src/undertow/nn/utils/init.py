@@ -11,7 +11,7 @@ __all__ = ["skip_init"]
 
 
 def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
-    """A module whose parameters hold no meaningful values yet, for loading or drawing them oneself."""
+    """Return a module whose parameters hold no meaningful values yet, for loading or drawing them oneself."""
     _check(module_cls)
     without_values = module_cls(*args, **{**kwargs, "device": "meta"})  # nothing is drawn for a meta tensor
     return without_values.to_empty(device=kwargs.get("device", "cpu"))

@@ -31,7 +31,7 @@ __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 
 def norm_except_dim(v: Tensor, dim: int) -> Any:
-    """The norm of each slice of a tensor along a dimension, in a shape that multiplies with it; -1: of all."""
+    """Return the norm of each slice of a tensor along a dimension, in a shape that multiplies with it; -1: of all."""
     if dim == -1:
         return vector_norm(v)
     dim = wrap_dim(dim, v.dim())
@@ -40,7 +40,7 @@ def norm_except_dim(v: Tensor, dim: int) -> Any:
 
 
 def weight_from(g: Any, v: Tensor, dim: int) -> Any:
-    """The tensor of direction v whose slices have norm g."""
+    """Return the tensor of direction v whose slices have norm g."""
     return v * (g / norm_except_dim(v, dim))
 
 
@@ -59,7 +59,7 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Any:
-    """Splits a tensor into the norms of its slices along a dimension (original0) and its direction (original1)."""
+    """Split a tensor into the norms of its slices along a dimension (original0) and its direction (original1)."""
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
     def take_old_names(state_dict: Any, prefix: str, *rest: Any) -> None:
@@ -129,7 +129,7 @@ class _SpectralNorm(Module):
 def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Any:
-    """Keeps the largest singular value of a tensor, seen as a matrix, at 1."""
+    """Keep the largest singular value of a tensor, seen as a matrix, at 1."""
     made = _SpectralNorm(_tensor_of(module, name), n_power_iterations, output_dim(module) if dim is None else dim, eps)
     return parametrize.register_parametrization(module, name, made)
 
@@ -161,7 +161,7 @@ def _qr_factors(matrix: Any) -> tuple[Any, Any]:
 
 
 def _product_of_reflections(factors: Any, scales: Any) -> Any:
-    """The first columns of H₁ H₂ …, where Hᵢ = 1 - scaleᵢ vᵢ vᵢᴴ and vᵢ is column i of factors with a 1 on top."""
+    """Return the first columns of H₁ H₂ …, where Hᵢ = 1 - scaleᵢ vᵢ vᵢᴴ and vᵢ is column i of factors with a 1 on top."""
     n, k = factors.shape[-2:]
     columns = factors.tril(-1) + eye(n, k, dtype=factors.dtype, device=factors.device)
     result = eye(n, k, dtype=factors.dtype, device=factors.device).expand(*factors.shape)
@@ -173,7 +173,7 @@ def _product_of_reflections(factors: Any, scales: Any) -> Any:
 
 
 def _make_orthogonal(matrix: Any) -> Any:
-    """The orthogonal factor of a matrix, with signs chosen as if R had a positive diagonal."""
+    """Return the orthogonal factor of a matrix, with signs chosen as if R had a positive diagonal."""
     factors, scales = _qr_factors(matrix)
     return _product_of_reflections(factors, scales) * factors.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
 
@@ -260,7 +260,7 @@ class _Orthogonal(Module):
 def orthogonal(
     module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
 ) -> Any:
-    """Keeps a matrix orthogonal, by the matrix exponential, Cayley's map or Householder reflections."""
+    """Keep a matrix orthogonal, by the matrix exponential, Cayley's map or Householder reflections."""
     weight = _tensor_of(module, name)
     given: Any = weight
     if given.ndim < 2:
@@ -269,7 +269,9 @@ def orthogonal(
         square = given.size(-2) == given.size(-1)
         orthogonal_map = "matrix_exp" if square or given.is_complex() else "householder"
     if orthogonal_map not in ("matrix_exp", "cayley", "householder"):
-        raise ValueError(f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}')
+        raise ValueError(
+            f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}'
+        )
     orth = _Orthogonal(given, orthogonal_map, use_trivialization=use_trivialization)
     parametrize.register_parametrization(module, name, orth, unsafe=True)
     return module

@@ -51,7 +51,7 @@ def _register_parameter_or_buffer(module: Module, name: str, tensor: Tensor) -> 
 
 
 def _maybe_set(destination: Any, source: Any) -> None:
-    """Gives a tensor the memory of another; it stays the same object, for the optimizers that hold it."""
+    """Give a tensor the memory of another; it stays the same object, for the optimizers that hold it."""
     destination.data = source.data
 
 
@@ -81,7 +81,7 @@ class ParametrizationList(ModuleList):
             _check_kept(before, self(), "unparametrized", "parametrized", "unless `unsafe` flag is enabled.")
 
     def _starting_values(self, original: Any) -> Any:
-        """What the parametrizations' right inverses make of the original, last one first."""
+        """Return what the parametrizations' right inverses make of the original, last one first."""
         new = original
         with no_grad():
             for module in reversed(list(self)):
@@ -120,7 +120,7 @@ class ParametrizationList(ModuleList):
             _register_parameter_or_buffer(self, f"original{place}", held)
 
     def right_inverse(self, value: Any) -> None:
-        """Sets the originals so that the parametrized tensor becomes this value."""
+        """Set the originals so that the parametrized tensor becomes this value."""
         with no_grad():
             for module in reversed(list(self)):
                 if not hasattr(module, "right_inverse"):
@@ -170,7 +170,7 @@ class ParametrizationList(ModuleList):
 
 
 def _check_kept(before: dict[str, Any], after: object, name_before: str, name_after: str, ending: str) -> None:
-    """A parametrization returns a tensor of the same dtype and shape."""
+    """Return a parametrization returns a tensor of the same dtype and shape."""
     if not isinstance(after, TensorCore):
         raise ValueError(f"A parametrization must return a tensor. Got {type(after).__name__}.")
     for what, one in before.items():
@@ -214,7 +214,7 @@ def _inject_new_class(module: Module) -> None:
 
 
 def _inject_property(module: Module, tensor_name: str) -> None:
-    """Makes `module.tensor_name` compute the tensor, and assigning to it go through `right_inverse`."""
+    """Make `module.tensor_name` compute the tensor, and assigning to it go through `right_inverse`."""
     if hasattr(module, tensor_name):
         raise AssertionError(f"module already has an attribute named '{tensor_name}'")
 
@@ -232,10 +232,8 @@ def _inject_property(module: Module, tensor_name: str) -> None:
     setattr(type(module), tensor_name, property(read, write))
 
 
-def register_parametrization(
-    module: Module, tensor_name: str, parametrization: Any, *, unsafe: bool = False
-) -> Any:
-    """Computes `module.tensor_name` by a parametrization from now on; several are applied one after the other.
+def register_parametrization(module: Module, tensor_name: str, parametrization: Any, *, unsafe: bool = False) -> Any:
+    """Compute `module.tensor_name` by a parametrization from now on; several are applied one after the other.
 
     A parametrization is a module: `forward` makes the tensor, and an optional `right_inverse` takes a value back to
     what forward would make it from. Unless `unsafe`, shape and dtype must stay as they are.
@@ -264,7 +262,7 @@ def register_parametrization(
 
 
 def _check_addition(module: Module, tensor_name: str, parametrization: Any) -> None:
-    """That a further parametrization keeps shape and dtype, both ways."""
+    """Check that a further parametrization keeps shape and dtype, both ways."""
     before = getattr(module, tensor_name)
     after = parametrization(before)
     name = f"module.{tensor_name}"
@@ -296,7 +294,7 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Any:
-    """Makes the tensor a plain one again: with its present value, or else with the original's."""
+    """Make the tensor a plain one again: with its present value, or else with the original's."""
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
     parametrizations = module.parametrizations[tensor_name]
@@ -324,7 +322,7 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 
 
 def type_before_parametrizations(module: Module) -> Any:
-    """A module's class, or the one it had before it was parametrized."""
+    """Return a module's class, or the one it had before it was parametrized."""
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 

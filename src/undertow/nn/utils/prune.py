@@ -29,15 +29,15 @@ class BasePruningMethod(ABC):
     PRUNING_TYPE: str
 
     def __call__(self, module: Module, inputs: Any) -> None:
-        """The pre-hook."""
+        """Return the pre-hook."""
         setattr(module, self._tensor_name, self.apply_mask(module))
 
     @abstractmethod
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
-        """The mask for a tensor of importances, given the mask so far."""
+        """Return the mask for a tensor of importances, given the mask so far."""
 
     def apply_mask(self, module: Module) -> Any:
-        """The masked parameter."""
+        """Return the masked parameter."""
         if self._tensor_name is None:
             raise AssertionError(f"Module {module} has to be pruned")
         mask = getattr(module, self._tensor_name + "_mask")
@@ -85,7 +85,7 @@ class BasePruningMethod(ABC):
         return method
 
     def prune(self, t: Any, default_mask: Any = None, importance_scores: Any = None) -> Any:
-        """A pruned copy of a tensor that belongs to no module."""
+        """Return a pruned copy of a tensor that belongs to no module."""
         if importance_scores is None:
             importance_scores = t
         elif importance_scores.shape != t.shape:
@@ -94,7 +94,7 @@ class BasePruningMethod(ABC):
         return t * self.compute_mask(importance_scores, default_mask=so_far)
 
     def remove(self, module: Module) -> None:
-        """Makes the pruned values the parameter's own."""
+        """Make the pruned values the parameter's own."""
         name = self._tensor_name
         if name is None:
             raise AssertionError(f"Module {module} has to be pruned before pruning can be removed")
@@ -109,7 +109,7 @@ class BasePruningMethod(ABC):
 
 
 def _take_off(module: Module, name: str) -> Any:
-    """Removes the pruning hook of a parameter and returns it, if there is one."""
+    """Remove the pruning hook of a parameter and returns it, if there is one."""
     found = [
         identity
         for identity, hook in module._forward_pre_hooks.items()
@@ -134,7 +134,7 @@ class PruningContainer(BasePruningMethod):
             self.add_pruning_method(method)
 
     def add_pruning_method(self, method: Any) -> None:
-        """Adds a method at the end."""
+        """Add a method at the end."""
         if not isinstance(method, BasePruningMethod) and method is not None:
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
         if method is not None and self._tensor_name != method._tensor_name:
@@ -154,7 +154,7 @@ class PruningContainer(BasePruningMethod):
         return self._pruning_methods[index]
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
-        """The newest method's mask of what is left, on top of the mask so far."""
+        """Return the newest method's mask of what is left, on top of the mask so far."""
         method, mask = self._pruning_methods[-1], default_mask.to(dtype=t.dtype)
         if method.PRUNING_TYPE == "unstructured":
             left: Any = mask == 1
@@ -292,7 +292,7 @@ class CustomFromMask(BasePruningMethod):
 
 
 def identity(module: Module, name: str) -> Any:
-    """Makes the mask of a parameter without pruning anything."""
+    """Make the mask of a parameter without pruning anything."""
     Identity.apply(module, name)
     return module
 
@@ -338,9 +338,9 @@ def global_unstructured(
     if not isinstance(scores, dict):
         raise TypeError("global_unstructured(): importance_scores must be of type dict")
     together = cat([scores.get((module, name), getattr(module, name)).view(-1) for module, name in listed])
-    so_far = cat([
-        getattr(module, name + "_mask", ones_like(getattr(module, name))).view(-1) for module, name in listed
-    ])
+    so_far = cat(
+        [getattr(module, name + "_mask", ones_like(getattr(module, name))).view(-1) for module, name in listed]
+    )
     container = PruningContainer()
     container._tensor_name = "temp"
     method = pruning_method(**kwargs)
@@ -360,7 +360,7 @@ def global_unstructured(
 
 
 def remove(module: Module, name: str) -> Any:
-    """Makes the pruned values a parameter's own and takes the hook off."""
+    """Make the pruned values a parameter's own and takes the hook off."""
     method = _take_off(module, name)
     if method is None:
         raise ValueError(f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed")
@@ -393,8 +393,7 @@ def _validate_pruning_amount(amount: object, tensor_size: int) -> None:
 def _validate_structured_pruning(t: Any) -> None:
     if t.dim() <= 1:
         raise ValueError(
-            "Structured pruning can only be applied to multidimensional tensors, "
-            f"not to one of shape {t.shape}"
+            f"Structured pruning can only be applied to multidimensional tensors, not to one of shape {t.shape}"
         )
 
 
@@ -408,6 +407,6 @@ def _compute_nparams_toprune(amount: Any, tensor_size: int) -> int:
 
 
 def _compute_norm(t: Any, n: Any, dim: int) -> Any:
-    """The Ln norm of each channel along a dimension."""
+    """Return the Ln norm of each channel along a dimension."""
     others = [axis for axis in range(t.dim()) if axis != dim % t.dim()]
     return norm(t, p=n, dim=others)

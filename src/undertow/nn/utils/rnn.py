@@ -40,12 +40,10 @@ class PackedSequence(PackedSequence_):
     def __new__(
         cls, data: Any, batch_sizes: Any = None, sorted_indices: Any = None, unsorted_indices: Any = None
     ) -> PackedSequence:
-        return super().__new__(
-            cls, *_packed_sequence_init_args(data, batch_sizes, sorted_indices, unsorted_indices)
-        )
+        return super().__new__(cls, *_packed_sequence_init_args(data, batch_sizes, sorted_indices, unsorted_indices))
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """The same with data moved or cast."""
+        """Return the same with data moved or cast."""
         data = self.data.to(*args, **kwargs)
         if data is self.data:
             return self
@@ -101,7 +99,9 @@ def sizes_of(batch_sizes: Any) -> tuple[int, ...]:
 def _packed_sequence_init_args(
     data: object, batch_sizes: object = None, sorted_indices: Any = None, unsorted_indices: object = None
 ) -> tuple[Any, Any, Any, Any]:
-    """The parts of a packed sequence; data and sizes may be given as a pair, and how to undo the sorting is worked out."""
+    """Return the parts of a packed sequence; data and sizes may be given as a pair, and how to undo the sorting is
+    worked out.
+    """
     if batch_sizes is None:
         if not (isinstance(data, (list, tuple)) and len(data) == 2):
             raise AssertionError("Expected data to be a list or tuple of length 2")
@@ -120,7 +120,7 @@ def bind(optional: object, fn: Callable[[Any], Any]) -> Any:
 
 
 def invert_permutation(permutation: Any) -> Any:
-    """The permutation that undoes another."""
+    """Return the permutation that undoes another."""
     if permutation is None:
         return None
     order = permutation._array
@@ -172,9 +172,7 @@ def pack_padded_sequence(
             f"Expected `len(lengths)` to be equal to batch_size, but got {counts.size} (batch_size={input.shape[1]})"
         )
     if counts.size and counts.min() <= 0:
-        raise RuntimeError(
-            "Length of all samples has to be greater than 0; in 'lengths' one is not"
-        )
+        raise RuntimeError("Length of all samples has to be greater than 0; in 'lengths' one is not")
     if np.any(counts[:-1] < counts[1:]):
         raise RuntimeError(
             "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True, and it is not. "
@@ -195,7 +193,7 @@ def pack_padded_sequence(
 def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[Any, Any]:
-    """A padded batch and the lengths, from a packed one."""
+    """Return a padded batch and the lengths, from a packed one."""
     sizes = sizes_of(sequence.batch_sizes)
     longest = len(sizes)
     if total_length is not None:
@@ -222,7 +220,9 @@ def pad_sequence(
 ) -> Any:
     """One tensor from sequences of different lengths, filled up at the end (or, with "left", at the beginning)."""
     if not isinstance(sequences, Iterable):
-        raise RuntimeError(f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}")
+        raise RuntimeError(
+            f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
+        )
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
     parts = list(sequences.unbind(0)) if isinstance(sequences, TensorCore) else list(sequences)
@@ -242,7 +242,7 @@ def pad_sequence(
 
 
 def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Any]:
-    """The sequences of a padded batch, each with its own length."""
+    """Return the sequences of a padded batch, each with its own length."""
     batch = padded_sequences if batch_first else padded_sequences.transpose_(0, 1)  # in place, as in PyTorch
     return [sequence[:length].clone() for sequence, length in zip(batch, lengths.tolist(), strict=True)]
 
@@ -254,6 +254,6 @@ def pack_sequence(sequences: Any, enforce_sorted: bool = True) -> PackedSequence
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Any]:
-    """The sequences of a packed batch."""
+    """Return the sequences of a packed batch."""
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)

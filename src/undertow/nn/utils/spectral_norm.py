@@ -41,13 +41,13 @@ class SpectralNorm(WeightHook):
         self.eps = eps
 
     def reshape_weight_to_matrix(self, weight: Tensor) -> Any:
-        """The weight as a matrix, with the output dimension first."""
+        """Return the weight as a matrix, with the output dimension first."""
         if self.dim != 0:
             weight = weight.movedim(self.dim, 0)
         return weight.reshape(weight.size(0), -1)
 
     def compute_weight(self, module: Module, do_power_iteration: bool) -> Any:
-        """The weight divided by its largest singular value; in training the estimate of it is improved first."""
+        """Return the weight divided by its largest singular value; in training the estimate of it is improved first."""
         weight = getattr(module, self.name + "_orig")
         u = getattr(module, self.name + "_u")
         v = getattr(module, self.name + "_v")
@@ -65,13 +65,13 @@ class SpectralNorm(WeightHook):
         return self.compute_weight(module, do_power_iteration=training)
 
     def _solve_v_and_rescale(self, matrix: Any, u: Any, target_sigma: Any) -> Any:
-        """The v for which u and v give this singular value, for checkpoints that lack v."""
+        """Return the v for which u and v give this singular value, for checkpoints that lack v."""
         v = (matrix.t() @ matrix).pinverse().matmul(matrix.t() @ u.unsqueeze(1)).squeeze(1)
         return v.mul_(target_sigma / u.dot(matrix @ v))
 
     @staticmethod
     def apply(module: Module, name: str, n_power_iterations: int, dim: int, eps: float) -> SpectralNorm:
-        """Replaces the weight by weight_orig and registers the hooks."""
+        """Replace the weight by weight_orig and registers the hooks."""
         SpectralNorm._refuse_a_second(module, name)
         made = SpectralNorm(name, n_power_iterations, dim, eps)
         weight = module._parameters[name]
@@ -139,18 +139,21 @@ class SpectralNormStateDictHook:
 def spectral_norm(
     module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
 ) -> Any:
-    """Keeps the largest singular value of a weight at 1. `parametrizations.spectral_norm` is the newer one."""
+    """Keep the largest singular value of a weight at 1. `parametrizations.spectral_norm` is the newer one."""
     SpectralNorm.apply(module, name, n_power_iterations, output_dim(module) if dim is None else dim, eps)
     return module
 
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Any:
-    """Takes spectral norm off again."""
+    """Take spectral norm off again."""
     SpectralNorm._take_off(module, name)
     for hooks in (module._state_dict_hooks, module._load_state_dict_pre_hooks):
         for identity, hook in list(hooks.items()):
             inner = getattr(hook, "hook", hook)
-            if isinstance(inner, (SpectralNormStateDictHook, SpectralNormLoadStateDictPreHook)) and inner.fn.name == name:
+            if (
+                isinstance(inner, (SpectralNormStateDictHook, SpectralNormLoadStateDictPreHook))
+                and inner.fn.name == name
+            ):
                 del hooks[identity]
                 break
     return module

@@ -25,7 +25,7 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """The older name of `torch.func.functional_call`."""
+    """Return the older name of `torch.func.functional_call`."""
     warn(
         "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and has become "
         "`torch.func.functional_call`, which takes the same arguments.",

@@ -24,12 +24,12 @@ class WeightNorm(WeightHook):
         self.dim = -1 if dim is None else dim
 
     def compute_weight(self, module: Module) -> Any:
-        """The weight as the parameters now say."""
+        """Return the weight as the parameters now say."""
         return weight_from(getattr(module, self.name + "_g"), getattr(module, self.name + "_v"), self.dim)
 
     @staticmethod
     def apply(module: Module, name: str, dim: int | None) -> WeightNorm:
-        """Replaces the weight by its length and direction and registers the hook."""
+        """Replace the weight by its length and direction and registers the hook."""
         WeightNorm._refuse_a_second(module, name)
         made, weight = WeightNorm(name, dim), getattr(module, name)
         made._refuse_lazy(weight)
@@ -45,7 +45,7 @@ class WeightNorm(WeightHook):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Any:
-    """Splits a weight into length (weight_g) and direction (weight_v). `parametrizations.weight_norm` is the newer one."""
+    """Split a weight into length (weight_g) and direction (weight_v). `parametrizations.weight_norm` is the newer one."""
     warn(
         "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`.",
         FutureWarning,
@@ -55,6 +55,6 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> An
 
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Any:
-    """Takes weight norm off again."""
+    """Take weight norm off again."""
     WeightNorm._take_off(module, name)
     return module

@@ -71,7 +71,7 @@ class TestAutocast(TestCase):
     """The base of tests of autocast."""
 
     def args_maybe_kwargs(self, op_with_args: Row) -> tuple[Any, Any, dict[str, Any]]:
-        """A row without what it may leave out."""
+        """Return a row without what it may leave out."""
         return (*op_with_args[:2], op_with_args[2] if len(op_with_args) > 2 else {})
 
     def _run_autocast_outofplace(

@@ -23,7 +23,7 @@ Samples = Iterator[SampleInput]
 
 
 def to_numpy(tensor: Any) -> Any:
-    """The values of a tensor."""
+    """Return the values of a tensor."""
     return tensor.detach().cpu().numpy()
 
 
@@ -106,7 +106,7 @@ class NumpyMul(Function):
 
 
 def _lined_up(tensor: Any, dim: int | None, depth: int) -> Any:
-    """A tensor with its examples first and ones before its own dims, so that others broadcast with it."""
+    """Return a tensor with its examples first and ones before its own dims, so that others broadcast with it."""
     if dim is None:
         return tensor
     tensor = tensor.movedim(dim, 0)

@@ -22,7 +22,9 @@ TEST_CUDNN_VERSION, CUDA_DEVICE, ROCM_VERSION, TRITON_PTXAS_VERSION = 0, None, (
 SM53OrLater = SM60OrLater = SM70OrLater = SM75OrLater = SM80OrLater = SM89OrLater = SM90OrLater = SM100OrLater = False
 SM120OrLater = IS_SM89 = IS_SM90 = IS_SM100 = IS_SM10X = IS_SM12X = IS_JETSON = IS_THOR = False
 PLATFORM_SUPPORTS_FLASH_ATTENTION = PLATFORM_SUPPORTS_MEM_EFF_ATTENTION = PLATFORM_SUPPORTS_CUDNN_ATTENTION = False
-PLATFORM_SUPPORTS_FUSED_ATTENTION = PLATFORM_SUPPORTS_FUSED_SDPA = PLATFORM_SUPPORTS_BF16 = PLATFORM_SUPPORTS_FP8 = False
+PLATFORM_SUPPORTS_FUSED_ATTENTION = PLATFORM_SUPPORTS_FUSED_SDPA = PLATFORM_SUPPORTS_BF16 = PLATFORM_SUPPORTS_FP8 = (
+    False
+)
 PLATFORM_SUPPORTS_MX_GEMM = PLATFORM_SUPPORTS_HALF_ATOMICS = PLATFORM_SUPPORTS_BF16_ATOMICS = False
 PLATFORM_SUPPORTS_CK_SDPA = PLATFORM_SUPPORTS_FP8_GROUPED_GEMM = PLATFORM_SUPPORTS_FP8_SPARSE = False
 PLATFORM_SUPPORTS_GREEN_CONTEXT = PLATFORM_SUPPORTS_MXFP8_GROUPED_GEMM = PLATFORM_SUPPORTS_WORKQUEUE_CONFIG = False
@@ -36,7 +38,9 @@ CDNA2OrLater = CDNA3OrLater = evaluate_gfx_arch_within = _check_cusparse_generic
 _check_hipsparse_generic_available = evaluate_platform_supports_bf16 = evaluate_platform_supports_bf16_atomics = _no
 evaluate_platform_supports_ck_sdpa = evaluate_platform_supports_cudnn_attention = _no
 evaluate_platform_supports_efficient_attention = evaluate_platform_supports_flash_attention = _no
-evaluate_platform_supports_fp8 = evaluate_platform_supports_fp8_grouped_gemm = evaluate_platform_supports_fp8_sparse = _no
+evaluate_platform_supports_fp8 = evaluate_platform_supports_fp8_grouped_gemm = evaluate_platform_supports_fp8_sparse = (
+    _no
+)
 evaluate_platform_supports_green_context = evaluate_platform_supports_half_atomics = _no
 evaluate_platform_supports_mx_gemm = evaluate_platform_supports_mxfp8_grouped_gemm = _no
 evaluate_platform_supports_workqueue_config = _no
@@ -55,7 +59,7 @@ def initialize_cuda_context_rng() -> None:
 
 @contextlib.contextmanager
 def tf32_off() -> Iterator[None]:
-    """A block without a number format of some GPUs."""
+    """Return a block without a number format of some GPUs."""
     yield
 
 
@@ -63,7 +67,7 @@ tf32_on = tf32_enabled = tf32_off
 
 
 def tf32_on_and_off(tf32_precision: float = 1e-5, **options: Any) -> Callable[[Any], Any]:
-    """Runs a test with and without that format: once, without."""
+    """Run a test with and without that format: once, without."""
     return lambda test: test
 
 
@@ -81,7 +85,7 @@ def requires_triton_ptxas_compat(*args: Any, **kwargs: Any) -> Callable[[Any], A
 
 @contextlib.contextmanager
 def blas_library_context(backend: Any) -> Iterator[None]:
-    """A block with another library for the matrices of GPUs."""
+    """Return a block with another library for the matrices of GPUs."""
     yield
 
 
@@ -103,6 +107,6 @@ def _create_scaling_models_optimizers(
 def _create_scaling_case(
     device: Any = "cpu", dtype: Any = float32, optimizer_ctor: Any = SGD, optimizer_kwargs: dict[str, Any] | None = None
 ) -> tuple[Any, ...]:
-    """The same with four batches, a loss, and the number of a batch to make an infinite gradient in."""
+    """Return the same with four batches, a loss, and the number of a batch to make an infinite gradient in."""
     data = [(randn((8, 8), dtype=dtype, device=device), randn((8, 8), dtype=dtype, device=device)) for _ in range(4)]
     return (*_create_scaling_models_optimizers(device, optimizer_ctor, optimizer_kwargs), data, MSELoss().to(device), 2)

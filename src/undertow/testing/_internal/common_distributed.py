@@ -26,12 +26,14 @@ TEST_SKIPS = {
 
 
 def _skipped(*args: Any, **kwargs: Any) -> Callable[[Any], Any]:
-    """A decorator that skips a test."""
+    """Return a decorator that skips a test."""
     return unittest.skip(_WHY)
 
 
 requires_gloo = requires_nccl = requires_mpi = requires_ucc = requires_nccl_version = _skipped
-requires_accelerator_dist_backend = require_n_gpus_for_nccl_backend = skip_if_lt_x_gpu = nccl_skip_if_lt_x_gpu = _skipped
+requires_accelerator_dist_backend = require_n_gpus_for_nccl_backend = skip_if_lt_x_gpu = nccl_skip_if_lt_x_gpu = (
+    _skipped
+)
 
 
 def skip_if_no_gpu(func: Any) -> Any:
@@ -67,9 +69,13 @@ def spawn_threads_and_init_comms(func: Any = None, timeout: float = TIMEOUT_DEFA
 
 
 def run_subtests(
-    cls_inst: Any, subtest_config: dict[str, list[Any]], test_fn: Callable[..., Any], *test_args: Any, **test_kwargs: Any
+    cls_inst: Any,
+    subtest_config: dict[str, list[Any]],
+    test_fn: Callable[..., Any],
+    *test_args: Any,
+    **test_kwargs: Any,
 ) -> None:
-    """Runs a function as a subtest for every choice of the values in a table."""
+    """Run a function as a subtest for every choice of the values in a table."""
     for choice in itertools.product(*subtest_config.values()):
         named = dict(zip(subtest_config, choice, strict=True))
         with cls_inst.subTest(**named):

@@ -15,7 +15,7 @@ class JitCommonTestCase(TestCase):
 
 
 def check_output_types(self: Any, func: Any, ref_outputs: Any, args: Any, kwargs: Any) -> None:
-    """A script's types are those of the Python code that it is: there is nothing to compare."""
+    """Return a script's types are those of the Python code that it is: there is nothing to compare."""
 
 
 def check_against_reference(

@@ -19,13 +19,13 @@ def tf32_is_not_fp32() -> bool:
 
 @contextmanager
 def reduced_f32_off() -> Iterator[None]:
-    """A block with full products, as everywhere."""
+    """Return a block with full products, as everywhere."""
     yield
 
 
 @contextmanager
 def bf32_on(self: Any, bf32_precision: float = 1e-2) -> Iterator[None]:
-    """A block in which a test accepts results of products in bfloat16."""
+    """Return a block in which a test accepts results of products in bfloat16."""
     before, self.precision = self.precision, bf32_precision
     try:
         yield
@@ -37,7 +37,7 @@ tf32_on = bf32_on
 
 
 def reduced_f32_on_and_off(bf32_precision: float = 1e-2, tf32_precision: float = 1e-5) -> Callable[[Any], Any]:
-    """Marks a test that runs with each kind of product: here there is one, and it runs once."""
+    """Mark a test that runs with each kind of product: here there is one, and it runs once."""
     return lambda test: test
 
 

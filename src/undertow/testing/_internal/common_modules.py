@@ -49,7 +49,9 @@ class ModuleInput:
 
     __slots__ = ("constructor_input", "forward_input", "desc", "reference_fn")
 
-    def __init__(self, constructor_input: Any, forward_input: Any = None, desc: str = "", reference_fn: Any = None) -> None:
+    def __init__(
+        self, constructor_input: Any, forward_input: Any = None, desc: str = "", reference_fn: Any = None
+    ) -> None:
         self.constructor_input, self.forward_input, self.desc = constructor_input, forward_input, desc
         self.reference_fn = reference_fn if reference_fn is None else functools.partial(_of_copies, reference_fn)
 
@@ -103,7 +105,7 @@ class ModuleInfo:
         self.is_lazy = issubclass(module_cls, nn.modules.lazy.LazyModuleMixin)
 
     def get_decorators(self, test_class: str, test_name: str, device: Any, dtype: Any, param_kwargs: Any) -> list[Any]:
-        """The decorators for one test of it."""
+        """Return the decorators for one test of it."""
         found: list[Any] = []
         for each in self.decorators:
             if not isinstance(each, DecorateInfo):
@@ -136,7 +138,7 @@ class modules(_TestParametrizer):
         self.train_eval_mode, self.skip_if_dynamo = train_eval_mode, skip_if_dynamo
 
     def _get_training_flags(self, module_info: ModuleInfo) -> list[bool]:
-        """The modes to run in; layers for which it makes no difference run in one."""
+        """Return the modes to run in; layers for which it makes no difference run in one."""
         wanted = self.train_eval_mode
         flags = [True] if wanted in (TrainEvalMode.train_only, TrainEvalMode.train_and_eval) else []
         flags += [False] if wanted in (TrainEvalMode.eval_only, TrainEvalMode.train_and_eval) else []
@@ -158,8 +160,13 @@ class modules(_TestParametrizer):
                 arguments: dict[str, Any] = {"module_info": info}
                 _update_param_kwargs(arguments, "dtype", dtype)
                 _update_param_kwargs(arguments, "training", training)
-                yield test, name, arguments, functools.partial(
-                    info.get_decorators, generic_cls.__name__, test.__name__, device_cls.device_type, dtype
+                yield (
+                    test,
+                    name,
+                    arguments,
+                    functools.partial(
+                        info.get_decorators, generic_cls.__name__, test.__name__, device_cls.device_type, dtype
+                    ),
                 )
 
 
@@ -173,7 +180,9 @@ Calls = Callable[[Maker], list[tuple[Any, ...]]]
 
 
 def _sampled(calls: Calls, loss: Any = None) -> Callable[..., list[ModuleInput]]:
-    """A `module_inputs_func` from rows: arguments to make the layer with (a tuple or a dict), then those of the call."""
+    """Return a `module_inputs_func` from rows: arguments to make the layer with (a tuple or a dict), then those of
+    the call.
+    """
 
     def inputs(
         module_info: Any, device: Any, dtype: Any, requires_grad: bool, training: bool, **kwargs: Any
@@ -192,7 +201,7 @@ def _sampled(calls: Calls, loss: Any = None) -> Callable[..., list[ModuleInput]]
 
 
 def _refused(name: str) -> Callable[..., list[ErrorModuleInput]] | None:
-    """A `module_error_inputs_func` for a layer whose refusals are known."""
+    """Return a `module_error_inputs_func` for a layer whose refusals are known."""
     rows = REFUSALS.get(name)
     if rows is None:
         return None
@@ -221,7 +230,7 @@ def _words(construction: Any) -> str:
 
 
 def no_batch_dim_reference_fn(m: Any, p: Any, *args: Any, **kwargs: Any) -> Any:
-    """What a layer returns for one example, found by giving it a batch of one."""
+    """Return what a layer returns for one example, found by giving it a batch of one."""
     unsqueeze = kwargs.pop("unsqueeze_kwarg_tensors", True)
     batched = [each.unsqueeze(0) if isinstance(each, TensorCore) else each for each in args]
     own = ("is_criterion", "batch_first", "kwargs_to_batchify")
@@ -275,7 +284,11 @@ def _rows() -> Iterator[tuple[str, Calls, dict[str, Any]]]:
         if dims > 1:
             yield f"FractionalMaxPool{dims}d", functools.partial(_fractions, image), plain
         for kind in ("ConstantPad", "ZeroPad", "ReflectionPad", "ReplicationPad", "CircularPad"):
-            yield f"{kind}{dims}d", functools.partial(_padded, (1, 0.5) if kind == "ConstantPad" else (1,), image), plain
+            yield (
+                f"{kind}{dims}d",
+                functools.partial(_padded, (1, 0.5) if kind == "ConstantPad" else (1,), image),
+                plain,
+            )
     yield "LocalResponseNorm", lambda t: [((3,), t(1, 5, 7))], plain
     yield "GroupNorm", lambda t: [((3, 6), t(4, 6, 5)), ((2, 6), t(4, 6, 2, 3))], plain
     yield "LayerNorm", lambda t: [((5,), t(4, 5)), (((5, 6), 1e-3, False), t(4, 5, 6))], plain

@@ -9,5 +9,5 @@ MACOS_VERSION = 0.0
 
 
 def mps_ops_modifier(ops: Iterable[Any], **options: Any) -> Iterable[Any]:
-    """The operators, as they are."""
+    """Return the operators, as they are."""
     return ops

@@ -99,7 +99,7 @@ class OptimizerInfo:
     formatted_name = name
 
     def get_decorators(self, test_class: str, test_name: str, device: Any, dtype: Any, param_kwargs: Any) -> list[Any]:
-        """The decorators for one test of it."""
+        """Return the decorators for one test of it."""
         found: list[Any] = []
         for each in self.decorators:
             if not isinstance(each, DecorateInfo):
@@ -125,8 +125,13 @@ class optims(_TestParametrizer):
         for info, dtype in itertools.product(self.optim_info_list, self.dtypes):
             arguments: dict[str, Any] = {"optim_info": info}
             _update_param_kwargs(arguments, "dtype", dtype)
-            yield test, info.name, arguments, functools.partial(
-                info.get_decorators, generic_cls.__name__, test.__name__, device_cls.device_type, dtype
+            yield (
+                test,
+                info.name,
+                arguments,
+                functools.partial(
+                    info.get_decorators, generic_cls.__name__, test.__name__, device_cls.device_type, dtype
+                ),
             )
 
 
@@ -175,7 +180,7 @@ def _inputs(name: str) -> Callable[..., list[OptimizerInput]]:
 
 
 def get_error_inputs_for_all_optims(device: Any, dtype: Any) -> list[ErrorOptimizerInput]:
-    """What every optimizer refuses."""
+    """Return what every optimizer refuses."""
     if str(device).split(":")[0] != "cpu":
         return []
     one = Parameter(randn(1, device=device, dtype=dtype))
@@ -265,8 +270,10 @@ def _get_device_type(device: Any) -> str:
 def _get_optim_inputs_including_global_cliquey_kwargs(
     device: Any, dtype: Any, optim_info: OptimizerInfo, skip: Any = ()
 ) -> list[OptimizerInput]:
-    """An optimizer's options, each also with the ways of running that it supports, one at a time."""
-    ways = [way for way in optim_info.supported_impls if way not in skip and way in ("foreach", "differentiable", "fused")]
+    """Return an optimizer's options, each also with the ways of running that it supports, one at a time."""
+    ways = [
+        way for way in optim_info.supported_impls if way not in skip and way in ("foreach", "differentiable", "fused")
+    ]
     found = []
     for each in optim_info.optim_inputs_func(device=device):
         if not ways:
@@ -292,7 +299,7 @@ class TensorTracker:
         self.tensors.append(tensor.clone().detach())
 
     def pop_check_set(self, tensor_to_set: Any, testcase: Any, override_assert_eq_kwargs: Any = None) -> None:
-        """Compares a tensor with the first remembered one, and gives it that one's values."""
+        """Compare a tensor with the first remembered one, and gives it that one's values."""
         testcase.assertGreater(len(self.tensors), 0, "no tensors to pop")
         first = self.tensors.pop(0)
         testcase.assertTrue(isinstance(first, TensorCore), f"{type(first)=}")

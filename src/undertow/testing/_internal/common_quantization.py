@@ -39,7 +39,7 @@ def skipIfNoInductorSupport(fn: Any) -> Any:
 
 @contextlib.contextmanager
 def override_quantized_engine(qengine: str) -> Iterator[None]:
-    """A block in which quantized operators come from one library: there are none."""
+    """Return a block in which quantized operators come from one library: there are none."""
     yield
 
 

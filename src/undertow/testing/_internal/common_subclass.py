@@ -37,7 +37,7 @@ class NonWrapperTensor(Tensor):
         return result
 
     def new_empty(self, shape: Any) -> Any:  # type: ignore[override]
-        """A new one of a shape."""
+        """Return a new one of a shape."""
         return type(self)(empty(shape))
 
 

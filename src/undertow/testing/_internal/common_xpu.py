@@ -10,7 +10,7 @@ def evaluate_platform_supports_flash_attention() -> bool:
 
 
 def get_xpu_codename() -> None:
-    """The kind of GPU: none."""
+    """Return the kind of GPU: none."""
 
 
 get_xpu_arch = get_xpu_codename

@@ -21,7 +21,7 @@ _DTYPES = (d.bool, d.uint8, d.int8, d.int16, d.int32, d.int64, d.float16, d.floa
 
 
 def to_numpy(tensor: Any) -> Any:
-    """A tensor's values as NumPy's array."""
+    """Return a tensor's values as NumPy's array."""
     return tensor.detach().cpu().numpy()
 
 
@@ -270,12 +270,12 @@ numpy_split_copy_with_int.register_autograd(
 
 
 def sample_inputs_numpy_cube(opinfo: Any, device: Any, dtype: Any, requires_grad: bool, **kwargs: Any) -> Any:
-    """A tensor of one element."""
+    """Return a tensor of one element."""
     yield SampleInput(Maker(device, dtype, requires_grad)(1, low=0.8, high=2))
 
 
 def _samples(*arguments: Any, **named: Any) -> Any:
-    """Samples made of functions of a `Maker`, and of values as they are."""
+    """Return samples made of functions of a `Maker`, and of values as they are."""
 
     def samples(opinfo: Any, device: Any, dtype: Any, requires_grad: bool, **kwargs: Any) -> Iterator[SampleInput]:
         t = Maker(device, dtype, requires_grad)

@@ -11,8 +11,10 @@ from undertow.testing._internal.common_methods_invocations.making import Maker
 from undertow.testing._internal.opinfo.core import OpInfo, SampleInput
 
 
-def sample_inputs_cond(opinfo: Any, device: Any, dtype: Any, requires_grad: bool, **kwargs: Any) -> Iterator[SampleInput]:
-    """A tensor."""
+def sample_inputs_cond(
+    opinfo: Any, device: Any, dtype: Any, requires_grad: bool, **kwargs: Any
+) -> Iterator[SampleInput]:
+    """Return a tensor."""
     yield SampleInput(Maker(device, dtype, requires_grad)(2, 2, 2, low=0.1, high=2))
 
 
@@ -30,7 +32,7 @@ def sample_inputs_while_loop(
 
 
 def simple_while_loop(count: Any, x: Any) -> Any:
-    """A function, again and again."""
+    """Return a function, again and again."""
     return while_loop(lambda count, x: count > 0, lambda count, x: (count - 1, x.sin()), (count, x))
 
 

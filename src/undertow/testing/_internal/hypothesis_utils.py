@@ -63,7 +63,7 @@ def qparams(
 
 
 def _get_valid_min_max(qparams: tuple[float, int, Any]) -> tuple[float, float]:
-    """The least and the largest number that can be written so."""
+    """Return the least and the largest number that can be written so."""
     step, zero, kind = qparams
     low, high = _LIMITS[kind]
     largest = float(np.finfo(np.float32).max)

@@ -22,7 +22,7 @@ requires_helion = unittest.skip("requires helion")
 
 
 def requires_gpu_with_enough_memory(min_mem_required: int) -> Any:
-    """Marks a test for large GPUs."""
+    """Mark a test for large GPUs."""
     return unittest.skip(f"requires a gpu with {min_mem_required} bytes")
 
 

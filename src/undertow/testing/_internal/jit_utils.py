@@ -20,17 +20,17 @@ FUSION_GROUP = "prim::TensorExprGroup"
 
 
 def execWrapper(code: str, glob: Any, loc: Any) -> None:
-    """Runs the source of a program."""
+    """Run the source of a program."""
     exec(code, glob, loc)
 
 
 def do_input_map(fn: Callable[[Any], Any], input: Any) -> Any:
-    """A function of every tensor among the arguments."""
+    """Return a function of every tensor among the arguments."""
     return map_leaves(lambda value: fn(value) if isinstance(value, TensorCore) else value, input)
 
 
 def clone_inputs(args: Any) -> Any:
-    """Copies of the arguments, which require a gradient where those do."""
+    """Copy of the arguments, which require a gradient where those do."""
     return do_input_map(lambda x: x.detach().clone().requires_grad_(x.requires_grad), args)
 
 
@@ -44,19 +44,19 @@ def is_lambda(lamb: Any) -> bool:
 
 
 def make_global(*args: Any) -> None:
-    """Makes functions and classes known by their names in the module that calls."""
+    """Make functions and classes known by their names in the module that calls."""
     scope = sys.modules[sys._getframe(1).f_globals["__name__"]]
     for each in args:
         setattr(scope, each.__name__, each)
 
 
 def attrs_with_prefix(module: Any, prefix: str) -> list[str]:
-    """The names of a module's attributes that begin so."""
+    """Return the names of a module's attributes that begin so."""
     return [name for name in vars(module) if name.startswith(prefix)]
 
 
 def warmup_backward(f: Any, *args: Any) -> list[Any]:
-    """The gradients of three calls."""
+    """Return the gradients of three calls."""
     results = []
     for _ in range(3):
         results.append(_backward_of(f, *args))
@@ -73,7 +73,7 @@ def _backward_of(f: Any, *args: Any) -> Any:
 
 @contextlib.contextmanager
 def _as_it_is(*args: Any, **kwargs: Any) -> Iterator[None]:
-    """A block about how scripts are compiled: they are not."""
+    """Return a block about how scripts are compiled: they are not."""
     yield
 
 
@@ -81,7 +81,7 @@ inline_everything_mode = set_fusion_group_inlining = disable_autodiff_subgraph_i
 
 
 def _inline_everything(fn: Any) -> Any:
-    """A test of scripts whose calls are written out: nothing has to be."""
+    """Return a test of scripts whose calls are written out: nothing has to be."""
     return fn
 
 
@@ -89,12 +89,12 @@ _tmp_donotuse_dont_inline_everything = enable_cpu_fuser = _inline_everything
 
 
 def enable_cpu_fuser_if(cond: Any) -> Any:
-    """A decorator that leaves a test as it is."""
+    """Return a decorator that leaves a test as it is."""
     return _inline_everything
 
 
 def _trace(*args: Any, **kwargs: Any) -> Callable[[Any], Any]:
-    """A decorator that traces a function."""
+    """Return a decorator that traces a function."""
     return lambda func: jit.trace(func, args, **kwargs)
 
 
@@ -151,5 +151,5 @@ class JitTestCase(TestCase):
 
 
 def get_forward(c: Any) -> Any:
-    """A module's forward."""
+    """Return a module's forward."""
     return functools.partial(type(c).forward, c)

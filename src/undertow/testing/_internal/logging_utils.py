@@ -18,7 +18,7 @@ from undertow.testing._internal.common_utils import TestCase
 
 @contextlib.contextmanager
 def preserve_log_state() -> Iterator[None]:
-    """A block after which the same logs are shown as before."""
+    """Return a block after which the same logs are shown as before."""
     before = _internal._get_log_state()
     _internal._set_log_state(_internal.LogState())
     try:
@@ -29,7 +29,7 @@ def preserve_log_state() -> Iterator[None]:
 
 
 def log_api(**kwargs: Any) -> contextlib.ExitStack:
-    """Shows some logs until it is closed."""
+    """Show some logs until it is closed."""
     stack = contextlib.ExitStack()
     stack.enter_context(preserve_log_state())
     _logging.set_logs(**kwargs)
@@ -37,7 +37,7 @@ def log_api(**kwargs: Any) -> contextlib.ExitStack:
 
 
 def log_settings(settings: str) -> contextlib.ExitStack:
-    """Shows the logs that words such as `+autograd,-dynamo` name, until it is closed."""
+    """Show the logs that words such as `+autograd,-dynamo` name, until it is closed."""
     signs = {"+": logging.DEBUG, "-": logging.ERROR}
     chosen: dict[str, Any] = {}
     for word in filter(None, settings.split(",")):
@@ -53,7 +53,7 @@ def kwargs_to_settings(**kwargs: Any) -> str:
 
 
 def _with_logs(open_logs: Callable[[], contextlib.ExitStack]) -> Callable[[Any], Any]:
-    """A decorator of a test that takes the records that are written."""
+    """Return a decorator of a test that takes the records that are written."""
 
     def decorate(test: Any) -> Any:
         @functools.wraps(test)
@@ -68,12 +68,12 @@ def _with_logs(open_logs: Callable[[], contextlib.ExitStack]) -> Callable[[Any],
 
 
 def make_logging_test(**kwargs: Any) -> Callable[[Any], Any]:
-    """A decorator: the test takes the records of these logs."""
+    """Return a decorator: the test takes the records of these logs."""
     return _with_logs(lambda: log_api(**kwargs))
 
 
 def make_settings_test(settings: str) -> Callable[[Any], Any]:
-    """A decorator: the test takes the records of the logs that these words name."""
+    """Return a decorator: the test takes the records of the logs that these words name."""
     return _with_logs(lambda: log_settings(settings))
 
 
@@ -100,14 +100,14 @@ class LoggingTestCase(TestCase):
         return any(m in record.getMessage() for record in records)
 
     def getRecord(self, records: list[logging.LogRecord], m: str) -> logging.LogRecord:
-        """The one record that has these words."""
+        """Return the one record that has these words."""
         found = [record for record in records if m in record.getMessage()]
         self.assertEqual(len(found), 1, str([record.getMessage() for record in records]))
         return found[0]
 
     @contextlib.contextmanager
     def _handler_watcher(self, record_list: list[logging.LogRecord]) -> Iterator[None]:
-        """A block whose records are kept."""
+        """Return a block whose records are kept."""
         handler = _Records(record_list)
         logs = {logging.getLogger("torch"), *(log for log in _internal.get_loggers() if not log.propagate)}
         for log in logs:
@@ -120,7 +120,7 @@ class LoggingTestCase(TestCase):
 
 
 def logs_to_string(module: str, log_option: str) -> tuple[io.StringIO, Callable[[], Any]]:
-    """A stream, and a block in which a module's log is written to it."""
+    """Return a stream, and a block in which a module's log is written to it."""
     stream = io.StringIO()
 
     @contextlib.contextmanager
@@ -139,7 +139,7 @@ def logs_to_string(module: str, log_option: str) -> tuple[io.StringIO, Callable[
 
 
 def multiple_logs_to_string(module: str, *log_options: str) -> tuple[list[io.StringIO], Callable[[], Any]]:
-    """A stream for each of several logs, and a block in which they are written to."""
+    """Return a stream for each of several logs, and a block in which they are written to."""
     pairs = [logs_to_string(module, option) for option in log_options]
 
     @contextlib.contextmanager

@@ -31,7 +31,9 @@ class WrapperTensor(Tensor):
     def _validate_methods(self) -> None:
         """Operators decide what it does, so it must not change methods."""
         if type(self).__torch_function__ is not WrapperTensor.__torch_function__:
-            raise RuntimeError(f"{type(self).__name__} must not define __torch_function__: its operators are dispatched")
+            raise RuntimeError(
+                f"{type(self).__name__} must not define __torch_function__: its operators are dispatched"
+            )
 
     __torch_function__: Any = disabled
 
@@ -122,7 +124,7 @@ class SparseTensor(WrapperTensor):
 
     @staticmethod
     def from_dense(t: Any) -> SparseTensor:
-        """Keeps the elements that are not zero."""
+        """Keep the elements that are not zero."""
         indices = t.nonzero()
         return SparseTensor(t.shape, t[indices.unbind(1)], indices)
 
@@ -217,7 +219,7 @@ class ConstantExtraMetadataTensor(Tensor):
         return ["elem"], self.constant_attribute
 
     def add_constant(self, a: int) -> None:
-        """Adds to the number."""
+        """Add to the number."""
         self.constant_attribute += a
 
     @staticmethod

@@ -193,9 +193,7 @@ class DataLoader(Generic[T_co]):
 
 def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool) -> None:
     if num_workers < 0:
-        raise ValueError(
-            "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
-        )
+        raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
     if timeout < 0:
         raise ValueError("timeout option should be non-negative")
     if num_workers == 0 and prefetch_factor is not None:
@@ -241,8 +239,7 @@ def _context(given: Any) -> Any:
         return multiprocessing.get_context(given)
     if not isinstance(given, multiprocessing.context.BaseContext):
         raise TypeError(
-            "multiprocessing_context option should be a valid context object or a string specifying one, "
-            f"not {given}"
+            f"multiprocessing_context option should be a valid context object or a string specifying one, not {given}"
         )
     return given
 
@@ -277,8 +274,7 @@ class _BaseDataLoaderIter:
         self._num_yielded = 0
         if loader.pin_memory:
             warn(
-                "'pin_memory' argument is set as true but no accelerator is found; memory is not "
-                "pinned.",
+                "'pin_memory' argument is set as true but no accelerator is found; memory is not pinned.",
             )
 
     def __iter__(self) -> _BaseDataLoaderIter:

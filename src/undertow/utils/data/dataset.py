@@ -80,7 +80,7 @@ class StackDataset(Dataset[T_co]):
         return tuple([member[index] for member in self.datasets])
 
     def __getitems__(self, indices: list[Any]) -> list[Any]:
-        """A batch, each member asked once where it can answer for a batch."""
+        """Return a batch, each member asked once where it can answer for a batch."""
         if isinstance(self.datasets, dict):
             columns = [_items(member, indices) for member in self.datasets.values()]
             return [dict(zip(self.datasets, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -95,9 +95,7 @@ def _items(member: Any, indices: list[Any]) -> list[Any]:
         return [member[index] for index in indices]
     items = member.__getitems__(indices)
     if len(items) != len(indices):
-        raise ValueError(
-            f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(items)}"
-        )
+        raise ValueError(f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(items)}")
     return items
 
 
@@ -117,7 +115,7 @@ class ConcatDataset(Dataset[T_co]):
 
     @staticmethod
     def cumsum(sequence: Iterable[Any]) -> list[int]:
-        """The length up to and with each dataset."""
+        """Return the length up to and with each dataset."""
         return list(accumulate(len(dataset) for dataset in sequence))
 
     def __len__(self) -> int:
@@ -177,7 +175,7 @@ class Subset(Dataset[T_co]):
         return self.dataset[self.indices[index]]
 
     def __getitems__(self, indices: list[int]) -> list[Any]:
-        """A batch, asked for at once where the dataset can answer so."""
+        """Return a batch, asked for at once where the dataset can answer so."""
         if callable(getattr(self.dataset, "__getitems__", None)):
             return self.dataset.__getitems__([self.indices[index] for index in indices])
         return [self.dataset[self.indices[index]] for index in indices]
@@ -186,10 +184,8 @@ class Subset(Dataset[T_co]):
         return len(self.indices)
 
 
-def random_split(
-    dataset: Any, lengths: Sequence[int | float], generator: Generator | None = None
-) -> list[Subset]:
-    """Splits a dataset at random into parts of these lengths, or of these fractions of its length."""
+def random_split(dataset: Any, lengths: Sequence[int | float], generator: Generator | None = None) -> list[Subset]:
+    """Split a dataset at random into parts of these lengths, or of these fractions of its length."""
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
         lengths = _lengths_of_fractions(len(dataset), lengths)
     if sum(lengths) != len(dataset):
@@ -200,7 +196,7 @@ def random_split(
 
 
 def _lengths_of_fractions(total: int, fractions: Sequence[float]) -> list[int]:
-    """Rounded down, what is left over given to the parts in turn."""
+    """Round the lengths down and give what is left over to the parts in turn."""
     lengths = []
     for position, fraction in enumerate(fractions):
         if not 0 <= fraction <= 1:

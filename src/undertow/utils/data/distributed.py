@@ -59,5 +59,5 @@ class DistributedSampler(Sampler[int]):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes the next iteration use another order, the same in all processes."""
+        """Make the next iteration use another order, the same in all processes."""
         self.epoch = epoch

@@ -10,7 +10,7 @@ __all__ = ["apply_random_seed", "apply_sharding", "apply_shuffle_settings"]
 
 
 def _links(datapipe: Any) -> list[Any]:
-    """A chain's links, from its end."""
+    """Return a chain's links, from its end."""
     found: list[Any] = []
     todo = [datapipe]
     while todo:
@@ -39,7 +39,7 @@ def apply_sharding(datapipe: Any, num_of_instances: int, instance_id: int, shard
 
 
 def apply_random_seed(datapipe: Any, rng: Any) -> Any:
-    """Gives every link that draws numbers a seed."""
+    """Give every link that draws numbers a seed."""
     for link in _links(datapipe):
         if callable(vars(type(link)).get("set_seed")):
             link.set_seed(rng.initial_seed())

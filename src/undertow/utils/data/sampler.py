@@ -82,7 +82,7 @@ class RandomSampler(Sampler[int]):
 
 
 def random_seed(generator: Generator | None) -> int:
-    """A seed drawn as PyTorch draws it: one integer of 63 bits."""
+    """Return a seed drawn as PyTorch draws it: one integer of 63 bits."""
     return int(stream_of(generator).integers(1)[0])
 
 

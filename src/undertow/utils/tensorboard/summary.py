@@ -19,7 +19,7 @@ __all__ = ["custom_scalars", "histogram", "hparams", "image", "scalar", "text"]
 
 
 def as_array(value: Any) -> Any:
-    """A tensor, a number or a list as an array."""
+    """Return a tensor, a number or a list as an array."""
     if isinstance(value, TensorCore):
         value = value.detach()
         return (value.float() if str(value.dtype) == "torch.bfloat16" else value).numpy()
@@ -75,7 +75,7 @@ def _edges() -> list[float]:
 
 
 def image(name: str, tensor: Any, rescale: float = 1, dataformats: str = "NCHW") -> Any:
-    """A picture, or several side by side."""
+    """Return a picture, or several side by side."""
     array = _as_rows(as_array(tensor), dataformats)
     scale = 255 if array.dtype.kind == "f" else 1
     pixels = np.clip(array.astype(np.float32) * scale * rescale, 0, 255).astype(np.uint8)
@@ -110,7 +110,7 @@ def _as_rows(array: Any, dataformats: str) -> Any:
 
 
 def text(name: str, words: str) -> Any:
-    """A text."""
+    """Return a text."""
     plugin = SummaryMetadata.PluginData(plugin_name="text", content=b"")
     shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)])
     tensor = TensorProto(dtype="DT_STRING", string_val=[words.encode("utf_8")], tensor_shape=shape)
@@ -124,7 +124,7 @@ def custom_scalars(layout: Any) -> Any:
 
 
 def hparams(hparam_dict: Any, metric_dict: Any, hparam_domain_discrete: Any = None) -> tuple[Any, Any, Any]:
-    """What runs are made with and judged by; what this run was made with; that it has ended."""
+    """Return what runs are made with and judged by; what this run was made with; that it has ended."""
     for name, given in (("hparam_dict", hparam_dict), ("metric_dict", metric_dict)):
         if not isinstance(given, dict):
             raise TypeError(f"parameter: {name} should be a dictionary, nothing logged.")

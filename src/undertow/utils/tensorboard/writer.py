@@ -26,14 +26,14 @@ class FileWriter:
         return self.event_writer.get_logdir()
 
     def add_event(self, event: Any, step: Any = None, walltime: float | None = None) -> None:
-        """Writes an event, with its time and step."""
+        """Write an event, with its time and step."""
         event.wall_time = time.time() if walltime is None else walltime
         if step is not None:
             event.step = int(step)
         self.event_writer.add_event(event)
 
     def add_summary(self, summary: Any, global_step: Any = None, walltime: float | None = None) -> None:
-        """Writes a value."""
+        """Write a value."""
         self.add_event(Event(summary=summary), global_step, walltime)
 
     def flush(self) -> None:
@@ -74,14 +74,14 @@ class SummaryWriter:
         return self.file_writer
 
     def get_logdir(self) -> str:
-        """The folder that is written to."""
+        """Return the folder that is written to."""
         return self.log_dir
 
     def add_scalar(
         self, tag: str, scalar_value: Any, global_step: Any = None, walltime: float | None = None,
         new_style: bool = False, double_precision: bool = False,
     ) -> None:  # fmt: skip
-        """A number at a step."""
+        """Return a number at a step."""
         made = summary.scalar(tag, scalar_value, new_style, double_precision)
         self._get_file_writer().add_summary(made, global_step, walltime)
 
@@ -105,14 +105,24 @@ class SummaryWriter:
         self._get_file_writer().add_summary(made, global_step, walltime)
 
     def add_image(
-        self, tag: str, img_tensor: Any, global_step: Any = None, walltime: float | None = None, dataformats: str = "CHW"
+        self,
+        tag: str,
+        img_tensor: Any,
+        global_step: Any = None,
+        walltime: float | None = None,
+        dataformats: str = "CHW",
     ) -> None:
-        """A picture."""
+        """Return a picture."""
         made = summary.image(tag, img_tensor, dataformats=dataformats)
         self._get_file_writer().add_summary(made, global_step, walltime)
 
     def add_images(
-        self, tag: str, img_tensor: Any, global_step: Any = None, walltime: float | None = None, dataformats: str = "NCHW"
+        self,
+        tag: str,
+        img_tensor: Any,
+        global_step: Any = None,
+        walltime: float | None = None,
+        dataformats: str = "NCHW",
     ) -> None:
         """Several pictures side by side."""
         self.add_image(tag, img_tensor, global_step, walltime, dataformats)
@@ -120,20 +130,20 @@ class SummaryWriter:
     def add_figure(
         self, tag: str, figure: Any, global_step: Any = None, close: bool = True, walltime: float | None = None
     ) -> None:
-        """A figure of Matplotlib's."""
+        """Return a figure of Matplotlib's."""
         figure.canvas.draw()
         pixels = summary.np.asarray(figure.canvas.buffer_rgba())[..., :3]
         self.add_image(tag, pixels, global_step, walltime, "HWC")
 
     def add_text(self, tag: str, text_string: str, global_step: Any = None, walltime: float | None = None) -> None:
-        """A text."""
+        """Return a text."""
         self._get_file_writer().add_summary(summary.text(tag, text_string), global_step, walltime)
 
     def add_hparams(
         self, hparam_dict: dict[str, Any], metric_dict: dict[str, Any], hparam_domain_discrete: Any = None,
         run_name: str | None = None, global_step: Any = None,
     ) -> None:  # fmt: skip
-        """What a run was made with and what came of it, in a folder of its own."""
+        """Return what a run was made with and what came of it, in a folder of its own."""
         if not isinstance(hparam_dict, dict) or not isinstance(metric_dict, dict):
             raise TypeError("hparam_dict and metric_dict should be dictionary.")
         messages = summary.hparams(hparam_dict, metric_dict, hparam_domain_discrete)
@@ -152,12 +162,12 @@ class SummaryWriter:
     add_graph = add_embedding = add_mesh = add_video = add_audio = add_pr_curve = add_custom_scalars = _refuse
 
     def flush(self) -> None:
-        """Writes what has not been written yet."""
+        """Write what has not been written yet."""
         for writer in (self.all_writers or {}).values():
             writer.flush()
 
     def close(self) -> None:
-        """Ends all files; what is logged later begins new ones."""
+        """End all files; what is logged later begins new ones."""
         for writer in (self.all_writers or {}).values():
             writer.flush()
             writer.close()

@@ -41,7 +41,7 @@ class AccumulatedGrad(Cause):
 
 
 def _used_twice(facts: Facts, tensor: int, events: list[GradEvent]) -> tuple[GradEvent, GradEvent, GradEvent] | None:
-    """(the use, the backward that adds, the use of the sum)."""
+    """Return (the use, the backward that adds, the use of the sum)."""
     by_hand = [GradEvent(time, "step", tensor, place, True, 1.0) for time, place in facts.updates.get(tensor, ())]
     used: GradEvent | None = None
     adding: GradEvent | None = None

@@ -23,19 +23,19 @@ class Cause:
     needs: str
 
     def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
-        """Does it explain why the program, or a backward that was caught, raised?"""
+        """Do it explain why the program, or a backward that was caught, raised?"""
         return None
 
     def miss(self, facts: Facts, miss: Miss) -> Finding | None:
-        """Does it explain why a gradient that was wanted is missing or zero?"""
+        """Do it explain why a gradient that was wanted is missing or zero?"""
         return None
 
     def silence(self, facts: Facts, hook: HookRecord) -> Finding | None:
-        """Does it explain why a hook never fired?"""
+        """Do it explain why a hook never fired?"""
         return None
 
     def run(self, facts: Facts) -> Iterable[Finding]:
-        """Does it show in the run without anybody asking?"""
+        """Do it show in the run without anybody asking?"""
         return ()
 
 
@@ -55,7 +55,7 @@ def wanted(facts: Facts, miss: Miss) -> Fact:
 
 
 def path(facts: Facts, flow: Flow, tensor: int) -> list[Fact]:
-    """The ops from a tensor to another, one line each."""
+    """Return the ops from a tensor to another, one line each."""
     steps: list[Fact] = []
     for number in flow.path(tensor):
         op = facts.trace.ops[number]

@@ -91,7 +91,7 @@ def _never_stepped(events: list[GradEvent]) -> _Found | None:
 
 
 def _cleared_before(events: list[GradEvent], wants: set[int]) -> _Found | None:
-    """The first want that came after a write and its clearing."""
+    """Return the first want that came after a write and its clearing."""
     write = clear = None
     for event in events:
         if event.kind in ("write", "set"):
@@ -161,5 +161,5 @@ _Way = tuple[tuple[str, int], ...]
 
 
 def _way(write: GradEvent) -> _Way:
-    """The line of a backward and those that led to it."""
+    """Return the line of a backward and those that led to it."""
     return () if write.place is None else tuple([place.key for place in write.place.chain()])

@@ -23,7 +23,9 @@ class CustomBackward(Cause):
     """An autograd.Function whose backward returns None for an input that wants a gradient, or what is refused."""
 
     code = "custom-backward"
-    meaning = "the backward of a custom Function returns None for an input that wants a gradient, or one that does not fit"
+    meaning = (
+        "the backward of a custom Function returns None for an input that wants a gradient, or one that does not fit"
+    )
     needs = "which inputs of a custom Function got None in backward, and where its backward is defined"
 
     def miss(self, facts: Facts, miss: Miss) -> Finding | None:
@@ -34,7 +36,9 @@ class CustomBackward(Cause):
                 op = facts.trace.nodes[number].op
                 if op is not None and nodes & facts.below([child]):
                     name = facts.name(miss.tensor)
-                    said = f"the backward of {facts.trace.ops[op].name} returns None where the gradient of {name} belongs"
+                    said = (
+                        f"the backward of {facts.trace.ops[op].name} returns None where the gradient of {name} belongs"
+                    )
                     return self._finding(facts, facts.trace.ops[op], record, miss.tensor, said, [wanted(facts, miss)])
         return None
 
@@ -67,7 +71,9 @@ class CustomBackward(Cause):
 
 
 def _returns(facts: Facts, op: OpRecord, record: BackwardRecord) -> tuple[Place | None, list[Place]]:
-    """(the return by which a Function's backward ended in a pass, or its def where that is not known; all of these)."""
+    """Return (the return by which a Function's backward ended in a pass, or its def where that is not known; all
+    of these).
+    """
     defined = facts.trace.functions.get(op.id)
     if defined is None:
         return op.place, []

@@ -19,7 +19,7 @@ class CutOff(Cause):
     needs = "every op with its inputs, recorded or not, gradient mode, and the roots of backward()"
 
     def words(self, op: OpRecord) -> tuple[str, str]:
-        """(what the cut did, the cure)."""
+        """Return (what the cut did, the cure)."""
         raise NotImplementedError
 
     def also(self, op: OpRecord) -> list[Place | None]:

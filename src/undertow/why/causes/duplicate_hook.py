@@ -46,7 +46,7 @@ class DuplicateHook(Cause):
 
 
 def _is_again(facts: Facts, earlier: HookRecord, later: HookRecord) -> bool:
-    """The same hook, or the same line that comes by again after its hook has fired."""
+    """Return the same hook, or the same line that comes by again after its hook has fired."""
     if earlier.removed is not None and earlier.removed < later.time:
         return False
     if earlier.same == later.same:

@@ -11,7 +11,7 @@ from undertow.why.trace import BackwardRecord, ErrorRecord, OpRecord
 
 
 class FreedGraph(Cause):
-    """"Trying to backward through the graph a second time"."""
+    """ "Trying to backward through the graph a second time"."""
 
     code = "freed-graph"
     meaning = "a backward needs a part that an earlier backward freed"
@@ -66,7 +66,9 @@ class FreedGraph(Cause):
 
 
 def _name(facts: Facts, carrier: OpRecord, old: int) -> str:
-    """What the program calls a tensor that it carries into the next pass: `state` in `out, state = cell(x, state)`."""
+    """Return what the program calls a tensor that it carries into the next pass: `state` in `out, state = cell(x,
+    state)`.
+    """
     name = facts.name(old)
     if " " not in name or carrier.place is None:
         return name
@@ -80,7 +82,7 @@ def _name(facts: Facts, carrier: OpRecord, old: int) -> str:
 
 
 def _cure(facts: Facts, name: str, old: int, first: BackwardRecord, record: BackwardRecord) -> str:
-    """What to do about a tensor that is carried into the next pass."""
+    """Return what to do about a tensor that is carried into the next pass."""
     if _is_made_again(facts, old, first, record):
         whole, _, place = name.partition("[")
         if place:
@@ -105,7 +107,7 @@ def _called(facts: Facts, record: BackwardRecord) -> str:
 
 
 def _call(facts: Facts, record: BackwardRecord) -> str:
-    """A backward call as it should be, to go through its graph again."""
+    """Return a backward call as it should be, to go through its graph again."""
     if record.kind == "grad":
         return "torch.autograd.grad(..., retain_graph=True)"
     return f"{_called(facts, record)}.backward(retain_graph=True)"
@@ -134,7 +136,7 @@ def _before(facts: Facts, record: BackwardRecord, first: BackwardRecord) -> set[
 
 
 def _carrier(facts: Facts, record: BackwardRecord, old: set[int]) -> OpRecord | None:
-    """The first op whose own node stands on an old one."""
+    """Return the first op whose own node stands on an old one."""
     found = [
         facts.trace.ops[node.op]
         for node in facts.trace.nodes
@@ -144,7 +146,7 @@ def _carrier(facts: Facts, record: BackwardRecord, old: set[int]) -> OpRecord | 
 
 
 def _old_input(facts: Facts, op: OpRecord, old: set[int]) -> int:
-    """The input of an op that comes from an old graph."""
+    """Return the input of an op that comes from an old graph."""
     for number in op.inputs:
         if old & set(facts.nodes_of(number)):
             return number

@@ -88,7 +88,9 @@ class GraphLeak(Cause):
         kept += [number for number in _made(facts, ops[-1]) if len(facts.reaching(number)) <= most]
         kept = _one_a_round(facts, kept)
         alive, made_meanwhile = _most_alive(facts, kept)
-        if alive < min(_ENOUGH + 1, _rounds(facts, ops)) or 2 * alive < made_meanwhile:  # a first, best and last may stay
+        if (
+            alive < min(_ENOUGH + 1, _rounds(facts, ops)) or 2 * alive < made_meanwhile
+        ):  # a first, best and last may stay
             return None
         made = [maker for number in kept if (maker := facts.maker(number)) is not None]
         stored = next((found for op in made if (found := _where_stored(facts, op)) is not None), None)
@@ -103,8 +105,9 @@ class GraphLeak(Cause):
             container,
             f"{container} keeps {alive} tensors with their graphs, and no later backward pass uses them.",
             [fact("the tensors are computed, with their graphs", made[0].place), fact("they are stored", place)],
-            f"{container} = [... .item() for ...]  # or .detach()" if is_comprehension(place) else
-            f"keep the values only: put x.detach() into {container}, or x.item() of a single number",
+            f"{container} = [... .item() for ...]  # or .detach()"
+            if is_comprehension(place)
+            else f"keep the values only: put x.detach() into {container}, or x.item() of a single number",
             tensor=kept[-1],
         )
 
@@ -136,7 +139,7 @@ def _is_of_forward(facts: Facts, op: OpRecord) -> bool:
 
 
 def _by_caller(ops: list[OpRecord]) -> list[list[OpRecord]]:
-    """The runs of a line, apart for each way to it: two towers of one class run the same forward."""
+    """Return the runs of a line, apart for each way to it: two towers of one class run the same forward."""
     found: dict[tuple[tuple[str, int], ...], list[OpRecord]] = defaultdict(list)
     for op in ops:
         found[() if op.place is None else tuple([place.key for place in op.place.chain()])].append(op)
@@ -195,7 +198,7 @@ def _spans_backwards(facts: Facts, rounds: Iterable[tuple[OpRecord, OpRecord]]) 
 
 
 def _made(facts: Facts, op: OpRecord) -> list[int]:
-    """The results that an op made, with their graphs."""
+    """Return the results that an op made, with their graphs."""
     if op.id != facts.trace.tensors[op.outputs[0]].maker:
         return []
     return [number for number, node in zip(op.outputs, op.output_nodes) if node is not None]
@@ -261,7 +264,7 @@ def _begins_anew(file: str, line: int, container: str) -> bool:
 
 
 def _where_stored(facts: Facts, op: OpRecord) -> tuple[Place, str] | None:
-    """The statement that puts a result, or what a function made of it returns, into a container."""
+    """Return the statement that puts a result, or what a function made of it returns, into a container."""
     if op.place is None:
         return None
     for place in op.place.chain():

@@ -33,7 +33,7 @@ class HookOnOldVersion(Cause):
         return None if place is None else self._finding(hook, place, "is bound to a new tensor")
 
     def run(self, facts: Facts) -> Iterable[Finding]:
-        """A hook that fires, with the gradient of the older value."""
+        """Return a hook that fires, with the gradient of the older value."""
         for hook in facts.hooks:
             if hook.tensor is not None and hook.firings and hook.kind == "tensor":
                 place = _changed(facts, hook)
@@ -54,7 +54,7 @@ class HookOnOldVersion(Cause):
 
 
 def _changed(facts: Facts, hook: HookRecord) -> Place | None:
-    """A recorded in-place change of the tensor after the registration, before the pass."""
+    """Return a recorded in-place change of the tensor after the registration, before the pass."""
     if hook.node is None or hook.tensor is None:
         return None
     trace = facts.trace

@@ -28,7 +28,11 @@ class HookRemoved(Cause):
             if overtaken(facts, hook):
                 return None  # it was there in time for backward, and too late for forward
             during = ran.during
-            if hook.kind in BACKWARD_KINDS and reaching_outputs(facts, ran.after) and not reaching_outputs(facts, during):
+            if (
+                hook.kind in BACKWARD_KINDS
+                and reaching_outputs(facts, ran.after)
+                and not reaching_outputs(facts, during)
+            ):
                 during = []  # forward alone, which no backward follows
             later = [call for call in ran.after if not call.direct] if not during else []  # type: ignore[misc]
             then = "the module"

@@ -48,7 +48,7 @@ class HookReturnIgnored(Cause):
 
 
 def _lost(facts: Facts, firing: FiringRecord, ops: list[OpRecord]) -> OpRecord | None:
-    """The last op whose result looks like a replacement, goes nowhere and dies with the hook."""
+    """Return the last op whose result looks like a replacement, goes nowhere and dies with the hook."""
     tensors = facts.trace.tensors
     derived = set(firing.given)  # and what else it was given, which nobody had seen before: grad_output
     derived.update(n for op in ops for n in op.inputs if tensors[n].maker is None and tensors[n].time > firing.time)
@@ -75,7 +75,7 @@ def _lost(facts: Facts, firing: FiringRecord, ops: list[OpRecord]) -> OpRecord |
 
 
 def _where_lost(op: OpRecord) -> Place | None:
-    """The statement that loses a result: of what helper functions hand back, the last one that was given it."""
+    """Return the statement that loses a result: of what helper functions hand back, the last one that was given it."""
     place = op.place
     while place is not None and place.outer is not None and hands_back(place):
         place = place.outer

@@ -54,7 +54,7 @@ class InplaceModified(Cause):
         )  # fmt: skip
 
     def _refused(self, facts: Facts, error: ErrorRecord) -> Finding | None:
-        """The change itself is refused: of a leaf, or of a view that has no way to tell its graph."""
+        """Return the change itself is refused: of a leaf, or of a view that has no way to tell its graph."""
         refused = facts.trace.refused[-1] if facts.trace.refused else None
         if refused is None or refused.error != error.message or not refused.inputs:
             return None
@@ -76,7 +76,7 @@ class InplaceModified(Cause):
 
 
 def _write(facts: Facts, record: BackwardRecord, message: str) -> tuple[WriteRecord, OpRecord] | None:
-    """The first write, after an op of the graph had seen a tensor, that the message can mean."""
+    """Return the first write, after an op of the graph had seen a tensor, that the message can mean."""
     trace = facts.trace
     nodes = [trace.nodes[number] for number in record.damaged]
     nodes = nodes or [node for node in trace.nodes if record.id in node.reached]

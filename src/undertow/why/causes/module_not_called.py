@@ -39,8 +39,9 @@ class ModuleNotCalled(Cause):
             hook_name(hook),
             f"{what} is never called, so its hooks cannot fire.",
             [fact(f"{module.type} is made", module.place), registered(hook), *seen],
-            f"call the module in forward: {what}(x), not its functional form" if module.callable else
-            f"put the hooks on what is in it, which is called: for layer in {what}: ...",
+            f"call the module in forward: {what}(x), not its functional form"
+            if module.callable
+            else f"put the hooks on what is in it, which is called: for layer in {what}: ...",
             [module.place, uses[0].place if uses else None],
         )
 

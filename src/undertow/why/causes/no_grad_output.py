@@ -42,9 +42,7 @@ class NoGradOutput(Cause):
                 return self.silence(facts, hook)
         return None
 
-    def _finding(
-        self, facts: Facts, hook: HookRecord, tensor: int, time: int, call: Place | None
-    ) -> Finding:
+    def _finding(self, facts: Facts, hook: HookRecord, tensor: int, time: int, call: Place | None) -> Finding:
         found = origin(facts, tensor, time) or Origin("no-requires-grad", facts.made_at(tensor), leaf=tensor)
         how = "it is frozen" if found.frozen else _HOW[found.code]
         place = found.place or hook.place

@@ -38,7 +38,7 @@ class NoRequiresGrad(Cause):
         return self._finding(facts, found, [wanted(facts, miss)])
 
     def _too_late(self, facts: Facts, miss: Miss) -> Finding | None:
-        """It asks by now, and did not yet when it was used."""
+        """Find a tensor that requires grad now but did not when it was used."""
         uses = [facts.trace.ops[number] for number in facts.uses.get(miss.tensor, ())]
         taken = [op for op in uses if op.kind in ("op", "function", "module") and op.grad_mode and not op.writes]
         asked = [asked for op in taken for number, asked in zip(op.inputs, op.asked) if number == miss.tensor]
@@ -60,7 +60,7 @@ class NoRequiresGrad(Cause):
         )  # fmt: skip
 
     def run(self, facts: Facts) -> Iterable[Finding]:
-        """An optimizer whose tensors got gradients, then were all frozen, and which goes on stepping in vain."""
+        """Return an optimizer whose tensors got gradients, then were all frozen, and which goes on stepping in vain."""
         for optimizer in facts.trace.optimizers:
             looks = [event for event in facts.trace.grads if event.kind == "step" and event.optimizer == optimizer.id]
             latest = max((event.time for event in looks if event.found), default=facts.trace.time)

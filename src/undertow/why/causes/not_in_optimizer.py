@@ -81,7 +81,7 @@ def _beside(facts: Facts, optimizer: OptimizerRecord) -> list[int]:
 
 
 def _looks_trained(facts: Facts, tensor: int) -> bool:
-    """A plain leaf among plain leaves that are trained, not an input whose gradient is only looked at."""
+    """Return a plain leaf among plain leaves that are trained, not an input whose gradient is only looked at."""
     events = facts.grads[tensor]
     if any(event.kind == "read" for event in events):
         return False
@@ -96,7 +96,7 @@ def _is_looked_at(facts: Facts, tensor: int) -> bool:
 
 
 def _is_plain_weight(facts: Facts, tensor: int) -> bool:
-    """A plain tensor that asks for gradients as a module's attribute, and gets them again and again."""
+    """Return a plain tensor that asks for gradients as a module's attribute, and gets them again and again."""
     record = facts.trace.tensors[tensor]
     events = facts.grads[tensor]
     if record.attribute_of is None or record.parameter or any(event.kind == "read" for event in events):
@@ -124,7 +124,7 @@ def _is_a_repeat(facts: Facts, optimizer: OptimizerRecord) -> bool:
 
 
 def _where(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> tuple[Place | None, str, str]:
-    """(the line, what happened, the cure)."""
+    """Return (the line, what happened, the cure)."""
     trace = facts.trace
     record = trace.tensors[tensor]
     copied = [copy for copy in trace.copies if tensor in copy.tensors.values() and copy.time > optimizer.time]
@@ -164,7 +164,7 @@ def _where(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> tuple[Place
 
 
 def _again(facts: Facts, tensor: int, place: Place | None, optimizer: OptimizerRecord) -> Place | None:
-    """A place; if the same function had made what the optimizer holds, the place where that was called once more."""
+    """Return a place; if the same function had made what the optimizer holds, the place where that was called once more."""
     twins = [other for other in facts.made_alike(tensor, any_shape=True) if other in optimizer.tensors]
     bound = [binding.place for binding in facts.trace.bindings if binding.tensor in twins]
     places = [*map(facts.made_at, twins), *bound]
@@ -181,7 +181,11 @@ def _stands_behind_an_attribute(facts: Facts, tensor: int) -> bool:
 
 def _is_a_slice(facts: Facts, binding: BindingRecord) -> bool:
     """Whether a layer was put into a list only for a moment, as `layers[:-1]` does: it has a place of its own already."""
-    if binding.child is None or facts.trace.modules[binding.module].callable or facts.module_parents.get(binding.module):
+    if (
+        binding.child is None
+        or facts.trace.modules[binding.module].callable
+        or facts.module_parents.get(binding.module)
+    ):
         return False
     return any(other.child == binding.child and other.time < binding.time for other in facts.trace.bindings)
 
@@ -194,7 +198,7 @@ def _outermost(facts: Facts, tensor: int) -> Place | None:
 
 
 def _container(made: Place | None) -> Place | None:
-    """The statement of the module that takes a new layer in: `self.layers = [...]`, `self.layers.append(...)`."""
+    """Return the statement of the module that takes a new layer in: `self.layers = [...]`, `self.layers.append(...)`."""
     for place in made.chain() if made is not None else ():
         if (assigned(place) or stores(place)).startswith("self."):
             return place
@@ -202,7 +206,9 @@ def _container(made: Place | None) -> Place | None:
 
 
 def _plain_home(facts: Facts, tensor: int) -> tuple[Place | None, str]:
-    """The line of a class that sets the plain container in which the module of a parameter lies: `self.layers = []`."""
+    """Return the line of a class that sets the plain container in which the module of a parameter lies:
+    `self.layers = []`.
+    """
     for module in sorted(facts.ancestors(facts.trace.tensors[tensor].module)):
         hidden = facts.trace.modules[module].hidden_in
         if hidden is not None:
@@ -226,4 +232,3 @@ def _is_hidden(facts: Facts, tensor: int) -> bool:
                 return True
             call = trace.calls[call].parent
     return False
-

@@ -68,7 +68,7 @@ class ZeroByMath(Cause):
 
 
 def _flat(facts: Facts, record: BackwardRecord, tensor: int, backwards: int) -> Iterator[OpRecord]:
-    """The ops between the root and a tensor at which a gradient became zero."""
+    """Return the ops between the root and a tensor at which a gradient became zero."""
     targets = set(facts.nodes_of(tensor))
     for number in (*record.stops, *record.zeros):
         node = facts.trace.nodes[number]
@@ -90,7 +90,7 @@ def _flat(facts: Facts, record: BackwardRecord, tensor: int, backwards: int) -> 
 
 
 def _bent(facts: Facts, op: OpRecord) -> OpRecord | None:
-    """The last op of straight pieces behind the root of an autograd.grad."""
+    """Return the last op of straight pieces behind the root of an autograd.grad."""
     roots = [node for number in op.inputs[:1] for node in facts.nodes_of(number)]
     behind = {facts.trace.nodes[node].op for node in facts.below(roots)}
     found = [facts.trace.ops[number] for number in behind if number is not None]
@@ -117,7 +117,7 @@ def _peak(facts: Facts, tensor: int, time: int) -> float | None:
 
 
 def _first_zero(facts: Facts, tensor: int, time: int) -> OpRecord | None:
-    """The op that made all zeros out of values that were not; None where zeros were there from the start."""
+    """Return the op that made all zeros out of values that were not; None where zeros were there from the start."""
     while True:
         op = facts.maker(tensor, time)
         if op is None or not op.inputs:

@@ -51,7 +51,7 @@ class ZeroedByHook(Cause):
 
 
 def _wanted_below(facts: Facts, hook: HookRecord) -> int | None:
-    """A tensor whose gradient was wanted and goes through the hook."""
+    """Return a tensor whose gradient was wanted and goes through the hook."""
     if hook.tensor is not None:
         if any(event.kind in ("read", "step") for event in facts.grads.get(hook.tensor, ())):
             return hook.tensor

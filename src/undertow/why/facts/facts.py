@@ -58,7 +58,7 @@ class Facts:
         return found
 
     def ran(self, file: str) -> frozenset[Span]:
-        """The expressions of a file that ran as operations on tensors."""
+        """Return the expressions of a file that ran as operations on tensors."""
         return self._ran.get(file, frozenset())
 
     @cached_property
@@ -70,7 +70,7 @@ class Facts:
         return {file: frozenset(spans) for file, spans in found.items()}
 
     def maker(self, tensor: int, before: int | None = None) -> OpRecord | None:
-        """The last op that made or changed a tensor, before a time."""
+        """Return the last op that made or changed a tensor, before a time."""
         for number in reversed(self.makers.get(tensor, ())):
             op = self.trace.ops[number]
             if before is None or op.time < before:
@@ -84,18 +84,20 @@ class Facts:
         return next((made for made in makers if made is not None and self.trace.ops[made].kind == "cut"), None)
 
     def _viewed(self, tensor: int) -> int:
-        """The tensor that a view was taken of, through all views in between."""
+        """Return the tensor that a view was taken of, through all views in between."""
         trace = self.trace
         while (made := trace.tensors[tensor].maker) is not None and trace.ops[made].kind == "op":
             memory = trace.tensors[tensor].memory
-            base = [taken for taken in trace.ops[made].inputs if taken < tensor and trace.tensors[taken].memory == memory]
+            base = [
+                taken for taken in trace.ops[made].inputs if taken < tensor and trace.tensors[taken].memory == memory
+            ]
             if not base:
                 break
             tensor = base[0]
         return tensor
 
     def made_at(self, tensor: int) -> Place | None:
-        """The line that made a tensor."""
+        """Return the line that made a tensor."""
         record = self.trace.tensors[tensor]
         if record.maker is not None and record.copied_from is None:
             made = self.trace.ops[record.maker].place
@@ -104,7 +106,7 @@ class Facts:
         return record.place
 
     def made_alike(self, tensor: int, any_shape: bool = False) -> list[int]:
-        """The parameters that the same expression made, of the same shape: by `nn.Linear(3, 4)` in a function."""
+        """Return the parameters that the same expression made, of the same shape: by `nn.Linear(3, 4)` in a function."""
         alike = self._parameters.get(self._made_by(tensor), [])
         shape = self.trace.tensors[tensor].shape
         return [other for other in alike if any_shape or self.trace.tensors[other].shape == shape]
@@ -114,7 +116,7 @@ class Facts:
         return None if made is None else (made.file, span_of(made), self._label(tensor))
 
     def _label(self, tensor: int) -> str:
-        """What a parameter is called in its module."""
+        """Return what a parameter is called in its module."""
         module = self.trace.tensors[tensor].module
         parameters = {} if module is None else self.trace.modules[module].parameters
         return next((name for name, number in parameters.items() if number == tensor), "")
@@ -128,7 +130,7 @@ class Facts:
         return found
 
     def outermost(self, call: int | None) -> int | None:
-        """The module call that contains all others around a call."""
+        """Return the module call that contains all others around a call."""
         while call is not None:
             parent = self.trace.calls[call].parent
             if parent is None:
@@ -157,7 +159,7 @@ class Facts:
         return found
 
     def nodes_of(self, tensor: int) -> list[int]:
-        """The nodes at which a tensor's gradient arrives."""
+        """Return the nodes at which a tensor's gradient arrives."""
         found: dict[int | None, None] = dict.fromkeys(self.accumulators.get(tensor, ()))
         for number in self.makers.get(tensor, ()):
             op = self.trace.ops[number]
@@ -167,7 +169,7 @@ class Facts:
         return [node for node in found if node is not None]
 
     def reaching(self, tensor: int) -> list[BackwardRecord]:
-        """The backward passes from whose roots a tensor could be reached."""
+        """Return the backward passes from whose roots a tensor could be reached."""
         numbers = {number for node in self.nodes_of(tensor) for number in self.trace.nodes[node].reached}
         roots = [record for record in self.trace.backwards if tensor in record.roots]
         numbers.update(record.id for record in roots)
@@ -225,7 +227,7 @@ class Facts:
         return found
 
     def holders(self, tensor: int) -> list[OptimizerRecord]:
-        """The optimizers that hold a tensor."""
+        """Return the optimizers that hold a tensor."""
         return [optimizer for optimizer in self.trace.optimizers if tensor in optimizer.tensors]
 
     def is_for(self, record: BackwardRecord, optimizer: int) -> bool:
@@ -234,7 +236,7 @@ class Facts:
         return not others or any(one.id == optimizer for one in others)
 
     def flag(self, tensor: int, time: int | None = None) -> Flag | None:
-        """The last setting of requires_grad, before a time."""
+        """Return the last setting of requires_grad, before a time."""
         flags = [flag for flag in self.trace.tensors[tensor].flags if time is None or flag.time < time]
         return flags[-1] if flags else None
 
@@ -271,7 +273,9 @@ class Facts:
     @cached_property
     def replaced(self) -> set[int]:
         """Parameters whose place in a module was given to another one."""
-        found = {binding.old_tensor for binding in self.trace.bindings if binding.old_tensor not in (None, binding.tensor)}
+        found = {
+            binding.old_tensor for binding in self.trace.bindings if binding.old_tensor not in (None, binding.tensor)
+        }
         for binding in self.trace.bindings:
             if binding.old_child is not None and binding.old_child != binding.child:
                 found.update(self.parameters_in(binding.old_child))
@@ -291,15 +295,15 @@ class Facts:
         return found
 
     def ancestors(self, module: int | None) -> set[int]:
-        """A module and every module that contains it."""
+        """Return a module and every module that contains it."""
         return self._spread(module, self.module_parents)
 
     def descendants(self, module: int | None) -> set[int]:
-        """A module and every module in it."""
+        """Return a module and every module in it."""
         return self._spread(module, {record.id: list(record.children.values()) for record in self.trace.modules})
 
     def parameters_in(self, module: int | None) -> list[int]:
-        """The parameters of a module and its children."""
+        """Return the parameters of a module and its children."""
         return [
             tensor for number in self.descendants(module) for tensor in self.trace.modules[number].parameters.values()
         ]

@@ -18,7 +18,9 @@ class RootWithoutGraph:
 
 
 def errors(facts: Facts) -> list[ErrorRecord]:
-    """The exceptions that ended the program or its threads, and what backward passes raised and the program caught."""
+    """Return the exceptions that ended the program or its threads, and what backward passes raised and the program
+    caught.
+    """
     trace = facts.trace
     found = [*([] if trace.error is None else [trace.error]), *trace.thread_errors]
     ended = {error.backward for error in found}
@@ -30,7 +32,7 @@ def errors(facts: Facts) -> list[ErrorRecord]:
 
 
 def failed_backward(facts: Facts, error: ErrorRecord) -> BackwardRecord | None:
-    """The backward that raised an error."""
+    """Return the backward that raised an error."""
     return None if error.backward is None else facts.trace.backwards[error.backward]
 
 

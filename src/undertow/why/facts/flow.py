@@ -87,7 +87,7 @@ class Flow:
                 self._share(op, output, waiting, queued)
 
     def _share(self, op: OpRecord, output: int, waiting: list[int], queued: set[int]) -> None:
-        """What was written into some memory is seen through every tensor on it."""
+        """Return what was written into some memory is seen through every tensor on it."""
         stop = self.stops[output]
         tensors = self.facts.trace.tensors
         for other in self.facts.memory[tensors[output].memory]:
@@ -97,7 +97,7 @@ class Flow:
                 self._queue(other, op.time, waiting, queued)
 
     def _ways(self, op: OpRecord) -> list[tuple[int, int | None]]:
-        """The tensors by which values come into an op: (tensor, the cut before it)."""
+        """Return the tensors by which values come into an op: (tensor, the cut before it)."""
         found: list[tuple[int, int | None]] = []
         for tensor, asked in zip(op.inputs, op.asked):
             stop = self.stops.get(tensor)
@@ -111,7 +111,7 @@ class Flow:
         return found
 
     def _left(self, tensor: int, op: OpRecord) -> int:
-        """The op by which a tensor's number had left torch."""
+        """Return the op by which a tensor's number had left torch."""
         ops = self.facts.trace.ops
         for number in reversed(self.facts.uses[tensor]):
             if ops[number].kind == "leaves" and ops[number].time < op.time:
@@ -137,7 +137,7 @@ class Flow:
         return stop is not None and stop.cut is None
 
     def path(self, tensor: int) -> list[int]:
-        """The ops from the start to a tensor."""
+        """Return the ops from the start to a tensor."""
         found: list[int] = []
         while tensor != self.start:
             stop = self.stops[tensor]

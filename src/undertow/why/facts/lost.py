@@ -70,7 +70,9 @@ def lost(facts: Facts, tensor: int, wants: list[GradEvent] | None = None) -> Los
 
 
 def _through_state_dict(facts: Facts, tensor: int) -> OpRecord | None:
-    """A state_dict() whose values, in place of the parameters themselves, went into something that is differentiated."""
+    """Return a state_dict() whose values, in place of the parameters themselves, went into something that is
+    differentiated.
+    """
     ops, uses = facts.trace.ops, facts.uses
     for op in (ops[number] for number in uses.get(tensor, ())):
         if op.name == "state_dict" and op.internal:
@@ -161,7 +163,7 @@ def _comes_back(facts: Facts, left: OpRecord) -> bool:
 
 
 def _undifferentiated(facts: Facts, flow: Flow, ends: list[int]) -> Lost:
-    """The last end of a recorded path, a scalar if there is one."""
+    """Return the last end of a recorded path, a scalar if there is one."""
     tensors = facts.trace.tensors
     scalars = [end for end in ends if tensors[end].size == 1]
     end = max(scalars or ends, key=lambda number: flow.stops[number].since)

@@ -33,14 +33,14 @@ def code_of_cut(op: OpRecord) -> str:
 
 
 def place_of_cut(op: OpRecord) -> Place | None:
-    """The line of a cut: for gradient mode, what switched it off."""
+    """Return the line of a cut: for gradient mode, what switched it off."""
     if code_of_cut(op) == "no-grad-mode" and op.off is not None:
         return op.off
     return op.place
 
 
 def origin(facts: Facts, tensor: int, time: int) -> Origin | None:
-    """Looks back from a tensor that did not ask for gradients at a time."""
+    """Look back from a tensor that did not ask for gradients at a time."""
     trace = facts.trace
     queue = deque([(tensor, time)])
     seen = {tensor}
@@ -88,7 +88,7 @@ def _gave(op: OpRecord, tensor: int) -> bool:
 
 
 def _left(facts: Facts, tensor: int, op: OpRecord) -> OpRecord | None:
-    """The op by which a tensor's number left torch before it came back to `op`."""
+    """Return the op by which a tensor's number left torch before it came back to `op`."""
     for number in reversed(facts.uses[tensor]):
         left = facts.trace.ops[number]
         if left.kind == "leaves" and left.time < op.time:
@@ -113,7 +113,7 @@ def _escaped(facts: Facts, leaves: list[int], time: int) -> OpRecord | None:
 
 
 def _cut_before(facts: Facts, left: OpRecord) -> OpRecord | None:
-    """The detach of `x.detach().numpy()`, of an x that had a graph."""
+    """Return the detach of `x.detach().numpy()`, of an x that had a graph."""
     made = [facts.maker(number, left.time) for number in left.inputs]
     return next((op for op in made if op is not None and op.kind == "cut" and any(op.asked)), None)
 

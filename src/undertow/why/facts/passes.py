@@ -64,7 +64,7 @@ def wired(facts: Facts, hook: HookRecord) -> list[CallRecord]:
 
 
 def reaching_outputs(facts: Facts, calls: list[CallRecord]) -> list[BackwardRecord]:
-    """The backward passes that could reach a result of some module calls."""
+    """Return the backward passes that could reach a result of some module calls."""
     records = {record.id: record for call in calls for output in call.outputs for record in facts.reaching(output)}
     return [records[number] for number in sorted(records)]
 

@@ -51,7 +51,8 @@ def misses(facts: Facts) -> list[Miss]:
 
 
 def _passed_by(facts: Facts, tensor: int, wants: list[GradEvent]) -> list[GradEvent]:
-    """The steps, if none ever found a gradient, though passes for other parameters of that optimizer ran before each.
+    """Return the steps, if none ever found a gradient, though passes for other parameters of that optimizer ran
+    before each.
 
     What other losses leave in a tensor's .grad on their way, and is cleared again, was not for these steps.
     """
@@ -103,6 +104,8 @@ def _only_a_guard(facts: Facts, tensor: int, wants: list[GradEvent]) -> bool:
     """`if p.grad is not None` over a frozen or plain tensor asks whether there is one, and takes no for an answer; so
     does what looks at `requires_grad` first."""
     record = facts.trace.tensors[tensor]
-    return record.leaf and not facts.asks(tensor) and all(
-        event.kind == "read" and (is_guard(event.place) or knows_of_freezing(event.place)) for event in wants
+    return (
+        record.leaf
+        and not facts.asks(tensor)
+        and all(event.kind == "read" and (is_guard(event.place) or knows_of_freezing(event.place)) for event in wants)
     )

@@ -39,7 +39,7 @@ class Ways:
         return found
 
     def behind(self, record: BackwardRecord) -> list[int]:
-        """The ops that a backward's roots were computed from, in order."""
+        """Return the ops that a backward's roots were computed from, in order."""
         if record.id not in self._behind:
             self._behind[record.id] = sorted(self._ancestors([(root, record.time) for root in record.roots]))
         return self._behind[record.id]
@@ -51,7 +51,7 @@ class Ways:
         return self._ancestors([(root, record.time) for record in records for root in record.roots])
 
     def _ancestors(self, stack: list[tuple[int, int]]) -> set[int]:
-        """The ops that some tensors, as they were at their times, were computed from."""
+        """Return the ops that some tensors, as they were at their times, were computed from."""
         trace = self.facts.trace
         found: set[int] = set()
         while stack:
@@ -71,7 +71,8 @@ class Ways:
         return found
 
     def cuts(self, tensor: int, record: BackwardRecord) -> tuple[list[OpRecord], bool]:
-        """(the ops at which the ways from a tensor to a backward's roots leave the graph, whether its values go there).
+        """Return (the ops at which the ways from a tensor to a backward's roots leave the graph, whether its
+        values go there).
 
         There are none if one way stays in the graph. A way that only chose among other values, as an index or a mask,
         counts where there is no other.
@@ -124,7 +125,7 @@ class Ways:
         return found
 
     def _left(self, tensor: int, op: OpRecord) -> int:
-        """The op by which a tensor's number had left torch."""
+        """Return the op by which a tensor's number had left torch."""
         ops = self.facts.trace.ops
         for number in reversed(self.facts.uses[tensor]):
             if ops[number].kind == "leaves" and ops[number].time < op.time:
@@ -134,7 +135,7 @@ class Ways:
     # --- which passes, and which of several cuts
 
     def asked_of(self, want: GradEvent, earlier: int) -> list[BackwardRecord]:
-        """The backward passes from which a read or step could have expected a gradient, latest first."""
+        """Return the backward passes from which a read or step could have expected a gradient, latest first."""
         records = [
             record for record in self.facts.trace.backwards
             if earlier < record.time < want.time and record.id in self.facts.differentiated

@@ -26,7 +26,7 @@ MOST_NODES = 20_000  # of one pass
 def page_data(
     trace: Trace, findings: Sequence[Finding], recorder: Recorder, title: str | None = None, engine: str | None = None
 ) -> dict[str, Any]:
-    """What was seen of a run, for the page. engine: who ran it, where that is not what `import torch` gave."""
+    """Return what was seen of a run, for the page. engine: who ran it, where that is not what `import torch` gave."""
     facts = Facts(trace)
     files = SourceFiles(trace.script)
     limits: list[str] = []
@@ -120,9 +120,7 @@ def _hooks(facts: Facts, files: SourceFiles, limits: list[str]) -> dict[str, Any
     firings = [_firing(firing, files) | {"order": nth} for nth, firing in enumerate(trace.firings, 1)]
     total = len(firings)
     if len(firings) > FIRST_FIRINGS + LAST_FIRINGS:
-        limits.append(
-            f"Of {total} hook calls the first {FIRST_FIRINGS} and the last {LAST_FIRINGS} are listed."
-        )
+        limits.append(f"Of {total} hook calls the first {FIRST_FIRINGS} and the last {LAST_FIRINGS} are listed.")
         firings = [*firings[:FIRST_FIRINGS], *firings[-LAST_FIRINGS:]]
     return {"registered": registered, "total": total, "fired": firings}
 
@@ -137,7 +135,7 @@ def _hook(facts: Facts, hook: HookRecord, files: SourceFiles) -> dict[str, Any]:
 
 
 def _owner(facts: Facts, hook: HookRecord) -> str:
-    """What a hook is on: by its own name, since a loop that registers calls all of them `p`."""
+    """Return what a hook is on: by its own name, since a loop that registers calls all of them `p`."""
     if hook.tensor is not None:
         known = facts.trace.tensors[hook.tensor]
         named = bool(known.names) or known.module is not None

@@ -116,7 +116,9 @@ class PassGraph:
                     self.edges.append({"from": f"n{node}", "to": f"n{child}", "norm": number(norm), "state": state})
 
     def _place_leaves(self) -> None:
-        """A leaf stands in the innermost box that holds all who use it, just before its first use; or in its module's."""
+        """Return a leaf stands in the innermost box that holds all who use it, just before its first use; or in
+        its module's.
+        """
         users: dict[str, list[str]] = {}
         for edge in self.edges:
             users.setdefault(edge["to"], []).append(edge["from"])
@@ -164,7 +166,7 @@ class PassGraph:
         return drawn
 
     def _subjects(self, finding: Finding) -> list[int]:
-        """The tensors that a finding is about."""
+        """Return the tensors that a finding is about."""
         found = dict.fromkeys([] if finding.tensor is None else [finding.tensor])
         wanted = set(finding.subjects[:MOST_SUBJECTS])
         for record in self.trace.tensors:
@@ -173,7 +175,7 @@ class PassGraph:
         return list(found)[:MOST_SUBJECTS]
 
     def _draw(self, place: int, tensor: int, way: list[int], cut: int | None, said: str) -> None:
-        """A leaf and the ops that used it up to one that is in the graph, as nodes without gradients."""
+        """Return a leaf and the ops that used it up to one that is in the graph, as nodes without gradients."""
         focus = self.focus.setdefault(place, [])
         if cut is not None and cut not in way:  # a number that left torch and came back
             later = next((at for at, step in enumerate(way) if step > cut), len(way))
@@ -197,7 +199,7 @@ class PassGraph:
             before = here
 
     def _draw_behind_roots(self) -> None:
-        """A pass without a graph: the ops that made its root are drawn, back to where the graph was left."""
+        """Return a pass without a graph: the ops that made its root are drawn, back to where the graph was left."""
         seen: set[int] = set()
         waiting = [(root, self.record.time, "") for root in self.record.roots if root not in self.record.leaves]
         while waiting and len(self.nodes) < MOST_BEHIND:
@@ -255,7 +257,9 @@ class PassGraph:
         elif finding.code in LOSSES and not self.picture.nodes:  # backward() of what has no graph
             own = [n["id"] for n in self.nodes.values() if "cut" in n]
         if not own:
-            own = self._meant(finding, [n for n in self.nodes.values() if n["file"] == file and n["line"] == finding.line])
+            own = self._meant(
+                finding, [n for n in self.nodes.values() if n["file"] == file and n["line"] == finding.line]
+            )
         if not own and finding.tensor is not None:
             own = [f"n{node}" for node in self.facts.nodes_of(finding.tensor) if node in self.picture.nodes]
         if not own:
@@ -281,7 +285,7 @@ class PassGraph:
         return []
 
     def _hooked(self, finding: Finding) -> list[str | int]:
-        """What the hooks that a finding names are registered on."""
+        """Return what the hooks that a finding names are registered on."""
         found: list[str | int] = []
         named = {int(text) for text in re.findall(r"hook at line (\d+)", " ".join(finding.subjects))}
         for hook in self.trace.hooks:
@@ -314,7 +318,7 @@ class PassGraph:
         }  # fmt: skip
 
     def _root(self, tensor: int) -> int | None:
-        """The node at which the pass began."""
+        """Return the node at which the pass began."""
         if self.trace.tensors[tensor].node in self.picture.nodes:
             return self.trace.tensors[tensor].node
         return next((node for node in self.facts.nodes_of(tensor) if node in self.picture.nodes), None)

@@ -23,7 +23,7 @@ class Groups:
         self._of_call: dict[int, int] = {}
 
     def of_call(self, call: int | None) -> int:
-        """The box of a module call."""
+        """Return the box of a module call."""
         if call is None:
             return ROOT
         known = self._of_call.get(call)
@@ -42,7 +42,7 @@ class Groups:
         return box["id"]
 
     def _label(self, call: int) -> str:
-        """What a module is called in the module whose call is around it: `blocks.0`, not `net.blocks[0]`."""
+        """Return what a module is called in the module whose call is around it: `blocks.0`, not `net.blocks[0]`."""
         trace = self.facts.trace
         record = trace.calls[call]
         module = trace.modules[record.module]
@@ -51,7 +51,7 @@ class Groups:
         return inner or (module.names[0] if module.names else module.type)
 
     def _path(self, outer: int, inner: int) -> str | None:
-        """The attributes that lead from a module to one inside it, by the shortest way."""
+        """Return the attributes that lead from a module to one inside it, by the shortest way."""
         modules = self.facts.trace.modules
         seen = {outer}
         level = [("", outer)]
@@ -68,7 +68,7 @@ class Groups:
         return None
 
     def of_module(self, module: int | None) -> int:
-        """The first box of a module's calls, or of the nearest module around it that was called."""
+        """Return the first box of a module's calls, or of the nearest module around it that was called."""
         boxes = {box["module"]: box["id"] for box in reversed(self.boxes[1:])}
         level = [] if module is None else [module]
         while level:
@@ -79,7 +79,7 @@ class Groups:
         return ROOT
 
     def around(self, box: int) -> list[int]:
-        """A box and those around it, outermost first."""
+        """Return a box and those around it, outermost first."""
         found: list[int] = []
         current: int | None = box
         while current is not None:
@@ -88,7 +88,7 @@ class Groups:
         return found[::-1]
 
     def common(self, boxes: Iterable[int]) -> int:
-        """The innermost box that holds all of these."""
+        """Return the innermost box that holds all of these."""
         ways = [self.around(box) for box in boxes]
         if not ways:
             return ROOT
@@ -100,7 +100,7 @@ class Groups:
         return shared
 
     def number_repeats(self) -> None:
-        """Calls of one module in one box get their number."""
+        """Call of one module in one box get their number."""
         repeats: dict[tuple[int, int], list[dict[str, Any]]] = defaultdict(list)
         for box in self.boxes[1:]:
             repeats[box["parent"], box["module"]].append(box)
@@ -110,7 +110,7 @@ class Groups:
                     box["label"] += f" #{nth}"
 
     def split_levels(self, nodes: list[dict[str, Any]], times: dict[str, float]) -> None:
-        """Puts the things of crowded levels into parts, in the order of the backward pass (latest made first).
+        """Put the things of crowded levels into parts, in the order of the backward pass (latest made first).
 
         Things of one level are made one after the other, and gradients go from later to earlier ones: between parts,
         too, they go one way only.
@@ -141,7 +141,7 @@ class Groups:
 
 
 def _lines(members: list[tuple[float, dict[str, Any], str]]) -> list[int]:
-    """The first and last line of what is in a part; empty where none is known."""
+    """Return the first and last line of what is in a part; empty where none is known."""
     lines = [member["line"] for _, member, key in members if key == "group" and member["line"] is not None]
     lines += [line for _, member, _ in members for line in member.get("lines", ())]
     return [min(lines), max(lines)] if lines else []

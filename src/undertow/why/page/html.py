@@ -37,7 +37,7 @@ _PAGE = """<!doctype html>
 
 
 def page_html(data: dict[str, Any]) -> str:
-    """The page for this data."""
+    """Return the page for this data."""
     built = files("undertow.why.page") / "built"
     parts = {
         "policy": _POLICY,
@@ -60,7 +60,7 @@ def embedded(data: Any) -> str:
 
 
 def write_page(path: str, data: dict[str, Any]) -> None:
-    """Writes the page to a file."""
+    """Write the page to a file."""
     text = page_html(data)
     with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)

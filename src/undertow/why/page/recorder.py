@@ -75,7 +75,7 @@ class Thinned:
         self.kept: list[StepSamples] = []
 
     def wants_next(self) -> bool:
-        """Counts one more; whether it is to be added."""
+        """Count one more; whether it is to be added."""
         self.total += 1
         return (self.total - 1) % self.stride == 0
 
@@ -122,7 +122,7 @@ class Recorder:
     # --- backward passes
 
     def begin(self, watcher: Watcher, record: BackwardRecord, roots: list[Any], nodes: list[Any]) -> None:
-        """A pass is about to go through these nodes."""
+        """Return a pass is about to go through these nodes."""
         picture = PassPicture(record.id)
         self._open.append(picture)
         if len(roots) == 1 and roots[0].numel() == 1:
@@ -153,8 +153,10 @@ class Recorder:
         self._layouts[key] = shape, found
         return found
 
-    def at_node(self, number: int, got: Sequence[Any], gave: Sequence[Any], norm: Callable[[Any], float | None]) -> None:
-        """A node has run: the gradients that arrived at it, those that it sent on, and how long one of them is."""
+    def at_node(
+        self, number: int, got: Sequence[Any], gave: Sequence[Any], norm: Callable[[Any], float | None]
+    ) -> None:
+        """Return a node has run: the gradients that arrived at it, those that it sent on, and how long one of them is."""
         picture = self._open[-1] if self._open else None
         sample = None if picture is None else picture.nodes.get(number)
         if picture is None or sample is None:  # of a pass around this one
@@ -170,7 +172,7 @@ class Recorder:
         ]
 
     def end(self, watcher: Watcher, record: BackwardRecord, leaves: list[tuple[Any, int]]) -> None:
-        """A pass is over; leaves: the tensors whose .grad it may have written."""
+        """Return a pass is over; leaves: the tensors whose .grad it may have written."""
         if not self._open or self._open[-1].backward != record.id:  # it could not be begun
             return
         picture = self._open.pop()
@@ -187,7 +189,7 @@ class Recorder:
     # --- steps
 
     def step(self, watcher: Watcher, optimizer: OptimizerRecord, place: Any, tensors: list[Any]) -> None:
-        """An optimizer is about to step."""
+        """Return an optimizer is about to step."""
 
         def found() -> list[tuple[Any, int]]:
             held = {number for other in watcher.trace.optimizers for number in other.tensors}
@@ -219,7 +221,7 @@ class Recorder:
 
 
 def _parameters(watcher: Watcher) -> Iterator[tuple[Any, int]]:
-    """The parameters that exist now."""
+    """Return the parameters that exist now."""
     return ((tensor, record.id) for tensor, record in watcher.tensors.alive() if record.parameter and tensor.is_leaf)
 
 

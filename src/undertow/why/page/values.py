@@ -16,7 +16,7 @@ MOST_LINES_IN_ALL = 20_000
 
 
 def number(value: float | None, digits: int = 6) -> float | str | None:
-    """A number with so many digits. JSON knows no NaN or Inf, so they are texts."""
+    """Return a number with so many digits. JSON knows no NaN or Inf, so they are texts."""
     if value is None:
         return None
     if math.isnan(value):
@@ -27,13 +27,15 @@ def number(value: float | None, digits: int = 6) -> float | str | None:
 
 
 def length(norms: Iterable[float | None]) -> float | str | None:
-    """The norm of several tensors together."""
+    """Return the norm of several tensors together."""
     known = [norm for norm in norms if norm is not None]
     return number(math.hypot(*known)) if known else None
 
 
 def tensor_name(facts: Facts, tensor: int) -> str:
-    """A parameter by the module that it is registered in (`net.fc.weight`, not the `p` of a loop); others as they are."""
+    """Return a parameter by the module that it is registered in (`net.fc.weight`, not the `p` of a loop); others
+    as they are.
+    """
     record = facts.trace.tensors[tensor]
     if record.module is not None:
         labels = {label for label, number in facts.trace.modules[record.module].parameters.items() if number == tensor}
@@ -58,7 +60,7 @@ class SourceFiles:
         return self.numbers.setdefault(file, len(self.numbers))
 
     def place(self, place: Place | None) -> dict[str, Any] | None:
-        """A line of a file: {file, line}."""
+        """Return a line of a file: {file, line}."""
         return None if place is None else {"file": self.number(place.file), "line": place.line}
 
     def data(self) -> list[dict[str, Any]]:
@@ -75,7 +77,7 @@ class SourceFiles:
 
 
 def _short_names(paths: list[str]) -> dict[str, str]:
-    """A file's own name, with its folder where two files share it."""
+    """Return a file's own name, with its folder where two files share it."""
     plain = [os.path.basename(path) for path in paths]
     return {
         path: name if plain.count(name) == 1 else os.path.join(os.path.basename(os.path.dirname(path)), name)

@@ -61,7 +61,7 @@ class Backwards:
         return grad
 
     def _starts_here(self) -> bool:
-        """A call by the program, or by code that runs inside a backward (a checkpoint's second forward)."""
+        """Return a call by the program, or by code that runs inside a backward (a checkpoint's second forward)."""
         watcher = self.watcher
         return watcher.watching or (self.current is not None and watcher.in_thread)
 
@@ -71,7 +71,7 @@ class Backwards:
         return self.watcher.now.backward
 
     def raised(self, error: BaseException) -> int | None:
-        """The backward that an exception, or what led to it, came out of."""
+        """Return the backward that an exception, or what led to it, came out of."""
         current: BaseException | None = error
         while current is not None:
             if id(current) in self.failed:
@@ -80,16 +80,14 @@ class Backwards:
         return None
 
     def accumulated(self, tensor: Any) -> None:
-        """A post-accumulate hook is about to see a gradient that the pass has just written."""
+        """Return a post-accumulate hook is about to see a gradient that the pass has just written."""
         if self.current is not None and self.current in self._running:
             self._running[self.current].accumulated(tensor)
 
     # --- one pass
 
-    def run(
-        self, go: Callable[[], Any], kind: str, roots: Any, inputs: Any, retain: bool | None, create: bool
-    ) -> Any:
-        """Runs one backward pass, watched, and alone where there are several threads."""
+    def run(self, go: Callable[[], Any], kind: str, roots: Any, inputs: Any, retain: bool | None, create: bool) -> Any:
+        """Run one backward pass, watched, and alone where there are several threads."""
         turn = self.watcher.turns.take()
         try:
             return self._run(go, kind, roots, inputs, retain, create)
@@ -97,9 +95,7 @@ class Backwards:
             if turn:
                 self.watcher.turns.give()
 
-    def _run(
-        self, go: Callable[[], Any], kind: str, roots: Any, inputs: Any, retain: bool | None, create: bool
-    ) -> Any:
+    def _run(self, go: Callable[[], Any], kind: str, roots: Any, inputs: Any, retain: bool | None, create: bool) -> Any:
         watcher, trace, now = self.watcher, self.trace, self.watcher.now
         watcher.hooks.settle()
         place = watcher.here()
@@ -208,7 +204,7 @@ class _Pass:
         return at_node
 
     def _heard(self, node: Any, got: Any, gave: Any) -> None:
-        """What an engine tells of a node that ran, with gradients as it carries them."""
+        """Return what an engine tells of a node that ran, with gradients as it carries them."""
         number = self.watcher.graph.number(node)
         if number is None:
             return
@@ -228,17 +224,17 @@ class _Pass:
                 return
 
     def _children(self, node: Any) -> list[int | None]:
-        """The nodes behind a node, one for each gradient that it gives; None where none is wanted."""
+        """Return the nodes behind a node, one for each gradient that it gives; None where none is wanted."""
         number = self.watcher.graph.number
         return [None if child is None else number(child) for child, _ in node.next_functions]
 
     def _kept_back(self, number: int, children: list[int | None], gave: Any) -> None:
-        """Notes the nodes to which a custom Function gave no gradient."""
+        """Note the nodes to which a custom Function gave no gradient."""
         missed = [child for child, grad in zip(children, gave) if child is not None and grad is None]
         self.record.nones += [(number, child) for child in missed]
 
     def _passed_on(self, number: int, got: Any, gave: Any, peak_of: Callable[[Any], float | None]) -> None:
-        """Notes a node that turned finite gradients into NaN or Inf, or non-zero ones into zeros."""
+        """Note a node that turned finite gradients into NaN or Inf, or non-zero ones into zeros."""
         record = self.record
         told = [peak for grad in gave if grad is not None and (peak := peak_of(grad)) is not None]
         zeros = told.count(0)
@@ -254,7 +250,7 @@ class _Pass:
                 record.zeros.append(number)
 
     def failed(self, error: Exception) -> None:
-        """The pass raised: find the nodes whose saved values were overwritten."""
+        """Return the pass raised: find the nodes whose saved values were overwritten."""
         if "modified by an inplace operation" not in str(error):
             return
         for node, number in self.nodes:
@@ -267,7 +263,7 @@ class _Pass:
                             self.record.damaged.append(number)
 
     def accumulated(self, tensor: Any) -> None:
-        """Notes a gradient as it is written, before a hook may use it or take it away."""
+        """Note a gradient as it is written, before a hook may use it or take it away."""
         if self.record.kind != "backward":
             return
         for leaf, number, had in self.leaves:
@@ -276,7 +272,7 @@ class _Pass:
                 self._wrote(tensor, number, had)
 
     def _wrote(self, tensor: Any, number: int, had: bool) -> bool:
-        """Notes the gradient of a leaf, if it is there."""
+        """Note the gradient of a leaf, if it is there."""
         calls, record, place = self.watcher.calls, self.record, self.record.place
         if calls.gradient(tensor, self.trace.tensors[number], place) is None:
             return False
@@ -306,7 +302,7 @@ class _Pass:
             self._retained(place)
 
     def _retained(self, place: Place | None) -> None:
-        """Computed tensors that keep their gradients."""
+        """Return computed tensors that keep their gradients."""
         calls = self.watcher.calls
         for reference in list(calls.retained):
             tensor = reference()
@@ -322,7 +318,7 @@ class _Pass:
                     calls.grad_event("write", known.id, place, peak=peak, backward=self.record.id)
 
     def results(self, result: Any) -> None:
-        """What autograd.grad returned is an op of its own: from the root to the gradients."""
+        """Return what autograd.grad returned is an op of its own: from the root to the gradients."""
         if self.record.kind == "grad":
             self._recorded(list(self.watcher.engine.tensors_in(result)), self.record.place)
             inputs = self.record.inputs or ()

@@ -94,7 +94,7 @@ class Calls:
     # --- one call
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Runs a function and records it."""
+        """Run a function and records it."""
         name = self.engine.name_of(function)
         special = self.special.get(name)
         if special is not None and args and isinstance(args[0], self.engine.Tensor):
@@ -123,7 +123,7 @@ class Calls:
             self.trace.refused.append(RefusedRecord(self.trace.tick(), name, place, inputs, str(error)))
 
     def _before(self, args: Any, kwargs: Any) -> list[tuple[Any, bool, int]]:
-        """The tensors among the arguments, whether each asks for gradients, and its version."""
+        """Return the tensors among the arguments, whether each asks for gradients, and its version."""
         engine = self.engine
         found = engine.tensors_in(args)
         if kwargs:
@@ -183,7 +183,7 @@ class Calls:
             self._let_go(result, op.inputs[0] if op.inputs else None)
 
     def _on_behalf(self, op: OpRecord, function: Any) -> None:
-        """Notes whether library code cuts or copies for the user; of state_dict() that it was this."""
+        """Note whether library code cuts or copies for the user; of state_dict() that it was this."""
         frame = self.watcher.caller(function)
         op.internal = frame is None or not self.watcher.places.is_user(frame.f_code)
         if frame is not None and frame.f_code.co_name == "_save_to_state_dict":
@@ -225,7 +225,7 @@ class Calls:
     def _made(
         self, name: str, tensors: list[Any], inputs: list[TensorRecord], place: Place | None
     ) -> list[TensorRecord]:
-        """The records of an op's results."""
+        """Return the records of an op's results."""
         found = []
         known = self.watcher.tensors
         for tensor in tensors:
@@ -240,7 +240,7 @@ class Calls:
     # --- values
 
     def values(self, op: OpRecord, tensors: list[Any], records: list[TensorRecord], given: list[Any]) -> None:
-        """Looks at the results of an op that came another way than through the mode."""
+        """Look at the results of an op that came another way than through the mode."""
         self._look(op, tensors, records, [self.watcher.see(tensor, op.place) for tensor in given], False)
 
     def _look(
@@ -297,7 +297,7 @@ class Calls:
         return (tuple(dict.fromkeys(found)) if found else ()), constant
 
     def left(self, array: Any) -> tuple[int, ...]:
-        """The tensor whose memory an array is, if it left torch as numpy() of one."""
+        """Return the tensor whose memory an array is, if it left torch as numpy() of one."""
         while isinstance(array, np.ndarray):
             source = self.passed.get(id(array))
             if source is not None and source[0] is array:
@@ -317,7 +317,7 @@ class Calls:
             self.passed.popitem(last=False)
 
     def wrote(self, tensor: Any, record: TensorRecord, place: Place | None, name: str, op: int | None) -> None:
-        """A tensor was changed in place; if it is a gradient, that one was edited or cleared."""
+        """Return a tensor was changed in place; if it is a gradient, that one was edited or cleared."""
         self.trace.writes.append(
             WriteRecord(self.trace.tick(), record.id, place, name, op, self.engine.version(tensor))
         )
@@ -337,7 +337,7 @@ class Calls:
         return event
 
     def gradient(self, tensor: Any, record: TensorRecord, place: Place | None) -> TensorRecord | None:
-        """The record of a tensor's gradient, marked as such."""
+        """Return the record of a tensor's gradient, marked as such."""
         grad = tensor.grad
         if grad is None:
             return None

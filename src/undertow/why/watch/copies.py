@@ -63,7 +63,7 @@ class Copies:
             self.recent.append((address, record.id))
 
     def recognise(self, tensor: Any, record: TensorRecord, place: Place | None) -> None:
-        """A leaf that was not seen being made: is its memory that of a recent cut?"""
+        """Return a leaf that was not seen being made: is its memory that of a recent cut?"""
         address = self.watcher.engine.address(tensor)
         for other, number in reversed(self.recent):
             if other == address and self.trace.tensors[number].shape == record.shape:
@@ -219,7 +219,7 @@ class Copies:
             self.trace.copies.append(record)
 
     def _belongings(self, module: Any, known: Any) -> None:
-        """A copied module registered nothing by itself: its parameters and children are read off."""
+        """Return a copied module registered nothing by itself: its parameters and children are read off."""
         watcher = self.watcher
         for name, parameter in module._parameters.items():
             if parameter is not None:
@@ -232,7 +232,7 @@ class Copies:
 
 
 def _where_written(forward: Any, place: Place | None) -> Place | None:
-    """The line of a Function's forward that writes in place, where there is one to be seen; otherwise the call."""
+    """Return the line of a Function's forward that writes in place, where there is one to be seen; otherwise the call."""
     code = getattr(forward, "__code__", None)
     if code is None:
         return place

@@ -54,7 +54,7 @@ class Engine:
         patches.wrap(self.torch, "compile", uncompiled)
 
     def uninstall(self) -> None:
-        """The program is not watched any more."""
+        """Return the program is not watched any more."""
 
     def name_of(self, function: Any) -> str:
         """`grad.get`, `data.set`, or a function's own name without what leads to it."""
@@ -66,7 +66,7 @@ class Engine:
         return name if name is not None else type(function).__name__
 
     def tensors_in(self, value: Any, depth: int = 4) -> list[Any]:
-        """The tensors in nested lists, tuples and dicts, in order."""
+        """Return the tensors in nested lists, tuples and dicts, in order."""
         if isinstance(value, self.Tensor):
             return [value]
         found: list[Any] = []
@@ -80,7 +80,7 @@ class Engine:
         return found
 
     def kind_of(self, tensor: Any) -> tuple[str, bool]:
-        """(the dtype's short name, whether it has gradients)."""
+        """Return (the dtype's short name, whether it has gradients)."""
         dtype = tensor.dtype
         known = self._kinds.get(dtype)
         if known is None:
@@ -89,14 +89,16 @@ class Engine:
         return known
 
     def shape(self, tensor: Any) -> tuple[int, ...]:
-        """The lengths of a tensor's dimensions; a lazy module's parameter has none before the first call."""
+        """Return the lengths of a tensor's dimensions; a lazy module's parameter has none before the first call."""
         try:
             return tuple(tensor.shape)
         except RuntimeError:
             return (0,)
 
     def peak(self, tensor: Any) -> float | None:
-        """The largest absolute value: 0 if all are zero, NaN or inf if any is; None where there is nothing to see."""
+        """Return the largest absolute value: 0 if all are zero, NaN or inf if any is; None where there is nothing
+        to see.
+        """
         try:
             if not self.kind_of(tensor)[1] or not tensor.numel():
                 return None
@@ -108,7 +110,7 @@ class Engine:
             return None
 
     def norm(self, tensor: Any) -> float | None:
-        """The length of a tensor as a vector."""
+        """Return the length of a tensor as a vector."""
         return self._norm(tensor, 2)
 
     def _norm(self, tensor: Any, order: float) -> float | None:
@@ -124,14 +126,14 @@ class Engine:
         return tensor.requires_grad
 
     def node(self, tensor: Any) -> Any:
-        """A tensor's grad_fn; None also for a view that autograd has given up on."""
+        """Return a tensor's grad_fn; None also for a view that autograd has given up on."""
         try:
             return tensor.grad_fn
         except RuntimeError:
             return None
 
     def base(self, tensor: Any) -> Any:
-        """The tensor that a view was taken from; None for others."""
+        """Return the tensor that a view was taken from; None for others."""
         return tensor._base if tensor._is_view() else None
 
     def version(self, tensor: Any) -> int:
@@ -151,14 +153,14 @@ class Engine:
     # --- nodes
 
     def number(self, node: Any, tag: str) -> int | None:
-        """The number that a node was given: kept in its own `metadata`, which lives exactly as long as it does."""
+        """Return the number that a node was given: kept in its own `metadata`, which lives exactly as long as it does."""
         return node.metadata.get(tag)
 
     def set_number(self, node: Any, tag: str, number: int) -> None:
         node.metadata[tag] = number
 
     def children(self, node: Any) -> list[Any]:
-        """The nodes that a node sends gradients to."""
+        """Return the nodes that a node sends gradients to."""
         return [child for child, _ in node.next_functions if child is not None]
 
     def node_name(self, node: Any) -> str:
@@ -174,14 +176,14 @@ class Engine:
     # --- while library code runs, nobody needs to be asked about its operations
 
     def hush(self) -> Any:
-        """A context manager in whose block no function mode is asked."""
+        """Return a context manager in whose block no function mode is asked."""
         return self.torch._C.DisableTorchFunction()
 
     def rest(self) -> None:
-        """The function mode is off for a while."""
+        """Return the function mode is off for a while."""
 
     def wake(self) -> None:
-        """It is on again."""
+        """Note that it is on again."""
 
 
 class UndertowEngine(Engine):
@@ -283,7 +285,7 @@ def has_array(tensor: Any) -> bool:
 
 
 def peak_of(array: Any) -> float | None:
-    """The largest absolute value of an undertow tensor's array."""
+    """Return the largest absolute value of an undertow tensor's array."""
     if type(array) is not np.ndarray:
         array = np.asarray(array)
     if not array.size:
@@ -296,14 +298,14 @@ def peak_of(array: Any) -> float | None:
 
 
 def carried_peak(gradient: Any) -> float | None:
-    """The largest absolute value of a gradient as undertow's backward pass carries it: an array or a tensor."""
+    """Return the largest absolute value of a gradient as undertow's backward pass carries it: an array or a tensor."""
     if gradient is None:
         return None
     return peak_of(gradient if type(gradient) is np.ndarray else getattr(gradient, "_array", gradient))
 
 
 def carried_norm(gradient: Any) -> float | None:
-    """The length of a gradient as undertow's backward pass carries it; None where it is no array of floats."""
+    """Return the length of a gradient as undertow's backward pass carries it; None where it is no array of floats."""
     array = gradient if type(gradient) is np.ndarray else getattr(gradient, "_array", None)
     if type(array) is not np.ndarray or array.dtype.kind not in "fcV" or not array.size:  # V: bfloat16 and its like
         return None
@@ -313,5 +315,5 @@ def carried_norm(gradient: Any) -> float | None:
 
 
 def engine_of(torch: Any) -> Engine:
-    """The engine behind a torch-like package."""
+    """Return the engine behind a torch-like package."""
     return UndertowEngine(torch) if is_own_module(torch) else Engine(torch)

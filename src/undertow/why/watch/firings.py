@@ -23,7 +23,7 @@ _TUPLES = ("full-backward", "full-backward-pre", "backward", "node", "node-pre")
 
 
 def code_of(hook: Any) -> tuple[CodeType | None, Any, Any]:
-    """(the code that runs when a hook is called, the object it is bound to, the function itself)."""
+    """Return (the code that runs when a hook is called, the object it is bound to, the function itself)."""
     while isinstance(hook, functools.partial):
         hook = hook.func
     if isinstance(hook, MethodType):
@@ -89,7 +89,7 @@ class Firings:
         self.last: int | None = None  # the firing that ended last
 
     def fire(self, hook: Any, record: HookRecord, args: Any, kwargs: Any) -> Any:
-        """Runs a user's hook in place of the engine."""
+        """Run a user's hook in place of the engine."""
         watcher = self.watcher
         if not watcher.in_thread:
             return hook(*args, **kwargs)
@@ -124,7 +124,7 @@ class Firings:
         return result
 
     def _values(self, record: HookRecord, args: Any) -> list[Any]:
-        """The tensors that a hook may replace."""
+        """Return the tensors that a hook may replace."""
         value = args[_VALUE[record.kind]]
         if record.kind == "post-accumulate":
             return [] if value.grad is None else [value.grad]

@@ -26,7 +26,7 @@ class Graph:
         self.tag = f"undertow.why.{next(_watches)}"
 
     def number(self, node: Any) -> int | None:
-        """The number of a node, if it has one."""
+        """Return the number of a node, if it has one."""
         return self.engine.number(node, self.tag)
 
     def take(self, node: Any, op: int | None) -> tuple[int, list[int]]:
@@ -62,7 +62,7 @@ class Graph:
         return record.id
 
     def adopt(self, tensor: Any, record: TensorRecord, place: Place | None) -> None:
-        """Takes in a computed tensor whose making was not seen: an op is made up from the graph behind it."""
+        """Take in a computed tensor whose making was not seen: an op is made up from the graph behind it."""
         node = self.watcher.engine.node(tensor)
         if node is None:
             return
@@ -78,15 +78,24 @@ class Graph:
         inputs = self._before(node, tensor.output_nr) if passes_on else self._behind(fresh)
         self.watcher.calls.add(
             OpRecord(
-                id=len(trace.ops), time=trace.tick(), name=self.nodes[number].name, kind="unseen", place=place,
-                inputs=inputs, asked=(True,) * len(inputs), outputs=(record.id,), gave=(True,), grad_mode=True,
-                nodes=tuple(fresh), output_nodes=(number,),
+                id=len(trace.ops),
+                time=trace.tick(),
+                name=self.nodes[number].name,
+                kind="unseen",
+                place=place,
+                inputs=inputs,
+                asked=(True,) * len(inputs),
+                outputs=(record.id,),
+                gave=(True,),
+                grad_mode=True,
+                nodes=tuple(fresh),
+                output_nodes=(number,),
             )
         )
         record.op = record.maker = len(trace.ops) - 1
 
     def _before(self, node: Any, place: int) -> tuple[int, ...]:
-        """The tensor that a node got as the one of its inputs."""
+        """Return the tensor that a node got as the one of its inputs."""
         child = node.next_functions[place][0]
         number = None if child is None else self.number(child)
         if number is None:
@@ -100,7 +109,7 @@ class Graph:
         return tuple([output for output, by in zip(made.outputs, made.output_nodes) if by == number])
 
     def _behind(self, fresh: list[int]) -> tuple[int, ...]:
-        """The tensors from which new nodes go out: leaves, and results of ops that were known before."""
+        """Return the tensors from which new nodes go out: leaves, and results of ops that were known before."""
         trace, inside = self.watcher.trace, set(fresh)
         found: dict[int, None] = {}
         for number in fresh:

@@ -35,7 +35,7 @@ ON_NODES = {"register_hook": "node", "register_prehook": "node-pre"}
 
 
 def _name_of(hook: Any) -> str:
-    """What the program calls a hook: of a partial the function in it."""
+    """Return what the program calls a hook: of a partial the function in it."""
     while isinstance(hook, functools.partial):
         hook = hook.func
     return getattr(hook, "__name__", type(hook).__name__)
@@ -146,7 +146,7 @@ class Hooks:
         return __init__
 
     def _on_node(self, handle: Any, frame: FrameType | None) -> None:
-        """A handle that no wrapped registrar made: it may be that of a node."""
+        """Return a handle that no wrapped registrar made: it may be that of a node."""
         watcher = self.watcher
         hook = None
         while frame is not None and not watcher.places.is_user(frame.f_code):
@@ -165,7 +165,7 @@ class Hooks:
             self.unwrapped.append((handle, record))
 
     def settle(self) -> None:
-        """A backward pass is about to begin: hooks on nodes, by now in their maps, are wrapped."""
+        """Return a backward pass is about to begin: hooks on nodes, by now in their maps, are wrapped."""
         for handle, record in self.unwrapped:
             found = handle.hooks_dict_ref()
             if found is not None and handle.id in found:
@@ -173,7 +173,7 @@ class Hooks:
         self.unwrapped.clear()
 
     def register(self, kind: str, owner: Any, hook: Any, go: Callable[[Any], Any]) -> Any:
-        """Registers a hook in its watched form: `go(watched)` is the registrar's own work."""
+        """Register a hook in its watched form: `go(watched)` is the registrar's own work."""
         watcher = self.watcher
         record = None
         with watcher.quiet:
@@ -224,7 +224,7 @@ class Hooks:
         return record
 
     def _in_graph(self, tensor: Any, place: Place | None) -> tuple[int, int | None]:
-        """A tensor's number and that of its node."""
+        """Return a tensor's number and that of its node."""
         node = tensor.grad_fn
         return self.watcher.see(tensor, place).id, None if node is None else self.watcher.graph.take(node, None)[0]
 

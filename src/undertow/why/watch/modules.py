@@ -94,7 +94,7 @@ class ModuleCalls:
             known.children[name] = new.id
 
     def adopt(self, module: Any) -> None:
-        """Takes in a module that was made before watching began, with all that is in it."""
+        """Take in a module that was made before watching began, with all that is in it."""
         watcher = self.watcher
         with watcher.quiet:
             for part in module.modules():
@@ -113,7 +113,13 @@ class ModuleCalls:
     ) -> None:
         self.trace.bindings.append(
             BindingRecord(
-                self.trace.tick(), module.id, name, place, tensor, child, old,
+                self.trace.tick(),
+                module.id,
+                name,
+                place,
+                tensor,
+                child,
+                old,
                 module.children.get(name) if child is not None else None,
             )
         )
@@ -133,7 +139,11 @@ class ModuleCalls:
         assert self.patches is not None
         for base in cls.__mro__:
             original = vars(base).get("forward")
-            if base not in self.wrapped and isinstance(original, FunctionType) and base is not self.watcher.engine.Module:
+            if (
+                base not in self.wrapped
+                and isinstance(original, FunctionType)
+                and base is not self.watcher.engine.Module
+            ):
                 self.wrapped.add(base)
                 self.patches.put(base, "forward", self._forward(original))
 
@@ -168,7 +178,7 @@ class ModuleCalls:
         return script
 
     def _with_return(self, module: Any, record: CallRecord, original: Any, args: Any, kwargs: Any) -> Any:
-        """Runs a forward; where backward hooks wait for its result, the line of the return is noted."""
+        """Run a forward; where backward hooks wait for its result, the line of the return is noted."""
         if not (module._backward_hooks or module._backward_pre_hooks):
             return original(module, *args, **kwargs)
         with Returns(self.watcher, getattr(original, "__code__", None)) as returns:
@@ -221,7 +231,7 @@ class ModuleCalls:
             self._out_of_sight(module, record, tensors, first_op)
 
     def _out_of_sight(self, module: Any, record: CallRecord, tensors: list[Any], first_op: int) -> None:
-        """An op for what a library module did unseen: own parameters that no op was seen to use, or results of whose
+        """Return an op for what a library module did unseen: own parameters that no op was seen to use, or results of whose
         making only the graph tells, so that inputs without a graph are missing there."""
         watcher, trace = self.watcher, self.trace
         own = [parameter for parameter in module._parameters.values() if parameter is not None]
@@ -259,7 +269,7 @@ class ModuleCalls:
 
 
 def _parts(value: Any) -> Any:
-    """A result with the fields of a dataclass or other object laid open."""
+    """Return a result with the fields of a dataclass or other object laid open."""
     fields = getattr(type(value), "__dataclass_fields__", None)
     if fields is not None:
         return [getattr(value, name, None) for name in fields]

@@ -33,7 +33,7 @@ class Names:
         self.passing: set[str] = set()  # variables of loops, which mean now this and now that
 
     def note(self, frame: FrameType) -> None:
-        """Looks at the variables of a running function, the first few times that it is seen."""
+        """Look at the variables of a running function, the first few times that it is seen."""
         code = frame.f_code
         if code.co_name == "<module>" or self.looked.get(code, 0) >= _LOOKS:
             return
@@ -42,13 +42,13 @@ class Names:
         self._look(variables(frame))
 
     def globals(self, names: dict[str, Any]) -> None:
-        """Looks at the program's global variables; their expressions come before those of functions."""
+        """Look at the program's global variables; their expressions come before those of functions."""
         if self.watcher.trace.script is not None:
             self.passing |= source(self.watcher.trace.script).loop_variables
         self._look({name: value for name, value in names.items() if not name.startswith("__")}, first=True)
 
     def modules(self) -> None:
-        """Looks at the global variables of the program's other files."""
+        """Look at the global variables of the program's other files."""
         for module in list(sys.modules.values()):
             file = getattr(module, "__file__", None)
             if isinstance(file, str) and self.watcher.places.is_user_file(file):
@@ -82,12 +82,14 @@ class Names:
         return re.split(r"[.\[]", expression, maxsplit=1)[0] in self.passing
 
     def _attributes(self, module: Any, record: ModuleRecord) -> None:
-        """Notes the tensors and modules that a module holds without having registered them."""
+        """Note the tensors and modules that a module holds without having registered them."""
         watcher = self.watcher
         for name, value in list(vars(module).items()):
             if name.startswith("_"):
                 continue
-            values = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else [value]
+            values = (
+                value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else [value]
+            )
             for part in itertools.islice(values, _WIDTH):
                 if isinstance(part, watcher.engine.Tensor):
                     tensor = watcher.tensors.find(part)
@@ -123,7 +125,7 @@ class Names:
             level = following
 
     def _is_object(self, value: Any) -> bool:
-        """An instance of one of the program's own classes."""
+        """Return an instance of one of the program's own classes."""
         if isinstance(value, (type, types.ModuleType, types.FunctionType, types.MethodType)):
             return False
         cls = type(value)

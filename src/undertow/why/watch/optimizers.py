@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from undertow.why.watch.watcher import Watcher
 
 
-
-
 class Optimizers:
     """Watches optimizers. Inside a step nothing else is recorded but what a closure does."""
 
@@ -134,12 +132,10 @@ class Optimizers:
             known = watcher.see(tensor, place)
             found = watcher.calls.gradient(tensor, known, place)
             peak = None if found is None else watcher.engine.peak(tensor.grad)
-            watcher.calls.grad_event(
-                "step", known.id, place, found=found is not None, peak=peak, optimizer=record.id
-            )
+            watcher.calls.grad_event("step", known.id, place, found=found is not None, peak=peak, optimizer=record.id)
 
     def _listening_closure(self, closure: Any, args: Any, kwargs: Any) -> Any:
-        """A closure given to step is user code inside library code."""
+        """Return a closure given to step is user code inside library code."""
 
         def watched() -> Any:
             with self.watcher.listening():
@@ -202,7 +198,7 @@ class Optimizers:
                 self.watcher.calls.grad_event("read", self.watcher.see(parameter, place).id, place)
 
     def clearing(self, go: Callable[[], Any], tensors: list[Any]) -> Any:
-        """Runs a zero_grad, and notes which gradients are gone."""
+        """Run a zero_grad, and notes which gradients are gone."""
         watcher = self.watcher
         with _Silence(watcher):
             result = go()

@@ -15,12 +15,12 @@ class Patches:
         self._undo: list[tuple[Any, str, Any]] = []
 
     def put(self, owner: Any, name: str, value: Any) -> None:
-        """Replaces an attribute of a class or module, whether it is its own or inherited."""
+        """Replace an attribute of a class or module, whether it is its own or inherited."""
         self._undo.append((owner, name, vars(owner).get(name, _MISSING)))
         setattr(owner, name, value)
 
     def wrap(self, owner: Any, name: str, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-        """Replaces a function by `around(it)`, which keeps its name and documentation."""
+        """Replace a function by `around(it)`, which keeps its name and documentation."""
         original = getattr(owner, name)
         replacement = around(original)
         for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
@@ -30,7 +30,7 @@ class Patches:
         self.put(owner, name, replacement)
 
     def undo(self) -> None:
-        """Puts everything back."""
+        """Put everything back."""
         while self._undo:
             owner, name, before = self._undo.pop()
             if before is _MISSING:

@@ -28,7 +28,7 @@ class Objects:
         self.known: dict[int, Any] = {}
 
     def find(self, value: Any) -> Any:
-        """The record of an object, or None."""
+        """Return the record of an object, or None."""
         reference = self.known.get(id(value))
         return reference.record if reference is not None and reference() is value else None
 
@@ -58,7 +58,7 @@ class Tensors(Objects):
         self.engine = engine
 
     def make(self, tensor: Any, place: Place | None) -> TensorRecord:
-        """A record for a tensor that has none."""
+        """Return a record for a tensor that has none."""
         trace, engine = self.trace, self.engine
         number = len(trace.tensors)
         dtype, floating = engine.kind_of(tensor)
@@ -83,7 +83,7 @@ class Modules(Objects):
         self.engine = engine
 
     def see(self, module: Any, place: Place | None) -> ModuleRecord:
-        """The record of a module, made if there is none."""
+        """Return the record of a module, made if there is none."""
         record = self.find(module)
         if record is None:
             cls = type(module)

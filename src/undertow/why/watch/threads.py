@@ -52,7 +52,7 @@ class Turns:
         self._lock = threading.RLock()
 
     def take(self) -> bool:
-        """Waits for one's turn; whether it came, and `give` has to be called."""
+        """Wait for one's turn; whether it came, and `give` has to be called."""
         return self.needed and self._lock.acquire(timeout=_PATIENCE)
 
     def give(self) -> None:
@@ -82,7 +82,7 @@ class Threads:
         return start
 
     def _raised(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """What a thread raised is shown without the watcher's part in it."""
+        """Return what a thread raised is shown without the watcher's part in it."""
 
         def excepthook(args: Any) -> None:
             frame = args.exc_traceback

@@ -94,7 +94,7 @@ class Watcher:
         self.busy = 0
 
     def stop(self) -> None:
-        """Ends watching. Hooks that stay registered go on as if they had never been wrapped."""
+        """End watching. Hooks that stay registered go on as if they had never been wrapped."""
         self.on = False
         self.calls.mode.__exit__(None, None, None)
         self.mode_on = False
@@ -114,7 +114,7 @@ class Watcher:
         self.stop()
 
     def failed(self, error: BaseException) -> ErrorRecord:
-        """The program, or one of its threads, ended with this exception."""
+        """Return the program, or one of its threads, ended with this exception."""
         frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
         lines = [line for _, line in traceback.walk_tb(error.__traceback__)]
         place: Place | None = None
@@ -178,11 +178,13 @@ class Watcher:
         return not self.busy
 
     def here(self) -> Place | None:
-        """The user's line that runs now."""
+        """Return the user's line that runs now."""
         return self.places.of(sys._getframe(1))
 
     def caller(self, function: Any = None) -> FrameType | None:
-        """The frame that called into the engine, past the watcher, the engine's own dispatch and the function itself."""
+        """Return the frame that called into the engine, past the watcher, the engine's own dispatch and the
+        function itself.
+        """
         own = getattr(function, "__code__", None)
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and (frame.f_code.co_filename.endswith(_MACHINERY) or frame.f_code is own):
@@ -195,7 +197,7 @@ class Watcher:
         return frame is not None and self.places.is_user(frame.f_code)
 
     def see(self, tensor: Any, place: Place | None) -> TensorRecord:
-        """The record of a tensor. One that was not seen being made is taken in, with its part of the graph."""
+        """Return the record of a tensor. One that was not seen being made is taken in, with its part of the graph."""
         record = self.tensors.find(tensor)
         if record is None:
             record = self.tensors.make(tensor, place)
@@ -226,12 +228,12 @@ class Watcher:
             self.busy = before
 
     def stumbled(self, error: Exception) -> None:
-        """The watcher itself failed at something; the program goes on."""
+        """Return the watcher itself failed at something; the program goes on."""
         if len(self.trace.problems) < 20:
             self.trace.problems.append("".join(traceback.format_exception(error)))
 
     def enough(self) -> None:
-        """The limit is reached: from here on nothing is recorded."""
+        """Return the limit is reached: from here on nothing is recorded."""
         self.trace.complete = self.on = False
 
 

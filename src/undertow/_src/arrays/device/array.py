@@ -44,7 +44,7 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
         return _IN_ORDER
 
     def copy(self, order: str = "C") -> DeviceArray:
-        """A memory of its own with the same value."""
+        """Return a memory of its own with the same value."""
         return DeviceArray(self.value, self.cell.device)
 
     def astype(self, dtype: Any, copy: bool = True, **_: Any) -> DeviceArray:
@@ -121,7 +121,7 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
     # --- where a real number is asked for
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """The value as a NumPy array of its own."""
+        """Return the value as a NumPy array of its own."""
         if Watch.trace is not None and not Watch.trace.is_constant(self):
             Watch.trace.refuse_value(self)
         return np.array(self.value)
@@ -146,7 +146,12 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
         return bool(self.numpy())
 
     def __int__(self) -> int:
-        if Watch.trace is not None and self.size == 1 and self.dtype.kind in "iub" and not Watch.trace.is_constant(self):
+        if (
+            Watch.trace is not None
+            and self.size == 1
+            and self.dtype.kind in "iub"
+            and not Watch.trace.is_constant(self)
+        ):
             return Watch.trace.whole_of(self)
         return int(self.numpy())
 
@@ -229,12 +234,12 @@ _CHANGING = frozenset({"sort", "partition", "put", "resize", "setfield", "setfla
 
 
 def lying(array: Any) -> Any:
-    """An array that lies in memory as another one does, or would on the host."""
+    """Return an array that lies in memory as another one does, or would on the host."""
     return array.lying() if type(array) is DeviceArray else array
 
 
 def in_memory(array: Any) -> Any:
-    """An array with the strides that code which runs eagerly on the CPU would find."""
+    """Return an array with the strides that code which runs eagerly on the CPU would find."""
     return lying(array) if Watch.trace is not None and Watch.trace.device is cpu else array
 
 
@@ -259,7 +264,7 @@ def values_known(*arrays: Any) -> bool:
 
 
 def checked(check: Callable[[Any], None], array: Any) -> None:
-    """Checks an array's values: now, or before each call of the program that is being traced, if they are known by then."""
+    """Check an array's values: now, or before each call of the program that is being traced, if they are known by then."""
     if Watch.trace is None or type(array) is not DeviceArray:
         if not hasattr(array, "without_values"):
             check(array)
@@ -287,7 +292,7 @@ def _are_known(args: Any) -> bool | None:
 
 
 def _computed_now(function: Word) -> Word:
-    """A function of NumPy's on known arrays, whose results are known too."""
+    """Return a function of NumPy's on known arrays, whose results are known too."""
 
     def compute(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = unwrapped((args, kwargs), _known_value)
@@ -340,7 +345,7 @@ def wrapped(result: Any, device: Device | None = None) -> Any:
 
 
 def applied(function: Word, device: Device | None, now: Word | None = None) -> Word:
-    """A function of JAX's, on device arrays. Where their values are known, `now` computes the same with NumPy."""
+    """Return a function of JAX's, on device arrays. Where their values are known, `now` computes the same with NumPy."""
 
     def apply(*args: Any, **kwargs: Any) -> Any:
         if now is not None and is_known((args, kwargs)):
@@ -353,7 +358,7 @@ def applied(function: Word, device: Device | None, now: Word | None = None) -> W
 
 
 def _followed(result: Any, function: Word, args: Any, kwargs: Any) -> Any:
-    """The result; if it holds whole numbers, a trace notes what NumPy would compute it with."""
+    """Return the result; if it holds whole numbers, a trace notes what NumPy would compute it with."""
     if Watch.trace is not None and type(result) is DeviceArray and result.dtype.kind in "iu":
         Watch.trace.follow(result, function, args, kwargs)
     return result
@@ -363,7 +368,9 @@ def _with_arrays(args: Any, kwargs: Any) -> Any:
     """Numbers that are inputs of a traced program, as arrays of the dtype that they meet."""
     if not any(hasattr(arg, "as_array") for arg in (*args, *kwargs.values())):
         return args, kwargs
-    dtypes = sorted([arg.dtype for arg in args if type(arg) is DeviceArray], key=lambda dtype: "bui".find(dtype.kind) >= 0)
+    dtypes = sorted(
+        [arg.dtype for arg in args if type(arg) is DeviceArray], key=lambda dtype: "bui".find(dtype.kind) >= 0
+    )
     dtype = dtypes[0] if dtypes else None  # a floating one, if there is any
 
     def array(arg: Any) -> Any:

@@ -30,7 +30,7 @@ Value = Any  # a jax.Array, or what stands for one in a trace
 
 @cache
 def jax_namespace() -> Any:
-    """The words on JAX's arrays; JAX is loaded when they are first needed."""
+    """Return the words on JAX's arrays; JAX is loaded when they are first needed."""
     return importlib.import_module("undertow._src.arrays.jax.namespace")
 
 
@@ -81,7 +81,9 @@ class Compiling:
             time.sleep(_NOTICE)
 
     def wait_for(self, tensors: list[Any]) -> None:
-        """This thread wants to compute with tensors. If some may hold such stand-ins, these have to be gone first."""
+        """Return this thread wants to compute with tensors. If some may hold such stand-ins, these have to be gone
+        first.
+        """
         held = any(id(tensor) in self._taken or isinstance(tensor._array, DeviceMemory) for tensor in tensors)
         if held and not self._done.wait(_PATIENCE):
             raise RuntimeError(
@@ -171,7 +173,7 @@ class DeviceMemory:
             Watch.trace.made(self.cell)
 
     def like(self, value: Value) -> Self:
-        """A memory of its own that looks as this one does, and holds a value of its kind."""
+        """Return a memory of its own that looks as this one does, and holds a value of its kind."""
         array = object.__new__(type(self))
         array.cell, array._parent = Cell(value, self.cell.device), None
         array.shape, array.dtype = self.shape, self.dtype
@@ -191,7 +193,7 @@ class DeviceMemory:
         return False
 
     def view_by(self, take: Callable[[Any, Value], Value], put: Callable[[Any, Value, Value], Value]) -> Self:
-        """A view: `take(xp, whole)` is its value, `put(xp, whole, part)` the whole with the part replaced."""
+        """Return a view: `take(xp, whole)` is its value, `put(xp, whole, part)` the whole with the part replaced."""
         view = object.__new__(type(self))
         view.cell, view._parent, view._take, view._put = self.cell, self, take, put
         view._seen, view._part = self.cell.writes + Watch.turn, self._taken(take)
@@ -210,7 +212,7 @@ class DeviceMemory:
         return self._part
 
     def _taken(self, take: Callable[[Any, Value], Value]) -> Value:
-        """A part of the value; of a known value, a known one."""
+        """Return a part of the value; of a known value, a known one."""
         if self.is_known():
             return Watch.trace.known(take(numpy_xp, np.asarray(self.value)))
         return take(jax_namespace(), self.value)
@@ -220,7 +222,7 @@ class DeviceMemory:
         return Watch.trace is not None and may_be_known(self) and Watch.trace.is_constant(self)
 
     def write(self, value: Value) -> None:
-        """Replaces the value, in the array's own shape and dtype."""
+        """Replace the value, in the array's own shape and dtype."""
         import jax.numpy as jnp
 
         with self.writing(value):
@@ -234,7 +236,7 @@ class DeviceMemory:
             self._replace(value)
 
     def writing(self, *values: Any) -> Any:
-        """A block in which values are written: what is known stays so, if they are known, too."""
+        """Return a block in which values are written: what is known stays so, if they are known, too."""
         if not self.is_known() or not all(map(Watch.trace.is_constant_value, values)):
             return nullcontext()
         return Watch.trace.computing_now()
@@ -253,7 +255,7 @@ class DeviceMemory:
             cell.host[...] = value
 
     def on_host(self) -> np.ndarray[Any, Any]:
-        """The memory as a NumPy array, from now on; its views are views of it."""
+        """Return the memory as a NumPy array, from now on; its views are views of it."""
         if Watch.trace is not None:
             Watch.trace.refuse_value(self)
         if self._parent is not None:
@@ -294,7 +296,7 @@ class DeviceMemory:
         return contiguous_strides(self.shape, self.dtype.itemsize)
 
     def lying(self) -> np.ndarray[Any, Any]:
-        """An array that lies in memory as this one would on the host: draws are made in that order."""
+        """Return an array that lies in memory as this one would on the host: draws are made in that order."""
         if self._parent is not None:
             return self._take(numpy_xp, self._parent.lying())
         if self.cell.host is not None:
@@ -305,14 +307,14 @@ class DeviceMemory:
         return np.ndarray(self.shape, self.dtype, np.empty(size, np.uint8), strides=strides)
 
     def lie_with(self, strides: tuple[int, ...] | None) -> None:
-        """Notes with which strides a new memory would lie on the host; None, or some below 0: in order."""
+        """Note with which strides a new memory would lie on the host; None, or some below 0: in order."""
         if strides is None or min(strides, default=0) < 0 or 0 in self.shape:
             self.cell.strides = None
         else:
             self.cell.strides = None if strides == contiguous_strides(self.shape, self.dtype.itemsize) else strides
 
     def lie_in_order_of(self, axes: Iterable[int]) -> None:
-        """Notes in which order the axes of a new memory would lie on the host, the widest first."""
+        """Note in which order the axes of a new memory would lie on the host, the widest first."""
         dims = list(axes)
         lead = contiguous_strides([self.shape[dim] for dim in dims], self.dtype.itemsize)
         self.lie_with(tuple([lead[dims.index(dim)] for dim in range(len(dims))]))
@@ -343,7 +345,7 @@ class DeviceMemory:
         return self._parent is None and self.cell.strides is None and self.cell.host is None
 
     def lie_like(self, operands: Iterable[Any]) -> None:
-        """Notes in which order the result of an elementwise function would lie in memory, given its operands."""
+        """Note in which order the result of an elementwise function would lie in memory, given its operands."""
         if len(self.shape) < 2 or all(not isinstance(each, DeviceMemory) or each.lies_in_order() for each in operands):
             return
         lying = [each.lying() if isinstance(each, DeviceMemory) else each for each in operands]

@@ -17,7 +17,7 @@ from undertow._src.arrays.device.memory import Watch, jax_namespace
 
 
 def placed(array: Any, device: Device) -> Any:
-    """A copy of an array's value on a device."""
+    """Return a copy of an array's value on a device."""
     if Watch.trace is not None:  # a program runs in one place
         return DeviceArray(jax_namespace().constant(unwrapped(array)), device)
     value = array.value if type(array) is DeviceArray else array
@@ -30,14 +30,15 @@ def placed(array: Any, device: Device) -> Any:
 
 
 def empty_beside(array: Any, shape: tuple[int, ...], ordered_as: Any = None) -> Any:
-    """New memory of a shape, with an array's dtype and on its device; its dims lie as those of another array do."""
+    """Allocate memory of a shape, with an array's dtype and on its device; its dims lie as those of another array do."""
     as_that = type(ordered_as) is np.ndarray
     memory = np.empty_like(ordered_as, array.dtype, shape=shape) if as_that else np.empty(shape, array.dtype)
     return placed(memory, array.device) if type(array) is DeviceArray else memory
 
 
 def at_home(array: Any) -> Any:
-    """A new tensor's array, where it belongs: in the program that is being traced, or on the device of the op that runs.
+    """Return a new tensor's array, where it belongs: in the program that is being traced, or on the device of the
+    op that runs.
 
     NOTE home. What an op makes besides the results of rules (noise, masks, indices, constants) are NumPy's arrays. While a
     public function runs on tensors of a device, or a gradient of theirs is computed and recorded, that device is the
@@ -66,7 +67,7 @@ class Home:
 
 
 def home_among(values: Iterable[Any]) -> Device | None:
-    """The device of the first tensor that is not on the CPU."""
+    """Return the device of the first tensor that is not on the CPU."""
     for value in values:
         array = getattr(value, "_array", None)
         if type(array) is DeviceArray and array.device is not cpu:

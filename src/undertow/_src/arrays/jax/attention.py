@@ -43,7 +43,7 @@ def _fused(q: Array, k: Array, v: Array, causal: bool, scale: float) -> Array:
 
 
 def fused(q: Array, k: Array, v: Array, causal: bool, scale: float) -> tuple[Array, Any]:
-    """The result, and its gradients as a function of the result's.
+    """Return the result, and its gradients as a function of the result's.
 
     Forward and backward each trace this. XLA sees two equal kernels and runs one: the result is asked for in the way that
     keeps what the gradient needs, also where no gradient follows.
@@ -52,7 +52,7 @@ def fused(q: Array, k: Array, v: Array, causal: bool, scale: float) -> tuple[Arr
 
 
 def _once(x: Array) -> Array:
-    """Computed and kept: on the CPU XLA would compute it again for each product that reads it."""
+    """Compute once and keep: on the CPU XLA would compute it again for each product that reads it."""
     return lax.optimization_barrier(x) if platform_of(x) == "cpu" else x
 
 
@@ -71,7 +71,7 @@ def _weights(xp: Any, q: Array, k: Array, mask: Array | None, causal: bool, scal
 def attention(
     xp: Any, q: Array, k: Array, v: Array, mask: Array | None, causal: bool, scale: float
 ) -> tuple[Array, Array, Array]:
-    """The result, and for the gradient nothing and the weights (or nothing)."""
+    """Return the result, and for the gradient nothing and the weights (or nothing)."""
     nothing = jnp.zeros((), q.dtype)
     if is_fused(q, k, v, mask):
         return fused(q, k, v, causal, scale)[0], nothing, nothing

@@ -18,7 +18,7 @@ Array = Any
 
 
 def _refuse_zero(divisor: Array, divided: Array) -> None:
-    """A compiled step can't stop for a divisor of 0; values that are known are looked at."""
+    """Return a compiled step can't stop for a divisor of 0; values that are known are looked at."""
     if not is_traced(divisor) and not np.all(np.asarray(divisor)) and np.size(divided):
         raise RuntimeError("ZeroDivisionError")
 
@@ -112,7 +112,7 @@ def _whole_power(x: Array, y: Array) -> Array:
 
 
 def _unless_whole(function: Any) -> Any:
-    """A rounding function: integers are round already."""
+    """Return a rounding function: integers are round already."""
 
     def rounded(x: Array) -> Array:
         return x if x.dtype.kind in "iu" else function(x)
@@ -219,7 +219,7 @@ def view_as_complex(x: Array) -> Array:
 
 
 def angle(x: Array) -> Array:
-    """The angle in the complex plane: 0 or π for real numbers, nan for nan."""
+    """Return the angle in the complex plane: 0 or π for real numbers, nan for nan."""
     if x.dtype.kind == "c":
         return jnp.arctan2(x.imag, x.real)
     return jnp.where(jnp.isnan(x), x, jnp.where(x < 0, jnp.asarray(math.pi, x.dtype), 0))

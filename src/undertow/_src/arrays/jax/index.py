@@ -29,7 +29,7 @@ MASK_CURE = (
 
 
 def _key(word: str, indices: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Indices as NumPy and JAX take them: None for an axis would be a new one there."""
+    """Return indices as NumPy and JAX take them: None for an axis would be a new one there."""
     key: list[Any] = []
     for each in indices:
         if each is None:
@@ -70,7 +70,7 @@ def index_summed(x: Array, shape: Shape, *indices: Array | None) -> Array:
 
 
 def _lone_mask(indices: tuple[Any, ...]) -> Any:
-    """The mask among indices that leave the axes before it whole, if there is nothing else."""
+    """Return the mask among indices that leave the axes before it whole, if there is nothing else."""
     last = indices[-1]
     alone = last is not None and last.dtype in (np.bool_, np.uint8) and all(each is None for each in indices[:-1])
     return last if alone else None
@@ -82,7 +82,9 @@ def _is_shared(shape: Shape, behind: int) -> bool:
 
 
 def _spread(shape: Shape, mask: Array, values: Array, before: int) -> tuple[Array, Array]:
-    """A mask over axes of an array, and what x[:, mask] = values would write where it is true, in the array's shape."""
+    """Return a mask over axes of an array, and what x[:, mask] = values would write where it is true, in the
+    array's shape.
+    """
     behind = len(shape) - before - mask.ndim
     mask = mask if mask.dtype == bool else mask != 0
     if not values.size:  # so the mask selects nothing
@@ -98,7 +100,7 @@ def _spread(shape: Shape, mask: Array, values: Array, before: int) -> tuple[Arra
 
 
 def index_backward(g: Array, shape: Shape, *indices: Array | None) -> Array:
-    """The adjoint of `index`: g added up where it was taken from."""
+    """Return the adjoint of `index`: g added up where it was taken from."""
     first = indices[0]
     if len(indices) == 1 and first is not None and first.dtype.kind == "i" and shape:
         rows = jnp.where(first < 0, first + shape[0], first)
@@ -110,14 +112,14 @@ def index_backward(g: Array, shape: Shape, *indices: Array | None) -> Array:
 
 
 def index_select(x: Array, axis: int, index: Array) -> Array:
-    """The slices of an axis that an index names."""
+    """Return the slices of an axis that an index names."""
     if not x.ndim:
         return x
     return picked(x, index.reshape(-1), axis)
 
 
 def index_select_backward(g: Array, shape: Shape, axis: int, index: Array) -> Array:
-    """The adjoint of `index_select`: slices added up where they were taken from."""
+    """Return the adjoint of `index_select`: slices added up where they were taken from."""
     if not shape:
         return jnp.sum(g)
     return index_add(jnp.zeros(shape, g.dtype), axis, index, g)
@@ -133,7 +135,7 @@ def index_add(x: Array, axis: int, index: Array, source: Array) -> Array:
 
 
 def _added(at: Any, x: Array, source: Array) -> Array:
-    """What is added at places of x; True and True is True."""
+    """Return what is added at places of x; True and True is True."""
     return at.max(source) if x.dtype.kind == "b" else at.add(source)
 
 
@@ -155,7 +157,7 @@ def index_fill(x: Array, axis: int, index: Array, value: Any) -> Array:
 
 
 def _along(index: Array, axis: int, ndim: int) -> tuple[Any, ...]:
-    """An index along one axis as indices of all axes."""
+    """Return an index along one axis as indices of all axes."""
     index = as_short_index(index)
     key = [np.arange(n, dtype=np.int32).reshape((-1,) + (1,) * (ndim - each - 1)) for each, n in enumerate(index.shape)]
     key[axis % ndim] = index
@@ -163,7 +165,7 @@ def _along(index: Array, axis: int, ndim: int) -> tuple[Any, ...]:
 
 
 def _like_index(source: Array, index: Array) -> Array:
-    """The corner of source that an index of fewer elements uses."""
+    """Return the corner of source that an index of fewer elements uses."""
     return source if source.shape == index.shape else source[tuple([slice(n) for n in index.shape])]
 
 
@@ -191,7 +193,7 @@ def gather(x: Array, axis: int, index: Array) -> Array:
 
 
 def gather_backward(g: Array, shape: Shape, axis: int, index: Array) -> Array:
-    """The adjoint of `gather`: elements added up where they were taken from."""
+    """Return the adjoint of `gather`: elements added up where they were taken from."""
     return scatter_add(jnp.zeros(shape, g.dtype), axis, index, g)
 
 
@@ -244,7 +246,7 @@ def scatter_reduce(x: Array, axis: int, index: Array, source: Array, reduce: str
 
 
 def _identity(reduce: str, dtype: np.dtype[Any]) -> Any:
-    """The value that does not count; integers have no infinity but a largest value."""
+    """Return the value that does not count; integers have no infinity but a largest value."""
     if reduce in ("sum", "mean", "prod"):
         return int(reduce == "prod")
     if dtype.kind == "b":
@@ -263,7 +265,7 @@ def put_along(values: Array, axis: int, index: Array, shape: Shape) -> Array:
 
 
 def masked_select(x: Array, mask: Array) -> Array:
-    """The elements where a mask is true, in order; both are stretched to one shape."""
+    """Return the elements where a mask is true, in order; both are stretched to one shape."""
     (chosen,) = values_of("masked_select (x[mask])", MASK_CURE, mask)
     shape = np.broadcast_shapes(x.shape, chosen.shape)
     places = np.flatnonzero(np.broadcast_to(chosen, shape)).astype(np.int32)
@@ -342,7 +344,9 @@ def sparse_gather_grad(g: Array, shape: Shape, axis: int, index: Array) -> Array
 
 
 def bag_max(x: Array, index: Array, bags: Array, scale: Array, count: int) -> tuple[Array, Array]:
-    """The largest element of each column over a bag's rows (0 for an empty bag), and the row it is from (−1 for none)."""
+    """Return the largest element of each column over a bag's rows (0 for an empty bag), and the row it is from (−1
+    for none).
+    """
     rows = take_rows(x, index)
     counted = jnp.asarray(scale != 0)[:, None]
     bags = as_short_index(jnp.asarray(bags))
@@ -363,5 +367,5 @@ def bag_max_grad(g: Array, chosen: Array, shape: Shape) -> Array:
 
 
 def bag_max_take(x: Array, chosen: Array) -> Array:
-    """The chosen elements, 0 where none was."""
+    """Return the chosen elements, 0 where none was."""
     return jnp.where(chosen >= 0, gather(x, 0, jnp.maximum(chosen, 0)), 0)

@@ -97,7 +97,7 @@ def _suits(rows: int, columns: int) -> bool:
 
 
 def _for_the_left(value: Any, order: Order) -> Any:
-    """The left side of a product, transposed: XLA's fast products on the CPU read it by rows.
+    """Return the left side of a product, transposed: XLA's fast products on the CPU read it by rows.
 
     The barrier keeps XLA from multiplying the transposed matrix after all.
     """
@@ -105,7 +105,7 @@ def _for_the_left(value: Any, order: Order) -> Any:
 
 
 def without_transposes(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, for tracing: its transpositions are moved along until they cancel."""
+    """Return the same function, for tracing: its transpositions are moved along until they cancel."""
 
     def evaluated(*args: Any) -> Any:
         closed, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
@@ -116,12 +116,12 @@ def without_transposes(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def evaluate(jaxpr: Any, consts: Sequence[Any], *args: Any) -> list[Any]:
-    """The results of a program, as `jax.core.eval_jaxpr` has them."""
+    """Return the results of a program, as `jax.core.eval_jaxpr` has them."""
     return [_plain(result) for result in _evaluate(jaxpr, consts, args)]
 
 
 def _evaluate(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-    """The results of a program, each plain, Laid or Spread as it came."""
+    """Return the results of a program, each plain, Laid or Spread as it came."""
     known: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True)) | dict(zip(jaxpr.invars, args, strict=True))
 
     def read(atom: Any) -> Any:
@@ -193,7 +193,7 @@ def _stored(array: Any) -> Any:
 
 
 def _plain(array: Any) -> Any:
-    """The array in the order that its axes are counted in."""
+    """Return the array in the order that its axes are counted in."""
     if isinstance(array, Product):
         return array.value()
     if isinstance(array, Laid):
@@ -206,7 +206,7 @@ def _inverse(order: Order) -> Order:
 
 
 def _in_order(array: Any, order: Order) -> Any:
-    """The array's value with logical axis i at order[i]."""
+    """Return the array's value with logical axis i at order[i]."""
     if isinstance(array, Spread):
         axes = [order[axis] for axis in array.axes]
         places = sorted(range(len(axes)), key=axes.__getitem__)
@@ -228,7 +228,7 @@ def _broadcast(array: Any, shape: tuple[int, ...], axes: Order) -> Spread:
 
 
 def _own_order(array: Spread) -> Order:
-    """The order in which a stretched array needs no turning: new axes lie behind the one they are counted behind."""
+    """Return the order in which a stretched array needs no turning: new axes lie behind the one they are counted behind."""
     lying = list(array.axes)
     for axis in range(len(array.shape)):
         if axis not in array.axes:
@@ -335,7 +335,7 @@ def _reshape(equation: Any, given: list[Any]) -> Any:
 
 
 def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> list[tuple[list[int], list[int]]]:
-    """The smallest groups of old axes and the new axes that hold the same elements; every group has an old axis."""
+    """Return the smallest groups of old axes and the new axes that hold the same elements; every group has an old axis."""
     groups: list[tuple[list[int], list[int]]] = []
     i = j = 0
     while i < len(old):

@@ -19,13 +19,13 @@ Array = Any
 
 
 def _precision(x: Array) -> Any:
-    """A GPU would round float32 to TF32 unless told not to."""
+    """Return a GPU would round float32 to TF32 unless told not to."""
     exact = Precision.float32_products == "highest" and x.dtype == np.float32 and platform_of(x) == "gpu"
     return lax.Precision.HIGHEST if exact else None
 
 
 def matmul(x: Array, y: Array) -> Array:
-    """The matrix product; a stack of matrices times one matrix is a single tall product."""
+    """Return the matrix product; a stack of matrices times one matrix is a single tall product."""
     if x.ndim > 2 and y.ndim == 2:
         return matmul(x.reshape(-1, x.shape[-1]), y).reshape(*x.shape[:-1], y.shape[-1])
     if x.ndim == 2 == y.ndim:
@@ -44,7 +44,7 @@ def addmm(bias: Array, x: Array, y: Array, beta: Any, alpha: Any) -> Array:
 
 
 def cross(x: Array, y: Array, axis: int) -> Array:
-    """The vector product along an axis of length 3."""
+    """Return the vector product along an axis of length 3."""
     x, y = jnp.broadcast_arrays(x, y)
     (a, b, c), (d, e, f) = jnp.moveaxis(x, axis, 0), jnp.moveaxis(y, axis, 0)
     return jnp.stack([b * f - c * e, c * d - a * f, a * e - b * d], axis)
@@ -72,7 +72,7 @@ def slogdet(x: Array) -> tuple[Array, Array]:
 
 
 def inverse(x: Array) -> Array:
-    """The inverse; nan for a singular matrix, whose error is the caller's to raise."""
+    """Return the inverse; nan for a singular matrix, whose error is the caller's to raise."""
     return solve(x, jnp.broadcast_to(jnp.eye(x.shape[-1], dtype=x.dtype), x.shape))
 
 
@@ -106,7 +106,7 @@ def solve_triangular(a: Array, b: Array, upper: bool, unit: bool) -> Array:
 
 
 def cholesky(x: Array, upper: bool) -> Array:
-    """The triangular factor; nan where there is none."""
+    """Return the triangular factor; nan where there is none."""
     lower = lax.linalg.cholesky(_adjoint(x) if upper else x, symmetrize_input=False) if x.size else x
     return _adjoint(lower) if upper else lower
 
@@ -173,7 +173,7 @@ def _reciprocals(values: Array, limit: Array) -> Array:
 
 
 def pinv(x: Array, cutoff: Any, hermitian: bool) -> Array:
-    """The pseudo-inverse; singular values up to `cutoff` (as the largest of them gives it) count as zero."""
+    """Return the pseudo-inverse; singular values up to `cutoff` (as the largest of them gives it) count as zero."""
     if hermitian:
         values, vectors = eigh(x, True)
         limit = cutoff(jnp.abs(values).max(-1, initial=0))[..., None]
@@ -190,7 +190,7 @@ def matrix_exp(x: Array) -> Array:
 
 
 def least_squares(a: Array, b: Array, cutoff: Any, driver: str) -> tuple[Array, Array, Array, Array]:
-    """The X of least norm among those with the least |a X - b|; its residuals are there or not by the rank of a."""
+    """Return the X of least norm among those with the least |a X - b|; its residuals are there or not by the rank of a."""
     left, right = values_of("linalg.lstsq", "Use torch.linalg.pinv(a) @ b.", a, b)
     found = numpy_linalg.least_squares(left, right, cutoff, driver)
     return jnp.asarray(found[0]), jnp.asarray(found[1]), jnp.asarray(found[2]), jnp.asarray(found[3])

@@ -39,7 +39,7 @@ def _overhang(size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilatio
 
 
 def _places(at: Sizes, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, counts: Sizes) -> Any:
-    """The flat place in a plane of one position of every window."""
+    """Return the flat place in a plane of one position of every window."""
     flat: Any = np.zeros((), np.int32)
     for i, n, s, p, d, c in zip(at, size, stride, padding, dilation, counts, strict=True):
         flat = flat[..., None] * n + (np.arange(c, dtype=np.int32) * s - p + i * d)
@@ -77,7 +77,9 @@ def max_pool(
 
 
 def _default_places(kernel: Sizes, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, counts: Sizes) -> Any:
-    """The place that wins where nothing is larger than the lowest number: each window's first that is not padding."""
+    """Return the place that wins where nothing is larger than the lowest number: each window's first that is not
+    padding.
+    """
     first = first_inside(kernel, stride, padding, dilation, counts)
     every = np.stack([_places(at, size, stride, padding, dilation, counts) for at in offsets(kernel)], -1)
     return np.take_along_axis(every, np.asarray(first)[..., None], -1)[..., 0]
@@ -93,7 +95,7 @@ def _inside(at: Sizes, size: Sizes, stride: Sizes, padding: Sizes, dilation: Siz
 
 
 def _max_of_places(x: Array, places: Any, inside: Any, rank: int) -> tuple[Array, Array]:
-    """The maximum over lists of flat places (*counts, place), as far as they are inside, and its place."""
+    """Return the maximum over lists of flat places (*counts, place), as far as they are inside, and its place."""
     lead, counts = x.shape[: x.ndim - rank], places.shape[:-1]
     flat = x.reshape(*lead, math.prod(x.shape[x.ndim - rank :]))
     safe = np.where(inside, places, 0).astype(np.int32)
@@ -211,7 +213,7 @@ def _sum_windows(x: Array, axis: int, k: int, s: int, p: int, c: int) -> Array:
 
 
 def _spread_windows(g: Array, axis: int, k: int, s: int, p: int, n: int) -> Array:
-    """The adjoint of _sum_windows: along one axis of n elements, out[o·s − p + i] += g[o]."""
+    """Return the adjoint of _sum_windows: along one axis of n elements, out[o·s − p + i] += g[o]."""
     c = g.shape[axis]
     if s == k and p == 0 and n == c * k:
         stretched = jnp.broadcast_to(jnp.expand_dims(g, axis + 1), (*g.shape[: axis + 1], k, *g.shape[axis + 1 :]))
@@ -247,7 +249,7 @@ def avg_pool_grad(
     g: Array, size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Array:  # fmt: skip
-    """The adjoint of avg_pool over planes of `size`: each window's gradient, divided, on every element of it."""
+    """Return the adjoint of avg_pool over planes of `size`: each window's gradient, divided, on every element of it."""
     rank = len(kernel)
     counts = g.shape[g.ndim - rank :]
     divisor = divisor_of(size, kernel, stride, padding, counts, count_include_pad, divisor_override)
@@ -277,7 +279,7 @@ def adaptive_avg_pool(x: Array, counts: Sizes) -> Array:
 
 
 def adaptive_avg_pool_grad(g: Array, size: Sizes) -> Array:
-    """The adjoint of adaptive_avg_pool over planes of `size`."""
+    """Return the adjoint of adaptive_avg_pool over planes of `size`."""
     rank = len(size)
     counts = g.shape[g.ndim - rank :]
     if all(c and n % c == 0 for n, c in zip(size, counts, strict=True)):

@@ -97,12 +97,12 @@ def _argument(choose: Any, x: Array, axis: int | None, keepdims: bool) -> Array:
 
 
 def max_with_index(x: Array, axis: int, keepdims: bool) -> tuple[Array, Array]:
-    """The maximum along an axis and where it stands; nan counts as largest."""
+    """Return the maximum along an axis and where it stands; nan counts as largest."""
     return max(x, axis, keepdims), argmax(x, axis, keepdims)
 
 
 def min_with_index(x: Array, axis: int, keepdims: bool) -> tuple[Array, Array]:
-    """The minimum along an axis and where it stands; nan counts as smallest."""
+    """Return the minimum along an axis and where it stands; nan counts as smallest."""
     return min(x, axis, keepdims), argmin(x, axis, keepdims)
 
 
@@ -120,7 +120,7 @@ sgn = jnp.sign  # x / |x|, for complex x too
 
 
 def pair_distances(x1: Array, x2: Array, p: float) -> Array:
-    """The p-norm of every row of x1 minus every row of x2; Euclidean ones of many rows through a matrix product."""
+    """Return the p-norm of every row of x1 minus every row of x2; Euclidean ones of many rows through a matrix product."""
     if p == 2 and distances.are_many(x1, x2):
         squares = (x1 * x1).sum(-1)[..., :, None] + (x2 * x2).sum(-1)[..., None, :]
         return jnp.sqrt(jnp.maximum(squares - 2 * (x1 @ jnp.swapaxes(x2, -2, -1)), 0))

@@ -42,7 +42,7 @@ class _Steps:
 
     def scan(self, step: Callable[[Any, Any], tuple[Any, Any]], state: tuple[Array, ...], parts: tuple[Array, ...],
              reverse: bool) -> tuple[tuple[Array, ...], tuple[Array, ...]]:  # fmt: skip
-        """Runs a step over time: its state goes on from step to step, what else it gives is laid end to end."""
+        """Run a step over time: its state goes on from step to step, what else it gives is laid end to end."""
 
         def kept(before: Any, given: Any) -> tuple[Any, Any]:
             there, *given = given
@@ -67,7 +67,7 @@ def _columns(x: Array, k: int, size: int) -> Array:
 def lstm_scan(
     gx: Array, h0: Array, c0: Array, w_hh: Array, w_hr: Array | None, batch_sizes: Sizes, reverse: bool
 ) -> tuple[Array, ...]:
-    """(outputs, last h, last c, gates, c before each step, tanh of c after it, h before it, h before projection)."""
+    """Return (outputs, last h, last c, gates, c before each step, tanh of c after it, h before it, h before projection)."""
     size = gx.shape[1] // 4
     # sigmoid(x) = tanh(x / 2) / 2 + 1/2: with the halves folded in, one tanh serves all four gates.
     half = np.repeat(np.array([0.5, 0.5, 1.0, 0.5], gx.dtype), size)
@@ -116,7 +116,7 @@ def lstm_scan_grad(
 
 
 def gru_scan(gx: Array, h0: Array, w_hh: Array, b_hn: Array, batch_sizes: Sizes, reverse: bool) -> tuple[Array, ...]:
-    """(outputs, last h, gates r z n, h W_n^T + b_n at each step, h before it)."""
+    """Return (outputs, last h, gates r z n, h W_n^T + b_n at each step, h before it)."""
     size = gx.shape[1] // 3
     weight = jnp.transpose(w_hh)
 
@@ -160,7 +160,7 @@ def gru_scan_grad(
 
 
 def rnn_scan(gx: Array, h0: Array, w_hh: Array, relu: bool, batch_sizes: Sizes, reverse: bool) -> tuple[Array, ...]:
-    """(outputs, last h, h before each step)."""
+    """Return (outputs, last h, h before each step)."""
     weight = jnp.transpose(w_hh)
 
     def step(state: Any, given: Any) -> tuple[Any, Any]:

@@ -48,12 +48,12 @@ def logcumsumexp(x: Array, axis: int) -> Array:
 
 
 def cummax(x: Array, axis: int) -> tuple[Array, Array]:
-    """The running maximum and the index of its latest occurrence; nan is larger than all."""
+    """Return the running maximum and the index of its latest occurrence; nan is larger than all."""
     return _running_extreme(lax.cummax, x, axis)
 
 
 def cummin(x: Array, axis: int) -> tuple[Array, Array]:
-    """The running minimum and the index of its latest occurrence; nan is smaller than all."""
+    """Return the running minimum and the index of its latest occurrence; nan is smaller than all."""
     return _running_extreme(lax.cummin, x, axis)
 
 
@@ -86,7 +86,7 @@ def recurrence(x: Array, factor: Array, axis: int) -> Array:
 
 
 def _order(x: Array, axis: int, descending: bool) -> Array:
-    """The indices that sort x along an axis, in int32."""
+    """Return the indices that sort x along an axis, in int32."""
     axis %= x.ndim
     places = lax.broadcasted_iota(np.int32, x.shape, axis)
     if not descending:
@@ -101,7 +101,8 @@ def _taken(x: Array, places: Array, axis: int) -> Array:
 
 
 def _as_on_host(order: Array, x: Array, axis: int, first: int, sorted_there: Any) -> Array:
-    """The first places of an order. Where elements are equal the CPU's order is asked for (NOTE ties, numpy/introsort.py).
+    """Return the first places of an order. Where elements are equal the CPU's order is asked for (NOTE ties,
+    numpy/introsort.py).
 
     `sorted_there` sorts a NumPy array. It is not called where no elements are equal.
     """
@@ -131,7 +132,7 @@ def sort(x: Array, axis: int, descending: bool, stable: bool) -> tuple[Array, Ar
 
 
 def topk(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
-    """The k largest (or smallest) along an axis, best first."""
+    """Return the k largest (or smallest) along an axis, best first."""
     if not x.ndim:
         return x, jnp.zeros((), np.int64)
     order = _order(x, axis, largest)
@@ -140,7 +141,7 @@ def topk(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
 
 
 def _pick(x: Array, rank: Any, axis: int, keepdims: bool) -> tuple[Array, Array]:
-    """The element of a rank (one number, or an array with the axis kept)."""
+    """Return the element of a rank (one number, or an array with the axis kept)."""
     axis %= x.ndim
     order = _order(x, axis, False)
     place = lax.slice_in_dim(order, rank, rank + 1, axis=axis) if type(rank) is int else _taken(order, rank, axis)
@@ -153,7 +154,7 @@ def kthvalue(x: Array, k: int, axis: int, keepdims: bool) -> tuple[Array, Array]
 
 
 def median(x: Array, axis: int, keepdims: bool) -> tuple[Array, Array]:
-    """The lower of the two middle elements; the first nan if there is one."""
+    """Return the lower of the two middle elements; the first nan if there is one."""
     if not x.ndim:
         return x, jnp.zeros((), np.int64)
     n = x.shape[axis]
@@ -167,7 +168,7 @@ def median(x: Array, axis: int, keepdims: bool) -> tuple[Array, Array]:
 
 
 def nanmedian(x: Array, axis: int, keepdims: bool) -> tuple[Array, Array]:
-    """The median of the elements that are not nan; nan if all are."""
+    """Return the median of the elements that are not nan; nan if all are."""
     if x.dtype.kind not in "fV" or not x.ndim or not x.shape[axis]:
         return median(x, axis, keepdims)
     there = x.shape[axis] - jnp.isnan(x).sum(axis, keepdims=True, dtype=np.int32)
@@ -175,7 +176,7 @@ def nanmedian(x: Array, axis: int, keepdims: bool) -> tuple[Array, Array]:
 
 
 def mode(x: Array, axis: int, keepdims: bool) -> tuple[Array, Array]:
-    """The smallest of the most frequent elements, and the last place it stands."""
+    """Return the smallest of the most frequent elements, and the last place it stands."""
     if not x.ndim:
         return x, jnp.zeros((), np.int64)
     axis %= x.ndim
@@ -210,14 +211,16 @@ def unique(x: Array, axis: int | None = None) -> tuple[Array, Array, Array]:
 
 
 def unique_consecutive(x: Array, axis: int | None = None) -> tuple[Array, Array, Array]:
-    """The first of every run of equal elements (or slices along an axis), the inverse index, and run lengths."""
+    """Return the first of every run of equal elements (or slices along an axis), the inverse index, and run lengths."""
     return _of_known("unique_consecutive", numpy_sort.unique_consecutive, x, axis)
 
 
 def bincount(x: Array, weights: Array | None, minlength: int) -> Array:
     if is_traced(x, weights) and minlength:
         counts = jnp.bincount(x, weights if weights is None else weights.astype(np.float64), length=minlength)
-        return counts if weights is None else counts.astype(weights.dtype if weights.dtype == np.float32 else np.float64)
+        return (
+            counts if weights is None else counts.astype(weights.dtype if weights.dtype == np.float32 else np.float64)
+        )
     cure = "Say how many bins there are: torch.bincount(x, minlength=bins)."
     known, heavy = values_of("bincount", cure, x, weights)
     return jnp.asarray(numpy_sort.bincount(known, heavy, minlength))

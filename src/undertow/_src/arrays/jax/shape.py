@@ -66,13 +66,13 @@ def select(x: Array, axis: int, index: int) -> Array:
 
 
 def slice_along(x: Array, axis: int, start: int, stop: int, step: int = 1) -> Array:
-    """A range of one axis."""
+    """Return a range of one axis."""
     start, stop, step = slice(start, stop, step).indices(x.shape[axis])
     return lax.slice_in_dim(x, start, max(start, stop), step, axis)
 
 
 def diagonal(x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """The diagonal of two axes, as a new last axis."""
+    """Return the diagonal of two axes, as a new last axis."""
     return jnp.diagonal(x, offset, axis1, axis2)
 
 
@@ -88,14 +88,14 @@ def windows(x: Array, axis: int, size: int, step: int) -> Array:
 
 
 def as_strided(x: Array, size: Shape, stride: Shape, offset: int, layout: Geometry) -> Array:
-    """The elements that a strided view shows of a memory in which x lies as `layout` says."""
+    """Return the elements that a strided view shows of a memory in which x lies as `layout` says."""
     memory = jnp.zeros(extent_of((size, stride, offset), layout), x.dtype)
     memory = memory.at[_places(layout)].set(x)
     return memory.at[_places((size, stride, offset))].get(mode="promise_in_bounds")
 
 
 def as_strided_backward(g: Array, size: Shape, stride: Shape, offset: int, layout: Geometry) -> Array:
-    """The adjoint of `as_strided`: elements shown several times add up, elements stored once are shared out."""
+    """Return the adjoint of `as_strided`: elements shown several times add up, elements stored once are shared out."""
     here = (size, stride, offset)
     extent = extent_of(here, layout)
     memory = jnp.zeros(extent, g.dtype).at[_places(here)].add(g)
@@ -223,7 +223,7 @@ def ones(shape: Shape, dtype: Any = None) -> Array:
 
 
 def constant(array: Any, device: Any = None) -> Array:
-    """An array as a value of this namespace, which does not change when the array does.
+    """Return an array as a value of this namespace, which does not change when the array does.
 
     NumPy copies its own, at once: JAX might do so later, or never.
     """
@@ -243,7 +243,9 @@ def as_index(x: Array) -> Array:
 
 
 def outline(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """The shapes and dtypes of what a function would give, computing nothing. NumPy's functions are JAX's of that name."""
+    """Return the shapes and dtypes of what a function would give, computing nothing. NumPy's functions are JAX's
+    of that name.
+    """
     home = getattr(function, "__module__", None) or "numpy"  # a method of a ufunc has none
     if home.partition(".")[0] == "numpy":
         owner = getattr(function, "__self__", None)

@@ -19,14 +19,16 @@ lgamma = lax.lgamma
 
 
 def digamma(x: Array) -> Array:
-    """The logarithmic derivative of the gamma function; its pole at 0 has a sign."""
+    """Return the logarithmic derivative of the gamma function; its pole at 0 has a sign."""
     return jnp.where(x == 0, jnp.copysign(jnp.inf, -x).astype(x.dtype), lax.digamma(x))
+
+
 i0, i0e, i1, i1e = special.i0, special.i0e, special.i1, special.i1e
 ndtr, ndtri, log_ndtr = special.ndtr, special.ndtri, special.log_ndtr
 
 
 def _on_host(function: Any, *arrays: Array) -> Array:
-    """An elementwise function of NumPy's."""
+    """Return an elementwise function of NumPy's."""
     shape = np.broadcast_shapes(*[array.shape for array in arrays])
     return on_host(function, shaped(shape, arrays[-1].dtype), *arrays)
 
@@ -37,7 +39,7 @@ def erfcx(x: Array) -> Array:
 
 
 def polygamma(n: int, x: Array) -> Array:
-    """The n-th derivative of digamma."""
+    """Return the n-th derivative of digamma."""
     return _on_host(lambda values: numpy_gamma.polygamma(n, values), x)
 
 
@@ -47,12 +49,12 @@ def zeta(s: Array, q: Array) -> Array:
 
 
 def igamma(a: Array, x: Array) -> Array:
-    """The share of Γ(a) that lies below x."""
+    """Return the share of Γ(a) that lies below x."""
     return lax.igamma(*jnp.broadcast_arrays(a, x))
 
 
 def igammac(a: Array, x: Array) -> Array:
-    """The share of Γ(a) that lies above x."""
+    """Return the share of Γ(a) that lies above x."""
     return lax.igammac(*jnp.broadcast_arrays(a, x))
 
 
@@ -62,7 +64,7 @@ def standard_gamma_grad(alpha: Array, x: Array) -> Array:
 
 
 def dirichlet_grad(x: Array, alpha: Array, total: Array) -> Array:
-    """The same for a share of a Dirichlet draw, divided by 1 - x."""
+    """Return the same for a share of a Dirichlet draw, divided by 1 - x."""
     return on_host(
         draws.dirichlet_grad,
         shaped(np.broadcast_shapes(x.shape, alpha.shape, total.shape), x.dtype),

@@ -58,7 +58,7 @@ def values_of(word: str, cure: str, *arrays: Any) -> list[Any]:
 
 
 def as_short_index(index: Array) -> Array:
-    """An index in int32, in which XLA gathers and scatters fastest; int64 only says what PyTorch's indices are."""
+    """Return an index in int32, in which XLA gathers and scatters fastest; int64 only says what PyTorch's indices are."""
     return index if index.dtype.itemsize <= 4 else index.astype(np.int32)
 
 
@@ -66,7 +66,7 @@ IN_BOUNDS: dict[str, Any] = {"mode": "promise_in_bounds"}
 
 
 def picked(x: Array, index: Array, axis: int) -> Array:
-    """The slices of an axis that an index names; the axes of the index stand in its place."""
+    """Return the slices of an axis that an index names; the axes of the index stand in its place."""
     return jnp.asarray(x).at[(*[slice(None)] * (axis % x.ndim), as_short_index(index))].get(**IN_BOUNDS)
 
 
@@ -81,5 +81,5 @@ def on_host(function: Any, like: Any, *arrays: Any) -> Any:
 
 
 def shaped(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
-    """A description of an array, for `on_host`."""
+    """Return a description of an array, for `on_host`."""
     return jax.ShapeDtypeStruct(shape, dtype)

@@ -25,7 +25,7 @@ _UNSHIFTED_LIMIT = 40.0  # up to this size of scores, e^score and a row's sum of
 def attention(
     q: Array, k: Array, v: Array, mask: Array | None, causal: bool, scale: float
 ) -> tuple[Array, Array, Array]:
-    """The result, and for the gradient the rows' factors (or logarithms of sums) and the weights (or nothing)."""
+    """Return the result, and for the gradient the rows' factors (or logarithms of sums) and the weights (or nothing)."""
     k, v = _repeated(k, q), _repeated(v, q)
     (batch, heads, length, _), source = q.shape, k.shape[2]
     out = _like(q, v.shape[3])
@@ -90,7 +90,7 @@ def attention_grad(
 
 
 def _kept(weights: Array, place: int, query: Array, part: slice, seen: slice) -> tuple[Array | None, int]:
-    """The next weights in what is kept, and the place behind them; None if nothing is kept."""
+    """Return the next weights in what is kept, and the place behind them; None if nothing is kept."""
     if not weights.size:
         return None, place
     shape = (*query.shape[:2], part.stop - part.start, seen.stop)
@@ -99,7 +99,7 @@ def _kept(weights: Array, place: int, query: Array, part: slice, seen: slice) ->
 
 
 def _exponentials(scores: Array, mask: Array | None, first: int | None) -> tuple[Array, Array]:
-    """Turns scores into e^scores in place; what rows are to be multiplied by, and the logarithms of their sums.
+    """Turn scores into e^scores in place; what rows are to be multiplied by, and the logarithms of their sums.
 
     `first`: the number of the first row, where rows see no later positions than their own.
     """
@@ -124,7 +124,7 @@ def _exponentials(scores: Array, mask: Array | None, first: int | None) -> tuple
 
 
 def _hide_later(scores: Array, first: int | None, value: float) -> None:
-    """Puts a value where a row would look at a later position. The rows begin with number `first`."""
+    """Put a value where a row would look at a later position. The rows begin with number `first`."""
     if first is None:
         return
     corner = scores[..., first:]
@@ -163,7 +163,7 @@ def _blocks(batch: int, heads: int, head_bytes: int) -> Iterator[tuple[slice, sl
 
 
 def _part(mask: Array | None, block: tuple[slice, slice]) -> Array | None:
-    """The block of a mask that stretches over batches or heads."""
+    """Return the block of a mask that stretches over batches or heads."""
     if mask is None:
         return None
     mask = mask.reshape((1,) * (4 - mask.ndim) + mask.shape)

@@ -26,7 +26,9 @@ def _first_kind(order: int, x: Array) -> Array:
 
 
 def _hankel(order: int, x: Array) -> tuple[Array, Array, Array]:
-    """The two sums and the phase of Hankel's series: J ≈ √(2/πx) (P cos χ − Q sin χ), Y ≈ √(2/πx) (P sin χ + Q cos χ)."""
+    """Return the two sums and the phase of Hankel's series: J ≈ √(2/πx) (P cos χ − Q sin χ), Y ≈ √(2/πx) (P sin χ
+    + Q cos χ).
+    """
     sums, term = [np.zeros_like(x), np.zeros_like(x)], np.ones_like(x)
     for k in range(24):
         sums[k % 2] = sums[k % 2] + (term if k % 4 < 2 else -term)
@@ -141,7 +143,7 @@ POLYNOMIALS: dict[str, tuple[Callable[[Array], Array], Step]] = {
 
 @quiet
 def polynomial_of_degree(name: str, x: Array, n: Array) -> Array:
-    """An orthogonal polynomial of the degree that stands at each place; 0 for negative degrees."""
+    """Return an orthogonal polynomial of the degree that stands at each place; 0 for negative degrees."""
     if name.startswith("shifted_"):
         name, x = name.removeprefix("shifted_"), 2 * x - 1
     second, step = POLYNOMIALS[name]

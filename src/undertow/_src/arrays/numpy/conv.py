@@ -79,13 +79,13 @@ class _Lowering:
         return prefix(self.image_scratch, (self.channels, count, *self.padded))
 
     def windows(self, images: Array) -> Array:
-        """The view (channel, *kernel, image, *grid) of padded images (channel, image, *padded)."""
+        """Return the view (channel, *kernel, image, *grid) of padded images (channel, image, *padded)."""
         view = window_view(images, self.kernel, self.stride, self.dilation, self.grid)
         rank = len(self.kernel)
         return view.transpose(0, *range(2, 2 + rank), 1, *range(2 + rank, 2 + 2 * rank))
 
     def load(self, x: Array) -> Array:
-        """The windows of a block of images (image, channel, *size)."""
+        """Return the windows of a block of images (image, channel, *size)."""
         if len(x) not in self.views:
             images = self.padded_images(len(x))
             self.views[len(x)] = images[last_axes(*interior(self.padding, self.size))], self.windows(images)
@@ -102,7 +102,7 @@ class _Lowering:
         return windows[last_axes(rows, *(slice(None),) * (len(self.kernel) - 1))]
 
     def true_windows(self, values: Array) -> Array:
-        """The part of (…, *grid) that is not wrapping."""
+        """Return the part of (…, *grid) that is not wrapping."""
         return values[last_axes(slice(None), *(slice(c) for c in self.counts[1:]))]
 
 
@@ -208,9 +208,7 @@ def conv_input_grad(
     return out
 
 
-def _input_grad_by_phases(
-    g: Array, w: Array, input_shape: Sizes, stride: Sizes, padding: Sizes, groups: int
-) -> Array:
+def _input_grad_by_phases(g: Array, w: Array, input_shape: Sizes, stride: Sizes, padding: Sizes, groups: int) -> Array:
     """conv_input_grad where windows overlap: elements i with the same (i + padding) mod stride see the same part of the
     kernel, so that each such phase is a convolution of stride 1, and nothing has to be added up.
     """
@@ -232,7 +230,7 @@ def _input_grad_by_phases(
 
 
 def _new_images(shape: Sizes, like: Array) -> Array:
-    """New memory for images, with their channels last if those of `like` are."""
+    """Allocate memory for images, with their channels last if those of `like` are."""
     if not has_channels_last(like):
         return np.empty(shape, like.dtype)
     batch, channels, *size = shape
@@ -240,7 +238,7 @@ def _new_images(shape: Sizes, like: Array) -> Array:
 
 
 def _mirror(w: Array, groups: int) -> Array:
-    """The weights of the stride-1 adjoint: kernel reversed, inputs and outputs exchanged within each group."""
+    """Return the weights of the stride-1 adjoint: kernel reversed, inputs and outputs exchanged within each group."""
     per_group = w.reshape(groups, w.shape[0] // groups, *w.shape[1:]).swapaxes(1, 2)
     reverse = (slice(None, None, -1),) * (w.ndim - 2)
     return np.ascontiguousarray(per_group[last_axes(*reverse)]).reshape(

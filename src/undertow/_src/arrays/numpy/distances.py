@@ -18,7 +18,7 @@ def are_many(x1: Array, x2: Array) -> bool:
 
 
 def pair_distances(x1: Array, x2: Array, p: float) -> Array:
-    """The p-norm of every row of x1 minus every row of x2; Euclidean ones of many rows through a matrix product."""
+    """Return the p-norm of every row of x1 minus every row of x2; Euclidean ones of many rows through a matrix product."""
     if p == 2 and are_many(x1, x2):
         squares = (x1 * x1).sum(-1)[..., :, None] + (x2 * x2).sum(-1)[..., None, :]
         return np.sqrt(np.maximum(squares - 2 * (x1 @ np.swapaxes(x2, -2, -1)), 0))
@@ -34,10 +34,10 @@ def pair_distances(x1: Array, x2: Array, p: float) -> Array:
     return (apart**p).sum(-1) ** (1.0 / p)
 
 
-def pair_distances_grad(
-    g: Array, x1: Array, x2: Array, result: Array, p: float, np: Any = np
-) -> tuple[Array, Array]:
-    """The gradients of both sides; every pair pulls along its difference. `np` is NumPy, or JAX's functions like its."""
+def pair_distances_grad(g: Array, x1: Array, x2: Array, result: Array, p: float, np: Any = np) -> tuple[Array, Array]:
+    """Return the gradients of both sides; every pair pulls along its difference. `np` is NumPy, or JAX's functions
+    like its.
+    """
     if p == 2:
         pull = np.where(result == 0, 0, g / np.where(result == 0, 1, result))
         of_x1 = x1 * pull.sum(-1)[..., None] - pull @ x2

@@ -101,7 +101,7 @@ def _beta_from_below(x: Array, a: Array, b: Array) -> Array:
 
 
 def _beta_from_above(x: Array, a: Array, b: Array) -> Array:
-    """The same from the other end: 1 - F = Σ y^(b+n) x^a Γ(a+b+n) / (Γ(b+n+1) Γ(a)) with y = 1 - x."""
+    """Return the same from the other end: 1 - F = Σ y^(b+n) x^a Γ(a+b+n) / (Γ(b+n+1) Γ(a)) with y = 1 - x."""
     y = 1 - x
     slope = np.log(x) + digamma(a + b) - digamma(a)
     ratio = x / b

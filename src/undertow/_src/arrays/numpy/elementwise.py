@@ -92,7 +92,7 @@ def power(x: Array, y: Any) -> Array:
 
 
 def _unless_whole(function: Any) -> Any:
-    """A rounding function: integers are round already."""
+    """Return a rounding function: integers are round already."""
 
     def rounded(x: Array) -> Array:
         return np.array(x) if x.dtype.kind in "iu" else function(x)
@@ -245,20 +245,20 @@ def complex(real: Array, imag: Array) -> Array:
 
 
 def view_as_real(x: Array) -> Array:
-    """The memory of complex numbers as pairs of real ones along a new last axis."""
+    """Return the memory of complex numbers as pairs of real ones along a new last axis."""
     part = x.real
     return np.lib.stride_tricks.as_strided(part, (*part.shape, 2), (*part.strides, part.itemsize))
 
 
 def view_as_complex(x: Array) -> Array:
-    """The memory of pairs along the last axis as complex numbers."""
+    """Return the memory of pairs along the last axis as complex numbers."""
     if x.strides[-1] != x.itemsize:  # a stretched gradient, say
         x = np.ascontiguousarray(x)
     return x.view(np.result_type(x.dtype, np.complex64))[..., 0]
 
 
 def angle(x: Array) -> Array:
-    """The angle in the complex plane: 0 or π for real numbers, nan for nan."""
+    """Return the angle in the complex plane: 0 or π for real numbers, nan for nan."""
     if x.dtype.kind == "c":
         return np.arctan2(x.imag, x.real)
     return np.where(np.isnan(x), x, np.where(x < 0, np.pi, 0).astype(x.dtype))

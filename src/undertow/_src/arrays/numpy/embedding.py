@@ -67,12 +67,16 @@ def sparse_gather_grad(g: Array, shape: tuple[int, ...], axis: int, index: Array
 
 
 def sparse_gradient(places: Array, items: Any, shape: tuple[int, ...]) -> Any:
-    """A gradient that travels as a sparse tensor, which is a tensor's own kind: its class is asked for when first used."""
+    """Return a gradient that travels as a sparse tensor, which is a tensor's own kind: its class is asked for when
+    first used.
+    """
     return importlib.import_module("undertow.sparse.coo").gradient(places, items, shape)
 
 
 def bag_max(x: Array, index: Array, bags: Array, scale: Array, count: int) -> tuple[Array, Array]:
-    """The largest element of each column over a bag's rows (0 for an empty bag), and the row it is from (−1 for none)."""
+    """Return the largest element of each column over a bag's rows (0 for an empty bag), and the row it is from (−1
+    for none).
+    """
     out = np.zeros((count, x.shape[1]), x.dtype)
     chosen = np.full(out.shape, -1, np.int64)
     used = np.flatnonzero(scale != 0)
@@ -98,5 +102,5 @@ def bag_max_grad(g: Array, chosen: Array, shape: tuple[int, ...]) -> Array:
 
 
 def bag_max_take(x: Array, chosen: Array) -> Array:
-    """The chosen elements, 0 where none was."""
+    """Return the chosen elements, 0 where none was."""
     return np.where(chosen >= 0, np.take_along_axis(x, np.maximum(chosen, 0), axis=0), x.dtype.type(0))

@@ -48,12 +48,12 @@ def _outer_first(strides: Sequence[int]) -> list[int]:
 
 
 def _order(order: list[int], dims: Sequence[int], last: Sequence[int] = ()) -> list[int]:
-    """The dims of a result from the outermost to the innermost, where the input's are in another order."""
+    """Return the dims of a result from the outermost to the innermost, where the input's are in another order."""
     transformed = [*dims, *last]
     return [*[d for d in order if d not in transformed], *[d for d in order if d in dims], *last]
 
 
 def _lying(result: Array, order: list[int]) -> Array:
-    """The same values with their dims in memory in an order."""
+    """Return the same values with their dims in memory in an order."""
     turned = result.transpose(order)
     return result if turned.flags.c_contiguous else np.ascontiguousarray(turned).transpose(np.argsort(order))

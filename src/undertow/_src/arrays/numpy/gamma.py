@@ -129,7 +129,7 @@ def _zeta(s: Any, q: Array) -> Array:
 
 @quiet
 def zeta(s: Array, q: Array) -> Array:
-    """The Hurwitz zeta function Σₖ (q + k)⁻ˢ, k ≥ 0; its derivative by q is −s ζ(s + 1, q)."""
+    """Return the Hurwitz zeta function Σₖ (q + k)⁻ˢ, k ≥ 0; its derivative by q is −s ζ(s + 1, q)."""
     dtype = np.result_type(s, q)
     wide_s, wide_q = np.broadcast_arrays(np.asarray(s, np.float64), np.asarray(q, np.float64))
     return np.asarray(_zeta(wide_s, wide_q), dtype, order="C")
@@ -152,7 +152,7 @@ def _polygamma_formula(n: int) -> Callable[[Array], Array]:
 
 @quiet
 def polygamma(n: int, x: Array) -> Array:
-    """The n-th derivative of digamma, (−1)ⁿ⁺¹ n! ζ(n + 1, x); its derivative is polygamma(n + 1)."""
+    """Return the n-th derivative of digamma, (−1)ⁿ⁺¹ n! ζ(n + 1, x); its derivative is polygamma(n + 1)."""
     if n == 0:
         return digamma(x)
     formula = _polygamma_formula(n)
@@ -198,7 +198,7 @@ def _scaled_bessel(order: int, x: Array, scaled: bool) -> Array:
 
 
 def _i0(x: Array) -> Array:
-    """The modified Bessel function I₀; its derivative is i1."""
+    """Return the modified Bessel function I₀; its derivative is i1."""
     return _scaled_bessel(0, x, scaled=False)
 
 
@@ -208,7 +208,7 @@ def _i0e(x: Array) -> Array:
 
 
 def _i1(x: Array) -> Array:
-    """The modified Bessel function I₁; its derivative is i0 − i1/x, and ½ at 0."""
+    """Return the modified Bessel function I₁; its derivative is i0 − i1/x, and ½ at 0."""
     value = _scaled_bessel(1, x, scaled=False)
     return np.where(x < 0, -value, value)
 

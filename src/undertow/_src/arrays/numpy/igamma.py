@@ -75,7 +75,7 @@ def _nodes() -> tuple[Any, Any]:
 
 
 def _tail(a: Array, x: Array) -> Array:
-    """The share of Γ(a) beyond x, seen from its mean: above x if x is above a, else below x."""
+    """Return the share of Γ(a) beyond x, seen from its mean: above x if x is above a, else below x."""
     away = (x - a) / a
     log_height = -a * (away - np.log1p(away)) - polynomial(1 / (a * a), _STIRLING) / a
     height = np.sqrt(a / (2 * math.pi)) / x * np.exp(log_height)

@@ -22,10 +22,10 @@ Indices = Sequence[Array | None]
 
 
 def numpy_key(indices: Indices) -> tuple[Any, ...]:
-    """Indices as NumPy takes them: None for an axis would be a new one there."""
-    return tuple([
-        slice(None) if each is None else each if each.dtype != np.uint8 else each.astype(bool) for each in indices
-    ])
+    """Return indices as NumPy takes them: None for an axis would be a new one there."""
+    return tuple(
+        [slice(None) if each is None else each if each.dtype != np.uint8 else each.astype(bool) for each in indices]
+    )
 
 
 def index(x: Array, *indices: Array | None) -> Array:
@@ -45,7 +45,7 @@ def index_summed(x: Array, shape: tuple[int, ...], *indices: Array | None) -> Ar
 
 
 def index_put(x: Array, values: Array, *indices: Array | None, accumulate: bool) -> Array:
-    """A copy of x with [indices] = values, or += with every repeated place counted."""
+    """Return a copy of x with [indices] = values, or += with every repeated place counted."""
     key = numpy_key(indices)
     if accumulate and len(key) == 1 and key[0].dtype.kind == "b":  # a mask names no place twice
         out = np.array(x, order="C")
@@ -55,7 +55,7 @@ def index_put(x: Array, values: Array, *indices: Array | None, accumulate: bool)
 
 
 def index_backward(g: Array, shape: tuple[int, ...], *indices: Array | None) -> Array:
-    """The adjoint of `index`: g added up where it was taken from."""
+    """Return the adjoint of `index`: g added up where it was taken from."""
     first = indices[0]
     if len(indices) == 1 and first is not None and shape:
         if first.dtype.kind == "i":
@@ -72,14 +72,14 @@ def index_backward(g: Array, shape: tuple[int, ...], *indices: Array | None) -> 
 
 
 def index_select(x: Array, axis: int, index: Array) -> Array:
-    """The slices of an axis that an index names."""
+    """Return the slices of an axis that an index names."""
     if not x.ndim:
         return x.reshape(1).take(index).reshape(())
     return x.take(index.reshape(-1), axis)
 
 
 def index_select_backward(g: Array, shape: tuple[int, ...], axis: int, index: Array) -> Array:
-    """The adjoint of `index_select`: slices added up where they were taken from."""
+    """Return the adjoint of `index_select`: slices added up where they were taken from."""
     if not shape:
         return np.asarray(g.sum(), g.dtype)
     outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
@@ -90,14 +90,14 @@ def index_select_backward(g: Array, shape: tuple[int, ...], axis: int, index: Ar
 
 
 def gather_backward(g: Array, shape: tuple[int, ...], axis: int, index: Array) -> Array:
-    """The adjoint of `gather`: elements added up where they were taken from."""
+    """Return the adjoint of `gather`: elements added up where they were taken from."""
     out = np.zeros(shape, g.dtype)
     np.add.at(out.reshape(-1), scatter.positions_along(index, axis, shape), g.reshape(-1))
     return out
 
 
 def index_copy(x: Array, axis: int, index: Array, source: Array) -> Array:
-    """A copy of x with the named slices replaced by source's."""
+    """Return a copy of x with the named slices replaced by source's."""
     out = np.array(x, order="C")
     if x.ndim:
         out[(*leading(axis), index.reshape(-1))] = source
@@ -107,7 +107,7 @@ def index_copy(x: Array, axis: int, index: Array, source: Array) -> Array:
 
 
 def index_fill(x: Array, axis: int, index: Array, value: Any) -> Array:
-    """A copy of x with the named slices replaced by a value."""
+    """Return a copy of x with the named slices replaced by a value."""
     out = copy(np.asarray(x))
     if x.ndim:
         out[(*leading(axis), index.reshape(-1))] = value
@@ -117,7 +117,7 @@ def index_fill(x: Array, axis: int, index: Array, value: Any) -> Array:
 
 
 def scatter_value(x: Array, axis: int, index: Array, value: Any) -> Array:
-    """A copy of x with one value at the places that an index along an axis names."""
+    """Return a copy of x with one value at the places that an index along an axis names."""
     out = np.array(x, order="C")
     out.reshape(-1)[scatter.positions_along(index, axis, x.shape)] = value
     return out
@@ -127,7 +127,7 @@ def scatter_value(x: Array, axis: int, index: Array, value: Any) -> Array:
 
 
 def masked_select(x: Array, mask: Array) -> Array:
-    """The elements where a mask is true, in order; both are stretched to one shape."""
+    """Return the elements where a mask is true, in order; both are stretched to one shape."""
     if x.shape != mask.shape:
         x, mask = np.broadcast_arrays(x, mask)
     return x[mask]
@@ -157,7 +157,7 @@ def take_flat(x: Array, index: Array) -> Array:
 
 
 def put_flat(x: Array, index: Array, source: Array, accumulate: bool) -> Array:
-    """A copy of x with the elements at flat places replaced by source's, or source's added to them."""
+    """Return a copy of x with the elements at flat places replaced by source's, or source's added to them."""
     out = np.array(x, order="C")
     flat, places = out.reshape(-1), index.reshape(-1)
     if accumulate:

@@ -83,7 +83,7 @@ def _insert(ranks: list[int], places: list[int], first: int, last: int) -> None:
 
 
 def _partition(ranks: list[int], places: list[int], first: int, last: int) -> int:
-    """Swaps elements of a piece until none left of the cut, which is returned, is larger than one right of it."""
+    """Swap elements of a piece until none left of the cut, which is returned, is larger than one right of it."""
     chosen = _median(ranks, first + 1, first + (last - first) // 2, last - 1)
     ranks[first], ranks[chosen] = ranks[chosen], ranks[first]
     places[first], places[chosen] = places[chosen], places[first]

@@ -28,7 +28,7 @@ def by_rows(x: Any) -> Any:
 
 
 def matmul(x: Array, y: Array) -> Any:
-    """The matrix product. For two matrices `dot` calls the same BLAS with a third of the overhead."""
+    """Return the matrix product. For two matrices `dot` calls the same BLAS with a third of the overhead."""
     return x.dot(y) if x.ndim == 2 == y.ndim else np.matmul(x, y)
 
 
@@ -45,7 +45,7 @@ def addmm(bias: Array, x: Array, y: Array, beta: Any, alpha: Any) -> Array:
 
 
 def cross(x: Array, y: Array, axis: int) -> Array:
-    """The vector product along an axis of length 3."""
+    """Return the vector product along an axis of length 3."""
     x, y = np.broadcast_arrays(x, y)
     (a, b, c), (d, e, f) = np.moveaxis(x, axis, 0), np.moveaxis(y, axis, 0)
     return by_rows(np.stack([b * f - c * e, c * d - a * f, a * e - b * d], axis))
@@ -69,7 +69,7 @@ def slogdet(x: Array) -> tuple[Any, Any]:
 
 
 def inverse(x: Array) -> Array:
-    """The inverse; nan for a singular matrix, whose error is the caller's to raise."""
+    """Return the inverse; nan for a singular matrix, whose error is the caller's to raise."""
     try:
         return by_columns(np.linalg.inv(x))
     except LinAlgError:
@@ -77,7 +77,7 @@ def inverse(x: Array) -> Array:
 
 
 def _each(function: Any, x: Array) -> Array:
-    """A function of square matrices one by one, nan where it fails."""
+    """Return a function of square matrices one by one, nan where it fails."""
     out = np.empty_like(x)
     for place in np.ndindex(x.shape[:-2]):
         try:
@@ -163,7 +163,8 @@ def cholesky(x: Array, upper: bool) -> Array:
 
 
 def cholesky_as_far_as_it_goes(x: Array, upper: bool) -> Array:
-    """The factors of matrices, with LAPACK's rest where one is not positive definite: the columns before that minor are
+    """Return the factors of matrices, with LAPACK's rest where one is not positive definite: the columns before
+    that minor are
     those of a factor, the ones after it are as they were.
     """
     lower = np.tril(np.swapaxes(x, -2, -1).conj() if upper else x)
@@ -248,7 +249,7 @@ def eig(x: Array) -> tuple[Array, Array]:
 
 
 def pinv(x: Array, cutoff: Any, hermitian: bool) -> Array:
-    """The pseudo-inverse; singular values up to `cutoff` (as the largest of them gives it) count as zero."""
+    """Return the pseudo-inverse; singular values up to `cutoff` (as the largest of them gives it) count as zero."""
     if hermitian:
         values, vectors = np.linalg.eigh(x)
         limit = cutoff(np.abs(values).max(-1, initial=0))[..., None]
@@ -286,7 +287,7 @@ def matrix_exp(x: Array) -> Array:
 
 
 def least_squares(a: Array, b: Array, cutoff: Any, driver: str) -> tuple[Array, Array, Array, Array]:
-    """The X of least norm among those with the least |a X - b|.
+    """Return the X of least norm among those with the least |a X - b|.
 
     With it the residuals, the rank and the singular values, as far as LAPACK's driver of that name gives them.
     """
@@ -313,7 +314,7 @@ def lu_factor(x: Array) -> tuple[Array, Array, Array]:
 
 
 def permutation_of_pivots(pivots: Array, rows: int, dtype: np.dtype[Any]) -> Array:
-    """The permutation matrix P of row exchanges as LAPACK counts them."""
+    """Return the permutation matrix P of row exchanges as LAPACK counts them."""
     order = np.tile(np.arange(rows), (*pivots.shape[:-1], 1))
     for place in np.ndindex(pivots.shape[:-1]):
         row = order[place]
@@ -335,12 +336,12 @@ def lu_parts(x: Array) -> tuple[Array, Array, Array]:
 
 
 def first_zero_pivot(x: Array) -> tuple[tuple[int, ...], int] | None:
-    """The first singular matrix of a stack, and which of its pivots (counted from 1) is zero."""
+    """Return the first singular matrix of a stack, and which of its pivots (counted from 1) is zero."""
     return zero_on_diagonal(lu(x)[0])
 
 
 def zero_on_diagonal(both: Array) -> tuple[tuple[int, ...], int] | None:
-    """The same of factors that are known."""
+    """Return the same of factors that are known."""
     pivots = np.diagonal(both, axis1=-2, axis2=-1)
     for place in np.ndindex(both.shape[:-2]):
         zeros = np.flatnonzero(pivots[place] == 0)
@@ -350,7 +351,7 @@ def zero_on_diagonal(both: Array) -> tuple[tuple[int, ...], int] | None:
 
 
 def first_bad_minor(x: Array, upper: bool) -> tuple[tuple[int, ...], int] | None:
-    """The first matrix of a stack that is not positive definite, and the order of its first minor that is not."""
+    """Return the first matrix of a stack that is not positive definite, and the order of its first minor that is not."""
     if _is_definite(x, upper):
         return None
     for place in np.ndindex(x.shape[:-2]):

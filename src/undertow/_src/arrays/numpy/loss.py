@@ -46,7 +46,7 @@ def _picked(x: Array, index: Array, axis: int) -> Array:
 
 
 def _widened(index: Array, axis: int) -> Array:
-    """An index with an axis of length 1 put in."""
+    """Return an index with an axis of length 1 put in."""
     return index.reshape(*index.shape[:axis], 1, *index.shape[axis:])
 
 
@@ -83,7 +83,9 @@ def put_along(values: Array, axis: int, index: Array, shape: tuple[int, ...]) ->
 
 
 def labels(target: Array, dtype: np.dtype) -> tuple[Array, Array, Array]:
-    """The labels listed in each row up to the first −1: as indices (0 behind them), which are listed, which classes are."""
+    """Return the labels listed in each row up to the first −1: as indices (0 behind them), which are listed, which
+    classes are.
+    """
     listed = np.logical_and.accumulate(target >= 0, axis=-1)
     index = np.where(listed, target, 0).astype(np.int64)
     labelled = np.zeros(target.shape, dtype)

@@ -84,7 +84,7 @@ def astype(x: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def constant(array: Any) -> Any:
-    """A NumPy array as a value of this namespace."""
+    """Return a NumPy array as a value of this namespace."""
     return array
 
 

@@ -169,7 +169,7 @@ def _stacked(weight: Array | None, bias: Array | None, columns: int, dtype: np.d
 
 
 def _columns(first: Array, second: int | None) -> Array:
-    """A vector beside ones or zeros, as a matrix of two columns."""
+    """Return a vector beside ones or zeros, as a matrix of two columns."""
     both = np.zeros((len(first), 2), first.dtype)
     both[:, 0] = first
     if second:
@@ -286,7 +286,7 @@ def batch_norm_grad(
 
 
 def _like_images(x: Array) -> tuple[Array, bool]:
-    """New memory for images like x, with their channels last if those of x are; and whether they are."""
+    """Allocate images like x, channels last if those of x are; also return whether they are."""
     last = has_channels_last(x)
     batch, channels, *size = x.shape
     memory = np.moveaxis(np.empty((batch, *size, channels), x.dtype), -1, 1) if last else np.empty(x.shape, x.dtype)

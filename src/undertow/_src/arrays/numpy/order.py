@@ -14,7 +14,7 @@ Array = np.ndarray[Any, Any]
 
 
 def ordered(value: Array, operands: Sequence[Any]) -> Array:
-    """A new result of an elementwise function, laid out as PyTorch lays it out; a reduction's stays as it is."""
+    """Return a new result of an elementwise function, laid out as PyTorch lays it out; a reduction's stays as it is."""
     if any(type(operand) is np.ndarray and operand.ndim > value.ndim for operand in operands):
         return value
     dims = outer_to_inner(value.shape, operands)
@@ -26,13 +26,13 @@ def ordered(value: Array, operands: Sequence[Any]) -> Array:
 
 
 def empty_copy_of(array: Array, dtype: Any = None) -> Array:
-    """An array without values that lies as a copy of another one does."""
+    """Return an array without values that lies as a copy of another one does."""
     dims = outer_to_inner(array.shape, [array])
     return np.empty([array.shape[dim] for dim in dims], dtype or array.dtype).transpose(np.argsort(dims))
 
 
 def laid_out_as(x: Array, result: Array) -> Array:
-    """A result of x's shape, lying as a copy of x does."""
+    """Return a result of x's shape, lying as a copy of x does."""
     if x.ndim < 2 or x.flags.c_contiguous or x.strides == result.strides:
         return result
     copy = empty_copy_of(x, result.dtype)
@@ -41,14 +41,14 @@ def laid_out_as(x: Array, result: Array) -> Array:
 
 
 def outer_to_inner(shape: tuple[int, ...], operands: Sequence[Any]) -> list[int]:
-    """The dims of a result from the one with the widest steps to the one with the narrowest."""
+    """Return the dims of a result from the one with the widest steps to the one with the narrowest."""
     return _sorted_dims(
         shape, [_stretched(operand, shape) for operand in operands if type(operand) is np.ndarray and operand.ndim]
     )
 
 
 def _stretched(operand: Array, shape: tuple[int, ...]) -> list[int]:
-    """An operand's strides in a result of a shape: 0 where it is repeated."""
+    """Return an operand's strides in a result of a shape: 0 where it is repeated."""
     more = len(shape) - operand.ndim
     kept = zip(operand.strides, operand.shape, shape[more:], strict=True)
     return [0] * more + [0 if size == 1 != wanted else step for step, size, wanted in kept]

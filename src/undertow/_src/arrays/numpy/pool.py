@@ -42,7 +42,7 @@ def _planes(x: Array, rank: int) -> tuple[Array, Sizes, Sizes]:
 
 
 def _every_plane(place: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The index of one place, or one window, in every plane."""
+    """Return the index of one place, or one window, in every plane."""
     return (slice(None), *place)
 
 
@@ -150,7 +150,7 @@ def adaptive_max_pool(x: Array, counts: Sizes) -> tuple[Array, Array]:
 
 
 def _flat_across_planes(indices: Array, rank: int, plane_size: int) -> Array:
-    """Indices within planes (*lead, *counts) as (plane, counts) indices into all planes laid end to end."""
+    """Return indices within planes (*lead, *counts) as (plane, counts) indices into all planes laid end to end."""
     within, _, counts = _planes(indices, rank)
     within = within.reshape(len(within), math.prod(counts))
     return within + np.arange(0, len(within) * plane_size, plane_size or 1)[: len(within), None]
@@ -202,7 +202,7 @@ def put_in_planes(values: Array, indices: Array, size: Sizes) -> Array:
 
 
 def _along(axis: int, part: slice) -> tuple[Any, ...]:
-    """The index that takes `part` of a negative axis and all of the others."""
+    """Return the index that takes `part` of a negative axis and all of the others."""
     return last_axes(part, *(slice(None),) * (-1 - axis))
 
 
@@ -230,7 +230,7 @@ def _sum_windows(x: Array, axis: int, k: int, s: int, p: int, c: int) -> Array:
 
 
 def _spread_windows(g: Array, axis: int, k: int, s: int, p: int, n: int) -> Array:
-    """The adjoint of _sum_windows: along one axis of n elements, out[o·s − p + i] += g[o]."""
+    """Return the adjoint of _sum_windows: along one axis of n elements, out[o·s − p + i] += g[o]."""
     out: Array = np.zeros((*g.shape[: g.ndim + axis], n, *g.shape[g.ndim + axis + 1 :]), g.dtype)
     for windows, elements in _aligned(n, k, s, p, g.shape[axis]):
         target = out[_along(axis, elements)]
@@ -240,7 +240,7 @@ def _spread_windows(g: Array, axis: int, k: int, s: int, p: int, n: int) -> Arra
 
 def divisor_of(size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, counts: Sizes, count_include_pad: bool,
              divisor_override: int | None) -> Array | int:  # fmt: skip
-    """What each window's sum is divided by: a number where all agree, else an array (*counts)."""
+    """Return what each window's sum is divided by: a number where all agree, else an array (*counts)."""
     if divisor_override is not None:
         return divisor_override
     lengths = []
@@ -252,7 +252,7 @@ def divisor_of(size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, counts
 
 
 def _common(values: Array) -> Array | int:
-    """A constant array as its one value."""
+    """Return a constant array as its one value."""
     return int(values.flat[0]) if values.size and (values == values.flat[0]).all() else values
 
 
@@ -295,7 +295,7 @@ def avg_pool_grad(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Array:
-    """The adjoint of avg_pool over planes of `size`: each window's gradient, divided, on every element of it."""
+    """Return the adjoint of avg_pool over planes of `size`: each window's gradient, divided, on every element of it."""
     if g.dtype.itemsize < 4:
         return _in_float32(avg_pool_grad, g, size, kernel, stride, padding, count_include_pad, divisor_override)
     rank = len(kernel)
@@ -343,7 +343,7 @@ def adaptive_avg_pool(x: Array, counts: Sizes) -> Array:
 
 @quiet
 def adaptive_avg_pool_grad(g: Array, size: Sizes) -> Array:
-    """The adjoint of adaptive_avg_pool over planes of `size`."""
+    """Return the adjoint of adaptive_avg_pool over planes of `size`."""
     if g.dtype.itemsize < 4:
         return _in_float32(adaptive_avg_pool_grad, g, size)
     rank = len(size)

@@ -31,12 +31,12 @@ _SHORT = 16  # rows up to which a product with ones has nothing to gain
 
 
 def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype in which values of a dtype are added up or multiplied."""
+    """Return the dtype in which values of a dtype are added up or multiplied."""
     return np.dtype(np.int64) if dtype.kind in "biu" else DTYPE_OF[dtype].opmath.numpy
 
 
 def result_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of a sum of values of a dtype, unless another is asked for."""
+    """Return the dtype of a sum of values of a dtype, unless another is asked for."""
     return np.dtype(np.int64) if dtype.kind in "biu" else dtype
 
 
@@ -48,7 +48,7 @@ def axes_of(axis: Axes, ndim: int) -> tuple[int, ...]:
 
 
 def in_rows(result: Any) -> Any:
-    """A reduction's result, which lies row by row whatever the order of its input."""
+    """Return a reduction's result, which lies row by row whatever the order of its input."""
     if type(result) is np.ndarray and result.ndim > 1 and not result.flags.c_contiguous:
         return np.ascontiguousarray(result)
     return result
@@ -74,7 +74,7 @@ def sum(x: Array, axis: Axes = None, keepdims: bool = False, dtype: Any = None) 
 
 
 def _sum_large(x: Array, axis: Axes, keepdims: bool) -> Any:
-    """A float32 or float64 sum by way of BLAS, if memory allows a matrix to be seen."""
+    """Return a float32 or float64 sum by way of BLAS, if memory allows a matrix to be seen."""
     ndim = x.ndim
     axes = axes_of(axis, ndim)
     count = len(axes)
@@ -177,12 +177,12 @@ def argmin(x: Array, axis: int | None = None, keepdims: bool = False) -> Any:
 
 
 def max_with_index(x: Array, axis: int, keepdims: bool) -> tuple[Any, Any]:
-    """The maximum along an axis and where it stands; nan counts as largest."""
+    """Return the maximum along an axis and where it stands; nan counts as largest."""
     return _with_index(x, np.argmax, _maximum, axis, keepdims)
 
 
 def min_with_index(x: Array, axis: int, keepdims: bool) -> tuple[Any, Any]:
-    """The minimum along an axis and where it stands; nan counts as smallest."""
+    """Return the minimum along an axis and where it stands; nan counts as smallest."""
     return _with_index(x, np.argmin, _minimum, axis, keepdims)
 
 

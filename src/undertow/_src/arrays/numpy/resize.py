@@ -53,7 +53,7 @@ def nearest_indices(size: int, count: int, scale_factor: float | None = None, ex
 
 
 def _real(dtype: Any) -> type:
-    """The type positions are computed in: float64 for float64 data, float32 for all other."""
+    """Return the type positions are computed in: float64 for float64 data, float32 for all other."""
     return np.float64 if np.dtype(dtype) == np.float64 else np.float32
 
 
@@ -70,7 +70,7 @@ def _source_positions(size: int, count: int, align_corners: bool, scale_factor: 
 
 def linear_taps(size: int, count: int, align_corners: bool = False, scale_factor: float | None = None,
                 dtype: Any = np.float32) -> Taps:  # fmt: skip
-    """The two neighbours of each output, weighted by nearness."""
+    """Return the two neighbours of each output, weighted by nearness."""
     real = _real(dtype)
     if size == count:  # whatever the scale factor says
         return _identity_taps(size, real)
@@ -95,7 +95,7 @@ def _hat_kernel(distance: Array) -> Array:
 
 def cubic_taps(size: int, count: int, align_corners: bool = False, scale_factor: float | None = None,
                dtype: Any = np.float32) -> Taps:  # fmt: skip
-    """The four neighbours of each output under Keys' kernel with a = −0.75; the border repeats."""
+    """Return the four neighbours of each output under Keys' kernel with a = −0.75; the border repeats."""
     real = _real(dtype)
     position = _source_positions(size, count, align_corners, scale_factor, real)
     base = np.floor(position)
@@ -136,7 +136,7 @@ def antialias_taps(size: int, count: int, cubic: bool, align_corners: bool = Fal
 
 
 def resize_matrix(taps: Taps) -> Array:
-    """The taps as a dense (count, size) matrix."""
+    """Return the taps as a dense (count, size) matrix."""
     matrix = np.zeros((len(taps.indices), taps.size), taps.weights.dtype)
     np.add.at(matrix, (np.arange(len(taps.indices))[:, None], taps.indices), taps.weights)
     return matrix

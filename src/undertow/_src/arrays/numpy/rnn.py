@@ -35,8 +35,10 @@ def steps(batch_sizes: Sizes, reverse: bool) -> Iterator[tuple[slice, int]]:
 # --- LSTM
 
 
-def lstm_scan(gx: Array, h0: Array, c0: Array, w_hh: Array, w_hr: Array | None, batch_sizes: Sizes, reverse: bool) -> Any:
-    """(outputs, last h, last c, gates, c before each step, tanh of c after it, h before it, h before projection)."""
+def lstm_scan(
+    gx: Array, h0: Array, c0: Array, w_hh: Array, w_hr: Array | None, batch_sizes: Sizes, reverse: bool
+) -> Any:
+    """Return (outputs, last h, last c, gates, c before each step, tanh of c after it, h before it, h before projection)."""
     rows, wide = gx.shape
     size = wide // 4
     # sigmoid(x) = tanh(x / 2) / 2 + 1/2: with the halves folded in, one tanh serves all four gates.
@@ -100,7 +102,7 @@ def lstm_scan_grad(
 
 
 def gru_scan(gx: Array, h0: Array, w_hh: Array, b_hn: Array, batch_sizes: Sizes, reverse: bool) -> Any:
-    """(outputs, last h, gates r z n, h W_n^T + b_n at each step, h before it)."""
+    """Return (outputs, last h, gates r z n, h W_n^T + b_n at each step, h before it)."""
     rows, wide = gx.shape
     size = wide // 3
     weight = np.ascontiguousarray(w_hh.T)
@@ -159,7 +161,7 @@ def gru_scan_grad(
 
 
 def rnn_scan(gx: Array, h0: Array, w_hh: Array, relu: bool, batch_sizes: Sizes, reverse: bool) -> Any:
-    """(outputs, last h, h before each step)."""
+    """Return (outputs, last h, h before each step)."""
     weight = np.ascontiguousarray(w_hh.T)
     outputs = gx.copy()
     h = h0.copy()

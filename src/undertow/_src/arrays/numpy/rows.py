@@ -66,7 +66,7 @@ def is_last(x: Array, axis: int) -> bool:
 
 
 def _kept(x: Array) -> tuple[int, ...]:
-    """The shape of x after its last axis is reduced to length 1."""
+    """Return the shape of x after its last axis is reduced to length 1."""
     return (*x.shape[:-1], 1) if x.ndim else ()
 
 
@@ -85,7 +85,9 @@ def dot_along(x: Array, y: Array, axis: int) -> Array:
 
 
 def max_along(x: Array, axis: int) -> Array:
-    """The maximum along one axis of at least one element, which stays as an axis of length 1; nan where there is one."""
+    """Return the maximum along one axis of at least one element, which stays as an axis of length 1; nan where
+    there is one.
+    """
     if is_last(x, axis):
         return row_maxima(as_rows(x)).reshape(_kept(x))
     return np.maximum.reduce(x, axis=axis, keepdims=True)

@@ -16,7 +16,7 @@ _WIDE = 128  # elements side by side from which steps along an axis beat NumPy's
 
 
 def _accumulator(dtype: np.dtype) -> np.dtype:
-    """The type a running sum is kept in: int64 for integers, and the wide type of each kind of float."""
+    """Return the type a running sum is kept in: int64 for integers, and the wide type of each kind of float."""
     if dtype.kind in "biu":
         return np.dtype(np.int64)
     return np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
@@ -63,12 +63,12 @@ def logcumsumexp(x: Array, axis: int) -> Array:
 
 
 def cummax(x: Array, axis: int) -> tuple[Array, Array]:
-    """The running maximum and the index of its latest occurrence; nan is larger than all."""
+    """Return the running maximum and the index of its latest occurrence; nan is larger than all."""
     return _running_extreme(np.maximum, x, axis)
 
 
 def cummin(x: Array, axis: int) -> tuple[Array, Array]:
-    """The running minimum and the index of its latest occurrence; nan is smaller than all."""
+    """Return the running minimum and the index of its latest occurrence; nan is smaller than all."""
     return _running_extreme(np.minimum, x, axis)
 
 

@@ -64,7 +64,7 @@ def positions_along(index: Array, axis: int, shape: tuple[int, ...]) -> Array:
 
 
 def _like_index(source: Array, index: Array) -> Array:
-    """The corner of source that an index of fewer elements uses, flat."""
+    """Return the corner of source that an index of fewer elements uses, flat."""
     if source.shape != index.shape:
         source = source[tuple(slice(n) for n in index.shape)]
     return source.reshape(-1)
@@ -76,7 +76,7 @@ def gather(x: Array, axis: int, index: Array) -> Array:
 
 
 def scatter(x: Array, axis: int, index: Array, source: Array) -> Array:
-    """A copy of x with out[index[i, j, …], j, …] = source[i, j, …]; the last of several writes stays."""
+    """Return a copy of x with out[index[i, j, …], j, …] = source[i, j, …]; the last of several writes stays."""
     out = np.array(x, order="C")
     out.reshape(-1)[positions_along(index, axis, x.shape)] = _like_index(source, index)
     return out
@@ -84,7 +84,7 @@ def scatter(x: Array, axis: int, index: Array, source: Array) -> Array:
 
 @quiet
 def scatter_add(x: Array, axis: int, index: Array, source: Array) -> Array:
-    """A copy of x with out[index[i, j, …], j, …] += source[i, j, …]; the adjoint of gather."""
+    """Return a copy of x with out[index[i, j, …], j, …] += source[i, j, …]; the adjoint of gather."""
     out = np.array(x, order="C")
     np.add.at(out.reshape(-1), positions_along(index, axis, x.shape), _like_index(source, index))
     return out
@@ -96,7 +96,8 @@ _REDUCERS = {"sum": (np.add, 0), "mean": (np.add, 0), "prod": (np.multiply, 1), 
 
 @quiet
 def scatter_reduce(x: Array, axis: int, index: Array, source: Array, reduce: str, include_self: bool) -> Array:
-    """A copy of x whose indexed elements are reduced with source; without include_self their own value does not count.
+    """Return a copy of x whose indexed elements are reduced with source; without include_self their own value does
+    not count.
 
     `reduce` is sum, prod, mean, amax or amin.
     """
@@ -115,7 +116,7 @@ def scatter_reduce(x: Array, axis: int, index: Array, source: Array, reduce: str
 
 
 def _representable(identity: float, dtype: np.dtype) -> Any:
-    """The identity of a reduction in the dtype; integers have no infinity but a largest value, and so have bools."""
+    """Return the identity of a reduction in the dtype; integers have no infinity but a largest value, and so have bools."""
     if dtype.kind == "b":
         return identity > 0
     if dtype.kind in "iu" and math.isinf(identity):
@@ -150,7 +151,7 @@ def _add_rows_into(out: Array, index: Array, rows: Array) -> None:
 
 @quiet
 def index_add(x: Array, axis: int, index: Array, source: Array) -> Array:
-    """A copy of x with out[…, index[i], …] += source[…, i, …] along an axis; the adjoint of np.take."""
+    """Return a copy of x with out[…, index[i], …] += source[…, i, …] along an axis; the adjoint of np.take."""
     out = np.array(x, order="C")
     if not x.ndim:
         np.add.at(out.reshape(-1), index.reshape(-1), source.reshape(-1))
@@ -173,7 +174,9 @@ def index_add(x: Array, axis: int, index: Array, source: Array) -> Array:
 
 
 def _runs(index: Array) -> list[tuple[int, int, int]] | None:
-    """An index as a few pieces that go up, or down, by ones (from, to, ±1), as those of padding do; None for any other."""
+    """Return an index as a few pieces that go up, or down, by ones (from, to, ±1), as those of padding do; None
+    for any other.
+    """
     if index.size < _FEW_RUNS:
         return None
     steps = np.diff(index)
@@ -192,7 +195,7 @@ def _runs(index: Array) -> list[tuple[int, int, int]] | None:
 
 @quiet
 def index_put(x: Array, index: tuple[Any, ...], values: Array, accumulate: bool) -> Array:
-    """A copy of x with out[index] = values, or += with every repeated index counted."""
+    """Return a copy of x with out[index] = values, or += with every repeated index counted."""
     out = np.array(x, order="C")
     if not accumulate:
         out[index] = values
@@ -234,7 +237,7 @@ def unique(x: Array, axis: int | None = None) -> tuple[Array, Array, Array]:
 
 
 def unique_consecutive(x: Array, axis: int | None = None) -> tuple[Array, Array, Array]:
-    """The first of every run of equal elements (or slices along an axis), the inverse index, and run lengths."""
+    """Return the first of every run of equal elements (or slices along an axis), the inverse index, and run lengths."""
     count = x.size if axis is None else x.shape[axis]
     rows = (x if axis is None else np.moveaxis(x, axis, 0)).reshape(count, x.size // max(count, 1))
     starts = np.ones(len(rows), bool)

@@ -23,7 +23,7 @@ _LEADING: list[tuple[Any, ...]] = [(_ALL,) * axis for axis in range(8)]
 
 
 def leading(axis: int) -> tuple[Any, ...]:
-    """The part of an index that keeps every axis before this one whole."""
+    """Return the part of an index that keeps every axis before this one whole."""
     return _LEADING[axis] if axis < 8 else (_ALL,) * axis
 
 
@@ -31,7 +31,7 @@ def leading(axis: int) -> tuple[Any, ...]:
 
 
 def alias(x: Array) -> Array:
-    """The same memory as an array of its own."""
+    """Return the same memory as an array of its own."""
     return x.view()
 
 
@@ -39,7 +39,7 @@ _NO_INFINITY = np.dtype("float8_e4m3fn")
 
 
 def restride(x: Array, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Array:
-    """A view of x's memory with these strides, starting `offset` bytes from x's first element."""
+    """Return a view of x's memory with these strides, starting `offset` bytes from x's first element."""
     if type(x) is not _ndarray:
         return x  # on a device there is no memory to look at: a view is what its rule makes of its source
     if x.flags.c_contiguous:
@@ -57,7 +57,9 @@ def restride(x: Array, shape: Sequence[int], strides: Sequence[int], offset: int
 
 
 def memory_of(x: Array) -> tuple[Array, int] | None:
-    """The contiguous array that owns x's memory, and where in it (in bytes) x begins; None if x's owner is foreign."""
+    """Return the contiguous array that owns x's memory, and where in it (in bytes) x begins; None if x's owner is
+    foreign.
+    """
     owner = x
     while isinstance(owner.base, np.ndarray):
         owner = owner.base
@@ -69,7 +71,7 @@ def memory_of(x: Array) -> tuple[Array, int] | None:
 
 
 def contiguous_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    """The strides of a dense array in C order, in bytes; an empty axis counts as one of length 1."""
+    """Return the strides of a dense array in C order, in bytes; an empty axis counts as one of length 1."""
     strides = []
     for n in reversed(shape):
         strides.append(itemsize)
@@ -78,7 +80,7 @@ def contiguous_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 
 
 def view_strides(x: Array, shape: Sequence[int]) -> tuple[int, ...] | None:
-    """The strides with which x's memory shows `shape`, or None if it can't be done without a copy."""
+    """Return the strides with which x's memory shows `shape`, or None if it can't be done without a copy."""
     if not x.size:
         return x.strides if x.shape == tuple(shape) else contiguous_strides(shape, x.itemsize)
     if not x.ndim:
@@ -111,7 +113,7 @@ def is_plain(x: Array) -> bool:
 
 
 def reshape(x: Array, shape: Any) -> Array:
-    """A view where memory allows it, else a copy."""
+    """Return a view where memory allows it, else a copy."""
     if x.flags.c_contiguous or type(shape) is int or -1 in shape:
         return x.reshape(shape)
     strides = view_strides(x, shape)
@@ -128,7 +130,7 @@ def sum_to_shape(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def broadcast_to(x: Array, shape: tuple[int, ...]) -> Array:
-    """A view stretched along axes of length 1 and new leading axes."""
+    """Return a view stretched along axes of length 1 and new leading axes."""
     if type(x) is not _ndarray:
         x = np.asarray(x)
     have = x.shape
@@ -155,7 +157,7 @@ def swapaxes(x: Array, axis1: int, axis2: int) -> Array:
 
 
 def expand_dims(x: Array, axis: int) -> Array:
-    """A new axis of length 1."""
+    """Return a new axis of length 1."""
     shape = x.shape
     if axis < 0:
         axis += len(shape) + 1
@@ -177,7 +179,7 @@ def select(x: Array, axis: int, index: int) -> Array:
 
 
 def slice_along(x: Array, axis: int, start: int, stop: int, step: int = 1) -> Array:
-    """A range of one axis. NumPy begins an empty one at the axis's beginning, PyTorch where it was asked to."""
+    """Return a range of one axis. NumPy begins an empty one at the axis's beginning, PyTorch where it was asked to."""
     view = x[(*leading(axis), slice(start, stop, step))]
     if not view.size and x.size:
         at = min(start, x.shape[axis]) if start >= 0 else max(start + x.shape[axis], 0)
@@ -188,7 +190,7 @@ def slice_along(x: Array, axis: int, start: int, stop: int, step: int = 1) -> Ar
 
 
 def diagonal(x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """The diagonal of two axes, as a new last axis that may be written to."""
+    """Return the diagonal of two axes, as a new last axis that may be written to."""
     view = x.diagonal(offset, axis1, axis2)
     if x.flags.writeable:
         view.flags.writeable = True
@@ -210,7 +212,7 @@ Geometry = tuple[tuple[int, ...], tuple[int, ...], int]  # sizes, strides and of
 
 
 def as_strided(x: Array, size: tuple[int, ...], stride: tuple[int, ...], offset: int, layout: Geometry) -> Array:
-    """The elements that a strided view shows of a memory in which x lies as `layout` says."""
+    """Return the elements that a strided view shows of a memory in which x lies as `layout` says."""
     n = x.itemsize
     if x.strides == tuple([step * n for step in layout[1]]) and x.flags.c_contiguous and offset >= layout[2]:
         last = offset - layout[2] + sum([(m - 1) * step for m, step in zip(size, stride, strict=True)])
@@ -224,7 +226,7 @@ def as_strided(x: Array, size: tuple[int, ...], stride: tuple[int, ...], offset:
 def as_strided_backward(
     g: Array, size: tuple[int, ...], stride: tuple[int, ...], offset: int, layout: Geometry
 ) -> Array:
-    """The adjoint of `as_strided`: elements shown several times add up, elements stored once are shared out."""
+    """Return the adjoint of `as_strided`: elements shown several times add up, elements stored once are shared out."""
     here = (size, stride, offset)
     extent = extent_of(here, layout)
     memory = np.zeros(extent, g.dtype)
@@ -293,7 +295,7 @@ def windows_backward(g: Array, shape: tuple[int, ...], axis: int, size: int, ste
 
 
 def copy(x: Array) -> Array:
-    """A copy in x's own memory order, if x is dense."""
+    """Return a copy in x's own memory order, if x is dense."""
     if x.flags.c_contiguous:
         return x.copy()
     if 0 not in x.strides:
@@ -304,7 +306,7 @@ def copy(x: Array) -> Array:
 
 
 def contiguous(x: Array) -> Array:
-    """A copy in C order."""
+    """Return a copy in C order."""
     return x.copy("C")
 
 
@@ -314,12 +316,12 @@ def flip(x: Array, axis: int | Sequence[int] | None = None) -> Array:
 
 
 def roll(x: Array, shifts: tuple[int, ...], axes: tuple[int, ...]) -> Array:
-    """Moved along axes, in C order."""
+    """Roll along axes, in C order."""
     return np.roll(x if x.flags.c_contiguous else contiguous(x), shifts, axes)
 
 
 def rot90(x: Array, k: int, axes: tuple[int, int]) -> Array:
-    """Turned k times, as a copy: that of the array reversed, with its axes swapped."""
+    """Rotate k times, as a copy: the array reversed, with its axes swapped."""
     if k % 4 == 0:
         return contiguous(x)
     reversed_along = axes if k % 4 == 2 else axes[1:] if k % 4 == 1 else axes[:1]
@@ -377,7 +379,7 @@ def pad(x: Array, widths: tuple[tuple[int, int], ...], value: Any) -> Array:
 
 
 def cast(x: Array, dtype: np.dtype[Any]) -> Array:
-    """A fresh copy in another dtype; complex numbers lose their imaginary part, unrepresentable ones wrap."""
+    """Return a fresh copy in another dtype; complex numbers lose their imaginary part, unrepresentable ones wrap."""
     if x.dtype.kind == "c" and dtype.kind not in "cb":
         x = x.real
     if 0 in x.strides:  # where dims repeat NumPy has another order than PyTorch

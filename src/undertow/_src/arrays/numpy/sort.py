@@ -20,12 +20,12 @@ __all__ = ["bincount", "histc", "histogram", "kthvalue", "median", "mode", "nanm
 
 
 def _keys(x: Array) -> Array:
-    """The values to compare: bfloat16 has no sort of its own."""
+    """Return the values to compare: bfloat16 has no sort of its own."""
     return x.astype(np.float32) if x.dtype.kind == "V" else x
 
 
 def _order(x: Array, axis: int, descending: bool) -> Array:
-    """The indices that sort x along an axis."""
+    """Return the indices that sort x along an axis."""
     keys = _keys(x)
     if not descending:
         return np.argsort(keys, axis, kind="stable")
@@ -51,7 +51,7 @@ def sort(x: Array, axis: int, descending: bool, stable: bool) -> tuple[Any, Any]
 
 
 def topk(x: Array, k: int, axis: int, largest: bool) -> tuple[Any, Any]:
-    """The k largest (or smallest) along an axis, best first."""
+    """Return the k largest (or smallest) along an axis, best first."""
     if not x.ndim:
         return np.array(x), np.zeros((), np.int64)
     n = x.shape[axis]
@@ -74,7 +74,7 @@ def topk(x: Array, k: int, axis: int, largest: bool) -> tuple[Any, Any]:
 
 
 def _best_first(x: Array, chosen: Array, axis: int, largest: bool) -> tuple[Any, Any]:
-    """The elements of some places, and the places, in order."""
+    """Return the elements of some places, and the places, in order."""
     few = np.take_along_axis(x, chosen, axis)
     order = _order(few, axis, largest)
     return np.take_along_axis(few, order, axis), np.take_along_axis(chosen, order, axis)
@@ -89,7 +89,7 @@ def _value_of_rank(x: Array, rank: int, axis: int) -> Array:
 
 
 def _beyond(x: Array, k: int, axis: int, largest: bool) -> Array | None:
-    """The places of the k largest (or smallest), in order of place; None if ties or nan leave them open."""
+    """Return the places of the k largest (or smallest), in order of place; None if ties or nan leave them open."""
     keys = _keys(x)
     bound = _value_of_rank(keys, x.shape[axis] - k if largest else k - 1, axis)
     among = keys >= bound if largest else keys <= bound
@@ -111,7 +111,7 @@ def _place_of_rank(x: Array, rank: int, axis: int) -> Array | None:
 
 
 def _pick(x: Array, rank: Any, axis: int, keepdims: bool) -> tuple[Any, Any]:
-    """The element of a rank (one number, or an array with the axis kept)."""
+    """Return the element of a rank (one number, or an array with the axis kept)."""
     if np.ndim(rank) == 0:
         place = _place_of_rank(x, rank, axis)
         if place is None:
@@ -129,7 +129,7 @@ def kthvalue(x: Array, k: int, axis: int, keepdims: bool) -> tuple[Any, Any]:
 
 
 def median(x: Array, axis: int, keepdims: bool) -> tuple[Any, Any]:
-    """The lower of the two middle elements; the first nan if there is one."""
+    """Return the lower of the two middle elements; the first nan if there is one."""
     if not x.ndim:
         return np.array(x), np.zeros((), np.int64)
     n = x.shape[axis]
@@ -144,7 +144,7 @@ def median(x: Array, axis: int, keepdims: bool) -> tuple[Any, Any]:
 
 
 def nanmedian(x: Array, axis: int, keepdims: bool) -> tuple[Any, Any]:
-    """The median of the elements that are not nan; nan if all are."""
+    """Return the median of the elements that are not nan; nan if all are."""
     if x.dtype.kind not in "fV" or not x.ndim or not x.shape[axis]:
         return median(x, axis, keepdims)
     there = x.shape[axis] - np.isnan(x).sum(axis, keepdims=True)
@@ -152,7 +152,7 @@ def nanmedian(x: Array, axis: int, keepdims: bool) -> tuple[Any, Any]:
 
 
 def mode(x: Array, axis: int, keepdims: bool) -> tuple[Any, Any]:
-    """The smallest of the most frequent elements, and the last place it stands."""
+    """Return the smallest of the most frequent elements, and the last place it stands."""
     if not x.ndim:
         return np.array(x), np.zeros((), np.int64)
     order = _order(x, axis, False)

@@ -352,7 +352,7 @@ def _erfcx(x: Array) -> Array:
 
 
 def _ndtr(x: Array) -> Array:
-    """The normal distribution function, ½ erfc(−x/√2), relatively accurate in the lower tail."""
+    """Return the normal distribution function, ½ erfc(−x/√2), relatively accurate in the lower tail."""
     return 0.5 * _erfc(x * -math.sqrt(0.5))
 
 
@@ -384,7 +384,7 @@ _ERFCINV_FAR_Q = (1.0, 1.7227189932572426, 2.6295358191500107, 1.498688471836125
 
 
 def _inverse_erf(y: Array, q: Array) -> Array:
-    """The x ≥ 0 with erf(x) = y and erfc(x) = q = 1 − y; both are given so that neither end loses digits."""
+    """Return the x ≥ 0 with erf(x) = y and erfc(x) = q = 1 − y; both are given so that neither end loses digits."""
     w = pick(y < 0.5, lambda: -np.log1p(-y * y), lambda: -np.log(q * (1 + y)))
 
     def tail() -> Array:
@@ -396,13 +396,13 @@ def _inverse_erf(y: Array, q: Array) -> Array:
 
 
 def _erfinv(x: Array) -> Array:
-    """The inverse of erf: ±inf at ±1, nan outside; its derivative is √π/2 e^(erfinv(x)²)."""
+    """Return the inverse of erf: ±inf at ±1, nan outside; its derivative is √π/2 e^(erfinv(x)²)."""
     a = np.abs(x)
     return np.copysign(_inverse_erf(a, 1 - a), x)
 
 
 def _ndtri(p: Array) -> Array:
-    """The inverse of ndtr: −√2 erfcinv(2p); its derivative is √(2π) e^(ndtri(p)²/2)."""
+    """Return the inverse of ndtr: −√2 erfcinv(2p); its derivative is √(2π) e^(ndtri(p)²/2)."""
     q = 2 * np.minimum(p, 1 - p)
     return np.copysign(math.sqrt(2) * _inverse_erf(1 - q, q), p - 0.5)
 

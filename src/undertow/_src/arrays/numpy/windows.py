@@ -28,12 +28,12 @@ def window_counts(size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dil
 
 
 def interior(padding: Sizes, size: Sizes) -> tuple[slice, ...]:
-    """The slices of a padded array's spatial axes that hold the original array."""
+    """Return the slices of a padded array's spatial axes that hold the original array."""
     return tuple(slice(p, p + n) for p, n in zip(padding, size, strict=True))
 
 
 def last_axes(*parts: Any) -> tuple[Any, ...]:
-    """The index that applies `parts` to the last axes and keeps all the others."""
+    """Return the index that applies `parts` to the last axes and keeps all the others."""
     return (..., *parts)
 
 
@@ -50,7 +50,7 @@ def pad_spatial(x: Array, before: Sizes, after: Sizes, value: float = 0) -> Arra
 
 
 def window_view(x: Array, kernel: Sizes, stride: Sizes, dilation: Sizes, counts: Sizes) -> Array:
-    """The view (*lead, *kernel, *counts) of an already padded x (*lead, *spatial)."""
+    """Return the view (*lead, *kernel, *counts) of an already padded x (*lead, *spatial)."""
     lead = x.ndim - len(kernel)
     steps = x.strides[lead:]
     return np.lib.stride_tricks.as_strided(
@@ -104,5 +104,5 @@ def chunks(total: int, step: int) -> Iterator[slice]:
 
 
 def prefix(scratch: Array, shape: Sequence[int]) -> Array:
-    """A contiguous array of `shape` in the first elements of a flat scratch buffer."""
+    """Return a contiguous array of `shape` in the first elements of a flat scratch buffer."""
     return scratch[: math.prod(shape)].reshape(shape)

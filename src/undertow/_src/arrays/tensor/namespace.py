@@ -84,5 +84,5 @@ def dtype_of(x: Any) -> np.dtype[Any]:
 
 
 def constant(array: Any) -> Any:
-    """A NumPy array as a value of this namespace."""
+    """Return a NumPy array as a value of this namespace."""
     return wrap(array)

@@ -83,5 +83,3 @@ def pair_distances(x1: Any, x2: Any, p: float) -> Any:
 
 def pair_distances_grad(g: Any, x1: Any, x2: Any, result: Any, p: float) -> Any:
     return apply(vector_norm.cdist_backward, g, x1, x2, result, p=p)
-
-

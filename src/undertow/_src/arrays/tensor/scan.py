@@ -22,7 +22,7 @@ def recurrence(x: Any, factor: Any, axis: int) -> Any:
 
 
 def prod_of_others(x: Any, axis: int, product: Any = None) -> Any:
-    """The product of all elements before each, times that of all after it."""
+    """Return the product of all elements before each, times that of all after it."""
     if not x._array.ndim:
         return x * 0 + 1
     shift = tuple([(1, -1) if each == axis else (0, 0) for each in range(x._array.ndim)])

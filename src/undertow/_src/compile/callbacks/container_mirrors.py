@@ -47,7 +47,7 @@ class Prop:
         return sum(part.value is tensor for part in (*held, *(self._seen or ())))
 
     def live_references_to(self, tensor: Any) -> int:
-        """The same of the one of this call, and a tensor there."""
+        """Return the same of the one of this call, and a tensor there."""
         held = contents_of(self.live) if getrefcount(self.live) <= _ALONE else ()
         return sum(part.value is tensor for part in (*held, *(self._put or ())))
 
@@ -56,7 +56,7 @@ class Prop:
         self._seen = None
 
     def at_turn(self) -> Turn:
-        """It, as it is at this point of the trace."""
+        """Return the container as it is at this point of the trace."""
         changed, self._seen = self.has_changed(), contents_of(self.value)
         return Turn(self, changed, self._seen)
 
@@ -65,7 +65,7 @@ class Prop:
         return self._put is not None and not same_contents(self._put, contents_of(self.live))
 
     def prepare(self) -> None:
-        """Makes the one of this call, still empty: what it holds may hold it."""
+        """Make the one of this call, still empty: what it holds may hold it."""
         if self.live is None and self._shell is not None:
             self.live = emptied(self._shell)
 
@@ -98,5 +98,5 @@ class Turn:
         self.prop, self.changed, self.parts = prop, changed, parts
 
     def each(self, function: Callable[[Any], Any]) -> list[Part]:
-        """The contents, with a function applied to each."""
+        """Return the contents, with a function applied to each."""
         return [part._replace(value=function(part.value)) for part in self.parts]

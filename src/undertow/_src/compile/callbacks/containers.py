@@ -23,7 +23,7 @@ class Part(NamedTuple):
 
 
 def contents_of(value: Any) -> list[Part]:
-    """What a container or an object holds, in order."""
+    """Return what a container or an object holds, in order."""
     parts: list[Part] = []
     if isinstance(value, dict):
         parts += [Part(True, key, each) for key, each in entries_of(value).items()]
@@ -49,7 +49,7 @@ def emptied(value: Any) -> Any:
 
 
 def fill(made: Any, parts: Iterable[Part]) -> None:
-    """Puts other contents into a container or an object."""
+    """Put other contents into a container or an object."""
     items = [part for part in parts if part.is_item]
     if isinstance(made, (list, dict, set, deque)):
         kind = methods_of(made)
@@ -65,7 +65,7 @@ def fill(made: Any, parts: Iterable[Part]) -> None:
 
 
 def made_of(kind: type, parts: Iterable[Part]) -> Any:
-    """A tuple or a frozenset, with its attributes."""
+    """Return a tuple or a frozenset, with its attributes."""
     parts = [*parts]
     values = [part.value for part in parts if part.is_item]
     made = kind(*values) if hasattr(kind, "_fields") else kind(values)

@@ -146,7 +146,7 @@ class Firing(Hosting):
         return False
 
     def _traced(self, turn: Turn, holders: list[MutableMapping[Any, Any]]) -> Any:
-        """Runs the hook now. At most it stores something, which comes out the same on every call."""
+        """Run the hook now. At most it stores something, which comes out the same on every call."""
         try:
             return self._run(turn, holders, "it only computes with tensors")
         except NeedsValue as error:
@@ -196,7 +196,9 @@ class Firing(Hosting):
         comes_after = effects.returns is False and not effects.writes and len(others) == len(effects.effects)
         if self.plan.body is None or not others or comes_after or self._is_pack(hook) or id(hook) in self.packs:
             return False
-        if any(effect.field == "unknown" or isinstance(effect.target, (RemovableHandle, LRScheduler)) for effect in others):
+        if any(
+            effect.field == "unknown" or isinstance(effect.target, (RemovableHandle, LRScheduler)) for effect in others
+        ):
             return False
         given = objects_in([each for each in leaves((args, kwargs)) if kind_of(each) == "other"], ())
         if any(id(effect.target) in given for effect in effects.effects):  # not known to who reads its statements
@@ -205,7 +207,7 @@ class Firing(Hosting):
         return self.plan.body.take_in(call, self._met, [*hooks_alike(Watch.trace.state, call)])
 
     def _in_parts(self, turn: Turn, key: Any) -> Any:
-        """Runs the hook now, of which some statements are moved to the host."""
+        """Run the hook now, of which some statements are moved to the host."""
         hook, effects, body = turn.hook, turn.effects, self.plan.body
         assert body is not None
         holders = [holder for holder in map(_holder, effects.effects) if holder is not None]
@@ -273,9 +275,15 @@ class Firing(Hosting):
             cell = effect.target
             if effect.kind == "update" and isinstance(cell, CellType) and self._is_new(cell, turn.hook):
                 value = contents_of(cell)
-                if not isinstance(value, PLAIN) or not same(self.variables.setdefault(id(cell), (cell, value))[1], value):
-                    why = f"it {effect}, which the step makes at every call, and it has to run on the host, because {why}"
-                    raise self._refusal(turn.hook, f"{why}. Make that before the step, or let a hook of its own change it")
+                if not isinstance(value, PLAIN) or not same(
+                    self.variables.setdefault(id(cell), (cell, value))[1], value
+                ):
+                    why = (
+                        f"it {effect}, which the step makes at every call, and it has to run on the host, because {why}"
+                    )
+                    raise self._refusal(
+                        turn.hook, f"{why}. Make that before the step, or let a hook of its own change it"
+                    )
 
     def _inside(self, turn: Turn, found: list[Any], places: list[Any], why: str) -> Any:
         """Has the program stop for the hook, and go on with what it gives."""
@@ -287,8 +295,10 @@ class Firing(Hosting):
         changed = changed_argument(hook, args) if effects.returns is not False or effects.writes else None
         if effects.returns is not False and changed is None:
             raise self._refusal(hook, f"{why}, and undertow can't tell what its result would change")
-        flows = changed is not None and local.modes.grad_enabled and any(
-            each._requires_grad for each in leaves(args[changed]) if isinstance(each, TensorCore)
+        flows = (
+            changed is not None
+            and local.modes.grad_enabled
+            and any(each._requires_grad for each in leaves(args[changed]) if isinstance(each, TensorCore))
         )
         if flows and effects.returns is not False:
             raise self._refusal(
@@ -371,17 +381,19 @@ class Firing(Hosting):
         return isinstance(value, (TensorCore, frozenset, tuple, Enum, *PLAIN)) or Watch.trace.is_own(value)
 
     def _returns(self, statement: Statement, effects: Effects, variables: dict[str, Any]) -> bool:
-        """Notes the statement that gives the result: it runs at the very end, and finds all as the step leaves it."""
+        """Note the statement that gives the result: it runs at the very end, and finds all as the step leaves it."""
         if effects.effects:
             self.hosted.append((statement, effects))
         placed = PlacedStatement(statement, "after the program", statement.mark.why)
         self.placed.append(placed)
         _leave_schedulers(effects, placed)
-        self.returned = Returned(statement, {name: variables[name] for name in statement.mark.used if name in variables})
+        self.returned = Returned(
+            statement, {name: variables[name] for name in statement.mark.used if name in variables}
+        )
         return False
 
     def result_for(self, returned: Any) -> Any:
-        """The program's results, for what the traced step returned."""
+        """Return the program's results, for what the traced step returned."""
         if self.returned is None or returned is RETURNED:
             return returned if self.returned is None else self.returned.variables
         self.turns += self.returned.behind  # `finally` returned something else
@@ -389,7 +401,9 @@ class Firing(Hosting):
         return returned
 
     def _variable(self, value: Any) -> Any:
-        """A variable of a statement: tensors are shown as they are at its turn, objects from outside used as they are."""
+        """Return a variable of a statement: tensors are shown as they are at its turn, objects from outside used
+        as they are.
+        """
         return value if isinstance(value, (TensorCore, Figure, *PLAIN)) or Watch.trace.is_own(value) else AsItIs(value)
 
     def _is_pack(self, hook: Any) -> bool:
@@ -413,7 +427,7 @@ def _told(hook: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def _arrays(given: Any, effects: Effects) -> list[DeviceArray]:
-    """The memories that a hook may write into before it turns out that it can't be traced."""
+    """Return the memories that a hook may write into before it turns out that it can't be traced."""
     if not effects.writes:
         return []
     return _arrays_of([given, *[tensor for read in effects.holds for tensor in tensors_of(read.get())]])
@@ -427,7 +441,7 @@ def _arrays_of(tree: Any) -> list[DeviceArray]:
 
 
 def _holder(effect: Effect) -> MutableMapping[Any, Any] | None:
-    """The mapping that a store changes, if it is one that gives the same on every call or is watched anyway."""
+    """Return the mapping that a store changes, if it is one that gives the same on every call or is watched anyway."""
     if effect.target is None or (effect.kind != "store" and not acts_on_own(effect)):
         return None
     return holder_of(effect.target, effect.attribute)

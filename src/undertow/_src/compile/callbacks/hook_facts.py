@@ -44,7 +44,7 @@ def is_watched(hook: Any) -> bool:
 
 
 def _written_as(hook: Any) -> FunctionType | None:
-    """The function that runs when a hook is called, behind what wraps it; None if it is not known, or a module's."""
+    """Return the function that runs when a hook is called, behind what wraps it; None if it is not known, or a module's."""
     while isinstance(hook, functools.partial):
         hook = hook.func
     if isinstance(hook, Module) or isinstance(getattr(hook, "__self__", None), Module):
@@ -59,7 +59,9 @@ def _written_as(hook: Any) -> FunctionType | None:
 
 
 def captured_by(hook: Any) -> list[Any]:
-    """What a hook closes over, and its defaults; a variable from outside of the step is shown as it is at its turn."""
+    """Return what a hook closes over, and its defaults; a variable from outside of the step is shown as it is at
+    its turn.
+    """
     if isinstance(hook, functools.partial):
         return [*hook.args, *hook.keywords.values(), *captured_by(hook.func)]
     function = hook.__func__ if isinstance(hook, MethodType) else hook
@@ -70,7 +72,7 @@ def captured_by(hook: Any) -> list[Any]:
 
 
 def kind_of(arg: Any) -> Kind:
-    """What the analysis of a hook may know of an argument."""
+    """Return what the analysis of a hook may know of an argument."""
     if isinstance(arg, (Module, Optimizer)):
         return Exactly(arg)
     if isinstance(arg, TensorCore):
@@ -87,15 +89,18 @@ def kind_of(arg: Any) -> Kind:
 
 
 def kind_of_variable(value: Any) -> Kind:
-    """The same of a variable that a statement uses."""
+    """Return the same of a variable that a statement uses."""
     return Exactly(value.value) if type(value) is AsItIs else kind_of(value)
 
 
 def effects_of(hook: Any, args: tuple[Any, ...], kwargs: dict[str, Any], is_new: Callable[[Any], bool]) -> Effects:
-    """What calling a hook does. Effects on objects that it is given and that the step has made are marked as `given`:
+    """Return what calling a hook does. Effects on objects that it is given and that the step has made are marked
+    as `given`:
     the step goes on with these."""
     effects = analyse(hook, *kinds_of(args, kwargs))
-    unknown = [each for each in effects.effects if each.target is None and (each.kind != "call" or each.field == "unknown")]
+    unknown = [
+        each for each in effects.effects if each.target is None and (each.kind != "call" or each.field == "unknown")
+    ]
     objects = [each for each in leaves((args, kwargs)) if kind_of(each) == "other"] if unknown else []
     if not objects:
         return effects
@@ -106,7 +111,7 @@ def effects_of(hook: Any, args: tuple[Any, ...], kwargs: dict[str, Any], is_new:
 
 
 def kinds_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Kind], dict[str, Kind]]:
-    """What is known of a hook's arguments."""
+    """Return what is known of a hook's arguments."""
     return [kind_of(arg) for arg in args], {name: kind_of(arg) for name, arg in kwargs.items()}
 
 
@@ -158,7 +163,7 @@ def hooks_on_leaves(tensors: list[Any]) -> list[Any]:
 
 @functools.lru_cache(maxsize=256)
 def _names_in_own_code(kind: Any) -> frozenset[str]:
-    """The names that undertow's classes, of which a class is one, use in their methods."""
+    """Return the names that undertow's classes, of which a class is one, use in their methods."""
     parents = [parent for parent in kind.__mro__ if trust.home(parent) == "own" and not issubclass(Module, parent)]
     methods = [each for parent in parents for each in vars(parent).values() if isinstance(each, FunctionType)]
     return frozenset(_OF_ANY_MODULE).union(*[method.__code__.co_names for method in methods])

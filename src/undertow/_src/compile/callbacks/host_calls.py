@@ -51,7 +51,7 @@ class Placed:
         self.where = where_defined(hook)
 
     def __str__(self) -> str:
-        """The hook, for messages."""
+        """Return the hook, for messages."""
         known = (("defined at", self.where), ("registered at", self.registered))
         places = ", ".join(f"{what} {place}" for what, place in known if place)
         return f"the {self.what} {self.name}" + (f" ({places})" if places else "")
@@ -99,8 +99,12 @@ class HostCall:
     answered_with: Sequence[Any] = ()  # the values of tensors in its answer, which become gradients that go on changing
     written: Sequence[Any] = ()  # what the tensors that it was given held afterwards, if it may write
     removals = Removals(())  # of hooks
-    variables: Sequence[tuple[Any, Any]] = ()  # cells that the step makes at every call and this changes: what they hold
-    written_outside: Sequence[tuple[Any, Any, Any]] = ()  # the same of others: how to find one, its values, its gradient's
+    variables: Sequence[
+        tuple[Any, Any]
+    ] = ()  # cells that the step makes at every call and this changes: what they hold
+    written_outside: Sequence[
+        tuple[Any, Any, Any]
+    ] = ()  # the same of others: how to find one, its values, its gradient's
 
     def __init__(
         self, hook: Any, args: Any, kwargs: Any, found: list[Any], placed: Placed | None = None,
@@ -122,7 +126,9 @@ class HostCall:
         self.looks: dict[Role, Look] = {}
         self.turns: dict[Prop, Turn] = {}
         self.taken = self._cast.was_taken()
-        self.updates = [self._look(role) for role in self._cast.stale_roles()]  # what hooks before this one may have kept
+        self.updates = [
+            self._look(role) for role in self._cast.stale_roles()
+        ]  # what hooks before this one may have kept
         self.updated_props = [self._turn(prop) for prop in self._cast.stale_props()]
         for tensor in found:
             self._seen(tensor, by_name=True)
@@ -179,7 +185,7 @@ class HostCall:
         self.answered_with = self.written = self.written_outside = self.states_after = ()
 
     def own(self) -> list[Look]:
-        """The tensors from outside that it sees."""
+        """Return the tensors from outside that it sees."""
         return [look for look in self.looks.values() if look.role.itself]
 
     def tensors_from_outside(self) -> list[Any]:
@@ -195,7 +201,7 @@ class HostCall:
         return self.only_if is None or bool(values[self.only_if])
 
     def call(self, values: list[Any]) -> tuple[Any, Any, list[Any]]:
-        """Calls the hook; what it was given, what it returned, and what the tensors held afterwards.
+        """Call the hook; what it was given, what it returned, and what the tensors held afterwards.
 
         Also if it is not made, what hooks before it keep is brought up to its turn.
         """
@@ -219,7 +225,13 @@ class HostCall:
             gradients = [_gradient_of(tensor) for _, tensor in shown_gradients]
             undrawn = _no_draws(self.placed) if self.draws_follow else nullcontext()
             unpacked = _no_packing(self.placed) if self.packs else nullcontext()
-            with set_grad_enabled(self.recording), autocast_as_it_was(self.autocast), self.schedules(), undrawn, unpacked:
+            with (
+                set_grad_enabled(self.recording),
+                autocast_as_it_was(self.autocast),
+                self.schedules(),
+                undrawn,
+                unpacked,
+            ):
                 try:
                     with self.removals:
                         answer = self.hook(*args, **kwargs) if self.is_made(values) else None
@@ -250,7 +262,11 @@ class HostCall:
         self.written = [np.array(each._array) for each in _tensors_in(given)]
         outside = [(look.role.find, players[look.role]) for look in self.own() if isinstance(look.role, Itself)]
         self.written_outside = [
-            (find, np.array(tensor._array), None if _gradient_of(tensor) is None else np.array(_gradient_of(tensor)._array))
+            (
+                find,
+                np.array(tensor._array),
+                None if _gradient_of(tensor) is None else np.array(_gradient_of(tensor)._array),
+            )
             for find, tensor in outside
         ]
 
@@ -270,10 +286,10 @@ class HostCall:
         return self.answer
 
     def before_hook(self, players: dict[Role, Any]) -> None:
-        """The tensors are about to be shown."""
+        """Return the tensors are about to be shown."""
 
     def _held(self, players: dict[Role, Any]) -> list[Any]:
-        """What tensors hold now: those from outside, with their gradients, then the computed ones."""
+        """Return what tensors hold now: those from outside, with their gradients, then the computed ones."""
         held: list[Any] = []
         for look in self.own():
             tensor = players[look.role]
@@ -297,7 +313,7 @@ class HostCall:
                 )
 
     def refuse_writes(self, after: list[Any], before: list[Any], why: str) -> None:
-        """Raises if tensors hold other values than before."""
+        """Raise if tensors hold other values than before."""
         for array, was in zip(after, before, strict=True):
             if not np.array_equal(np.asarray(array), np.asarray(was), equal_nan=array.dtype.kind in "fc"):
                 raise CompileError(
@@ -338,7 +354,7 @@ class _Shown:
 
 
 def tensors_of(holder: Any) -> Iterator[Any]:
-    """The tensors that a module or an optimizer keeps."""
+    """Return the tensors that a module or an optimizer keeps."""
     if isinstance(holder, Module):
         for each in (*holder.parameters(), *holder.buffers()):
             yield from tensors_of(each)
@@ -372,7 +388,7 @@ class Later(HostCall):
             self._before = self._held(players)
 
     def run(self) -> None:
-        """Calls the hook with the values of this step."""
+        """Call the hook with the values of this step."""
         values = [array.cell.value for array in self.captured]
         try:
             _, answer, after = self.call(values)
@@ -386,7 +402,9 @@ class Later(HostCall):
             )
         if self.may_write:
             self.refuse_writes(
-                after, self._before, "It runs after the program, where that comes too late: write in a statement of its own"
+                after,
+                self._before,
+                "It runs after the program, where that comes too late: write in a statement of its own",
             )
 
 
@@ -408,7 +426,7 @@ class Inside(HostCall):
         return place
 
     def place(self, changed: int | None, writes: bool, raised: list[BaseException], elsewhere: bool = False) -> Any:
-        """Puts the call into the program; what comes back in the place of the hook's result.
+        """Put the call into the program; what comes back in the place of the hook's result.
 
         A hook that writes may do so elsewhere only: not into what it is given.
         """
@@ -431,7 +449,9 @@ class Inside(HostCall):
             if elsewhere:
                 self.refuse_writes(after[len(targets) :], [self.values[place] for place in places], _NO_WAY_BACK)
                 del after[len(targets) :]
-            tensors = [] if changed is None else self._fitting(args[changed] if answer is None else answer, args[changed])
+            tensors = (
+                [] if changed is None else self._fitting(args[changed] if answer is None else answer, args[changed])
+            )
             for role, tensor, spec in zip(roles, tensors, specs):
                 if type(tensor._array) is np.ndarray and tensor._array.dtype == spec.dtype:
                     role.play(tensor)
@@ -451,7 +471,7 @@ class Inside(HostCall):
         return map_leaves(lambda part: next(fresh) if isinstance(part, TensorCore) else part, given)
 
     def keep(self, saved: DeviceArray, raised: list[BaseException]) -> Kept:
-        """The call of a pack hook: what it gives waits on the host."""
+        """Return the call of a pack hook: what it gives waits on the host."""
         kept = Kept(_spec(saved))
 
         def results(args: Any, answer: Any, after: list[Any]) -> list[Any]:
@@ -462,7 +482,7 @@ class Inside(HostCall):
         return kept
 
     def give(self, kept: Kept, raised: list[BaseException]) -> Any:
-        """The call of an unpack hook: it gives a tensor like the one that was saved."""
+        """Return the call of an unpack hook: it gives a tensor like the one that was saved."""
         spec = kept.spec
 
         def results(args: Any, answer: Any, after: list[Any]) -> list[Any]:
@@ -511,7 +531,7 @@ class Inside(HostCall):
         return values
 
     def _fitting(self, answer: Any, given: Any) -> list[Any]:
-        """The tensors that a hook returned, which have to look like those that it was given."""
+        """Return the tensors that a hook returned, which have to look like those that it was given."""
         if isinstance(given, tuple) and isinstance(answer, TensorCore):
             answer = (answer,)
         wanted = [each for each in leaves(given) if isinstance(each, TensorCore)]

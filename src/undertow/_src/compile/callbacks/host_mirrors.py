@@ -52,7 +52,7 @@ class Cast:
         self._arguments = arguments
 
     def begin(self, arguments: Sequence[Any]) -> None:
-        """A call of the program, with these arguments."""
+        """Return a call of the program, with these arguments."""
         self._present = arguments
         self.answered.clear()
         self.replaced.clear()
@@ -81,7 +81,8 @@ class Cast:
         return 1 + own + sum(prop.references_to(tensor) for prop in self.props.values())
 
     def take(self, shown: Any, gradient: Any, has_aliases: bool) -> None:
-        """A leaf's gradient takes over the memory of a tensor; whether that was shown on the host, and is held there, is
+        """Return a leaf's gradient takes over the memory of a tensor; whether that was shown on the host, and is
+        held there, is
         found out in each call."""
         role = self._by_id.get(id(shown))
         if role is not None and role.kept is shown:
@@ -100,17 +101,17 @@ class Cast:
         return [role.kept for role in self.roles if role.memory.is_over]
 
     def was_taken(self) -> list[Taken]:
-        """What was taken over since this was asked."""
+        """Return what was taken over since this was asked."""
         taken, self._taken = self._taken, []
         return taken
 
     def decide(self, taken: list[Taken]) -> None:
-        """Finds out what hooks of this call have kept."""
+        """Find out what hooks of this call have kept."""
         for each in taken:
             each.decide(self.answered, [*self.props.values()])
 
     def replace(self, role: Role, leaf: Any, gradient: Any, who: Placed) -> None:
-        """A hook of this call has given a leaf another gradient than the one that it was shown."""
+        """Return a hook of this call has given a leaf another gradient than the one that it was shown."""
         if role.has_aliases:
             raise CompileError(
                 f"undertow.compile: {who} runs on the host and sets .grad, and a hook in the program keeps an alias of the "
@@ -129,7 +130,7 @@ class Cast:
         return player if player is None or self._lasts(player._array) else None
 
     def role_of(self, tensor: Any, known_by_name: bool = False) -> Role:
-        """The role that a tensor of the trace is."""
+        """Return the role that a tensor of the trace is."""
         role = self._by_id.get(id(tensor))
         if role is None or role.tensor() is not tensor:
             role = self._by_id[id(tensor)] = self._new(tensor, known_by_name)
@@ -152,11 +153,11 @@ class Cast:
         return Role(tensor, self._memories.setdefault(whole.cell, Memory()), parts, base)
 
     def _before(self, tensor: Any) -> tuple[Any, int]:
-        """The edge and the version of a tensor from outside, before the trace."""
+        """Return the edge and the version of a tensor from outside, before the trace."""
         return (tensor._edge, tensor._get_storage().version) if self.marks is None else self.marks.before(tensor)
 
     def memory_at(self, cell: Cell) -> Any:
-        """The array that a memory of the trace is in this call, if something holds it."""
+        """Return the array that a memory of the trace is in this call, if something holds it."""
         memory = self._memories.get(cell)
         array = None if memory is None else memory.array()
         return array if array is None or self._lasts(array) else None
@@ -166,7 +167,7 @@ class Cast:
         return self._device is cpu or type(array) is DeviceArray
 
     def prop_of(self, value: Any) -> Prop:
-        """The prop that a container or an object of the trace is."""
+        """Return the prop that a container or an object of the trace is."""
         if id(value) not in self.props:
             self.props[id(value)] = Prop(value)
         return self.props[id(value)]
@@ -176,7 +177,7 @@ class Cast:
         return [role for role in self.roles if not role.itself and role.has_changed()]
 
     def stale_props(self) -> list[Prop]:
-        """The same of props."""
+        """Return the same of props."""
         return [prop for prop in self.props.values() if prop.has_changed()]
 
     def is_stale(self, tensor: Any) -> bool:
@@ -189,7 +190,9 @@ class Cast:
         return not (self._taken or self.stale_roles() or self.stale_props())
 
     def look(self, role: Role, capture: Callable[[DeviceArray], int], always: bool) -> Look:
-        """A role as it is at this point of the trace; `capture` keeps its value. Not always that of one from outside."""
+        """Return a role as it is at this point of the trace; `capture` keeps its value. Not always that of one
+        from outside.
+        """
         tensor = role.kept
         role.writes = tensor._array.cell.writes
         place = whole = capture(tensor._array) if always or not role.itself or role.writes else None
@@ -223,5 +226,7 @@ class Cast:
         return [prop.value for prop in self.props.values() if prop.is_changed_on_host()]
 
     def made(self) -> dict[int, Any]:
-        """The containers and objects of this call, by the id of those that the step leaves."""
-        return {place: prop.live for place, prop in self.props.items() if prop.value is not None and prop.live is not None}
+        """Return the containers and objects of this call, by the id of those that the step leaves."""
+        return {
+            place: prop.live for place, prop in self.props.items() if prop.value is not None and prop.live is not None
+        }

@@ -58,7 +58,9 @@ class Hosting:
     def __init__(self, plan: Plan, registrations: Registrations, known: Container[int] | None = None) -> None:
         self.plan = plan
         self.registrations = registrations
-        self.known = known  # ids of the modules and optimizers that the step is known to use; None: that does not matter
+        self.known = (
+            known  # ids of the modules and optimizers that the step is known to use; None: that does not matter
+        )
         self.cast = Cast()
         self._calls: list[tuple[Effects, HostCall]] = []  # what each is known to do, until the trace is over
         self.fired = 0  # how many hooks and marked statements had their turn
@@ -86,14 +88,15 @@ class Hosting:
         self.stand_ins: dict[Place, Any] = {}  # what the trace finds in places that are inputs of the program
 
     def _find_state(self, effects: Effects) -> None:
-        """What a module, an optimizer or a tensor holds is state of the step, also if only a hook reaches it."""
+        """Return what a module, an optimizer or a tensor holds is state of the step, also if only a hook reaches it."""
         if self.known is None:
             return
         held = [(each, read.name) for read in (*effects.holds, *effects.reads) for each in _parts(read.get())]
         new = [
             (each, name)
             for each, name in held
-            if (_has_state(each) or id(each) in self.gradients) and id(each) not in self.known
+            if (_has_state(each) or id(each) in self.gradients)
+            and id(each) not in self.known
             and not (isinstance(each, TensorCore) and Watch.trace.is_made(each))  # which the next trace makes anew
         ]
         if new:
@@ -101,7 +104,8 @@ class Hosting:
             raise Again
 
     def _found(self, effects: Effects) -> tuple[list[Any], list[tuple[Any, Any]]]:
-        """What a hook on the host finds by name: tensors with an identity; and places in which it finds, at its turn, a
+        """Return what a hook on the host finds by name: tensors with an identity; and places in which it finds, at
+        its turn, a
         number that the step changes, or a tensor that each call computes anew."""
         computed = [read for read in effects.holds if read.kept_at is not None and _is_computed(read.get())]
         found = [tensor for read in effects.holds if read not in computed for tensor in tensors_of(read.get())]
@@ -180,8 +184,7 @@ class Hosting:
     def _contend(self, traced: Effects, hosted: Effects) -> bool:
         """Whether both change one place, or add entries to one mapping: both have to take their turns on the host."""
         return any(
-            one.target is other.target
-            and (one.meets(other) or (self._adds_entry(one) and self._adds_entry(other)))
+            one.target is other.target and (one.meets(other) or (self._adds_entry(one) and self._adds_entry(other)))
             for one in traced.effects
             for other in hosted.effects
             if one.target is not None
@@ -197,7 +200,7 @@ class Hosting:
         return not keys or any(key not in was for key in keys)
 
     def _show_changes(self) -> None:
-        """What hooks on the host may keep is brought up to date."""
+        """Return what hooks on the host may keep is brought up to date."""
         if self.cast.is_up_to_date():
             return
         if self.plan.all_inside:
@@ -208,7 +211,7 @@ class Hosting:
             self.turns.append(last)
 
     def note_gradient(self, shown: Any, gradient: Any) -> None:
-        """A leaf's gradient takes over the memory of a tensor that hooks may have seen."""
+        """Return a leaf's gradient takes over the memory of a tensor that hooks may have seen."""
         if self.cast.is_stale(shown):
             self._show_changes()  # they may keep it as it is now
         self.cast.take(shown, gradient, self.keeps_alias(gradient, [shown]))
@@ -218,7 +221,7 @@ class Hosting:
         return tensor._array.cell in self.seen_by_keepers and has_aliases(tensor, known)
 
     def _noted(self, effects: Effects, call: _Call, number: int) -> _Call:
-        """Notes a call on the host: those that read what it keeps are to see its tensors as they are at their turn."""
+        """Note a call on the host: those that read what it keeps are to see its tensors as they are at their turn."""
         self._calls.append((effects, call))
         self.host_calls.append(call)
         call.turn, call.draws_before = number, len(Watch.trace.draws)
@@ -230,7 +233,9 @@ class Hosting:
         return call
 
     def refuse_calls_before(self, site: Site | None) -> None:
-        """A decision about a value comes: what the program has stopped for would run again, should the guess be wrong."""
+        """Return a decision about a value comes: what the program has stopped for would run again, should the
+        guess be wrong.
+        """
         for hook, effects in self._waited_for:
             if not effects.effects and not self.plan.decides_in_hooks:  # it only asks for values, as the step does
                 self.plan.decides_in_hooks, self.plan.all_inside, self.plan.waits_for = True, False, ""
@@ -251,17 +256,23 @@ class Hosting:
     def refuse_other_turns(self, of_step: Effects) -> None:
         """Hooks on the host run beside the step's Python code, not at their turn in it: neither may depend on the other."""
         of_hooks = {(effect.file, effect.line) for _, effects in self.hosted for effect in effects.effects}
-        own = [effect for effect in of_step.effects if (effect.file, effect.line) not in of_hooks]  # it may define hooks
+        own = [
+            effect for effect in of_step.effects if (effect.file, effect.line) not in of_hooks
+        ]  # it may define hooks
         used = (*of_step.places, *map(_place, own))
         for hook, effects in self.hosted:
             for read in effects.reads:
                 if not self._shows(read) and read.changed():
                     self._keep(hook)
-                    raise self._refusal(hook, f"it reads `{read.name}`, which the step changes after its turn. {_APART}")
+                    raise self._refusal(
+                        hook, f"it reads `{read.name}`, which the step changes after its turn. {_APART}"
+                    )
             for effect in effects.effects:
                 if id(effect.target) in self.groups:
                     self._keep(hook)
-                    raise self._refusal(hook, f"it {effect}, on which the program depends. Let a hook of its own do that")
+                    raise self._refusal(
+                        hook, f"it {effect}, on which the program depends. Let a hook of its own do that"
+                    )
                 if effect.target is not None and any(map(_place(effect).overlaps, used)):
                     self._keep(hook)
                     raise self._refusal(hook, f"it {effect}, and the step itself uses that. {_APART}")
@@ -303,20 +314,20 @@ class Hosting:
         return any(self.entry.covers(holder, effect.attribute) for holder in holders)
 
     def _options(self, effects: Effects) -> list[tuple[Any, Any]]:
-        """The places of optimizers' options that a hook reads."""
+        """Return the places of optimizers' options that a hook reads."""
         owners = [each.owner for each in effects.places if id(each.owner) in self.groups]
         found = {place_at(group, key): (group, key) for group in owners for key in group}
         numbers = (Figure, *PLAIN)
         return [place for place in found.values() if all(isinstance(each, numbers) for each in leaves(held_at(*place)))]
 
     def _keep(self, hook: Any) -> None:
-        """A statement that the step's other code depends on stays in the trace."""
+        """Return a statement that the step's other code depends on stays in the trace."""
         if isinstance(hook, Statement) and self.plan.body is not None:
             self.plan.body.keep(hook.mark)
             raise Again
 
     def changed_on_host(self) -> set[Place]:
-        """What hooks and statements on the host change from step to step, and no program depends on."""
+        """Return what hooks and statements on the host change from step to step, and no program depends on."""
         effects = [effect for _, effects in self.hosted for effect in effects.effects]
         if self.plan.body is not None:
             read = [place for _, its in self.traced for place in its.places]
@@ -339,7 +350,7 @@ class Hosting:
         return not self.plan.on_host.isdisjoint((id(hook), self._identity(hook)))
 
     def _identity(self, hook: Any) -> Any:
-        """What tells a hook from others in every trace: one that the step makes is a different object in each."""
+        """Return what tells a hook from others in every trace: one that the step makes is a different object in each."""
         if id(hook) in Watch.trace.before.seen:
             return id(hook)
         return where_defined(hook) or (id(getattr(hook, "__self__", None)), getattr(hook, "__name__", ""))
@@ -354,11 +365,13 @@ def _places(effect: Effect) -> set[Place]:
 
 
 def _is_computed(value: Any) -> bool:
-    return isinstance(value, TensorCore) and type(value._array) is DeviceArray and not Watch.trace.is_from_outside(value)
+    return (
+        isinstance(value, TensorCore) and type(value._array) is DeviceArray and not Watch.trace.is_from_outside(value)
+    )
 
 
 def _parts(value: Any) -> list[Any]:
-    """What a container holds, however deep, or the value itself."""
+    """Return what a container holds, however deep, or the value itself."""
     if isinstance(value, (deque, set, frozenset)):
         return [part for each in value for part in _parts(each)]
     return [*leaves(value)]

@@ -90,7 +90,7 @@ class Memory:
         self._note(array, value, writes)
 
     def refresh(self, value: Any, writes: int) -> Any:
-        """Puts a value into it, if anything holds it; the array."""
+        """Put a value into it, if anything holds it; the array."""
         array = self.array()
         if array is not None and self._present.worn != writes:
             self.refuse_writes()
@@ -103,7 +103,7 @@ class Memory:
         self._present.mark = array.cell.writes if type(array) is DeviceArray else value
 
     def note_writes(self) -> None:
-        """A hook has written to it, and the program knows."""
+        """Return a hook has written to it, and the program knows."""
         array = self.array()
         if array is not None:
             self._note(array, np.array(array), self._present.worn)
@@ -136,7 +136,7 @@ class Memory:
 
 
 def parts_of(array: DeviceArray) -> tuple[DeviceArray, tuple[Part, ...]]:
-    """The whole array of which one is a view, and the steps to it."""
+    """Return the whole array of which one is a view, and the steps to it."""
     steps: list[Part] = []
     while array._parent is not None:
         steps.append((array._take, array._put))
@@ -145,7 +145,7 @@ def parts_of(array: DeviceArray) -> tuple[DeviceArray, tuple[Part, ...]]:
 
 
 def part_of(whole: Any, parts: tuple[Part, ...]) -> Any:
-    """The view of an array that is taken by these steps."""
+    """Return the view of an array that is taken by these steps."""
     for take, put in parts:
         whole = whole.view_by(take, put) if type(whole) is DeviceArray else take(numpy_xp, whole)
     return whole

@@ -77,7 +77,7 @@ class Registrations:
 
 
 def _inside(hook: Any) -> Iterator[Any]:
-    """The user's function in one of undertow's that stands for it: of a multi-grad hook, of a watched one."""
+    """Return the user's function in one of undertow's that stands for it: of a multi-grad hook, of a watched one."""
     while isinstance(hook, functools.partial):
         hook = hook.func
     if hasattr(hook, "hook"):
@@ -89,7 +89,7 @@ def _inside(hook: Any) -> Iterator[Any]:
 
 
 def code_of(function: Any) -> CodeType | None:
-    """The code of a function, or that which an object runs when it is called; None if it has none."""
+    """Return the code of a function, or that which an object runs when it is called; None if it has none."""
     while isinstance(function, functools.partial):
         function = function.func
     code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)

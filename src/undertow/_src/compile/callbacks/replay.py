@@ -79,7 +79,7 @@ class Replay:
         return True
 
     def _next(self) -> HostCall | None:
-        """The call on the host whose turn it is, if it was made."""
+        """Return the call on the host whose turn it is, if it was made."""
         self._turn += 1
         call = self._calls.get(self._turn)
         if call is not None:

@@ -42,10 +42,14 @@ class Look:
         self.kind: type = type(tensor)
         self.inference = type(tensor._storage) is InferenceStorage
         self.version = 0 if tensor._storage is None else tensor._storage.version
-        self.moved = tensor._edge is not role.first_edge  # of one from outside: whether the step has put it into a graph
+        self.moved = (
+            tensor._edge is not role.first_edge
+        )  # of one from outside: whether the step has put it into a graph
 
     def dress(self, values: list[Any], device: Device | None) -> Any:
-        """The tensor that plays the role, as it was at the turn. Without a device: on the CPU, while a program runs."""
+        """Return the tensor that plays the role, as it was at the turn. Without a device: on the CPU, while a
+        program runs.
+        """
         player = self.role.dress(self, values, device)
         self._show_grad(player, values, device)
         return player
@@ -360,5 +364,5 @@ class Gone(Node):
 
 @cache
 def gone(name: str) -> type[Gone]:
-    """The same under the name that eager code would show."""
+    """Return the same under the name that eager code would show."""
     return type(name, (Gone,), {"__slots__": ()})

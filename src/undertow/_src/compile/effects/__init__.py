@@ -78,7 +78,7 @@ _ATOMS = {
 def analyse(
     function: Callable[..., Any], arguments: Sequence[Kind] = (), keywords: dict[str, Kind] | None = None
 ) -> Effects:
-    """Reads a function, with everything of the user's that it calls, and says what running it does."""
+    """Read a function, with everything of the user's that it calls, and says what running it does."""
     return read(function, arguments, keywords).effects
 
 
@@ -86,7 +86,9 @@ def read(
     function: Callable[..., Any], arguments: Sequence[Kind] = (), keywords: dict[str, Kind] | None = None,
     decides: bool = False, limits: Limits | None = None,
 ) -> Reading:  # fmt: skip
-    """The same with all that is known; where it decides, without code that a call with these values does not come to."""
+    """Return the same with all that is known; where it decides, without code that a call with these values does
+    not come to.
+    """
     name = getattr(function, "__name__", type(function).__name__)
     given = Arguments(
         [_value(kind, f"argument {number}") for number, kind in enumerate(arguments)],
@@ -116,12 +118,14 @@ def read(
 
 
 def analyse_module(module: Module, arguments: Sequence[Kind] = ("tensor",)) -> Effects:
-    """The same for a module's call: its forward and, through it, those of the modules below. Hooks are not included."""
+    """Return the same for a module's call: its forward and, through it, those of the modules below. Hooks are not
+    included.
+    """
     return analyse(module, arguments)
 
 
 def kind_of(value: Any) -> Kind:
-    """The kind of an argument that is there to be looked at."""
+    """Return the kind of an argument that is there to be looked at."""
     if isinstance(value, Tensor):
         return "tensor"
     if value is None:

@@ -54,7 +54,7 @@ def is_tensor(value: Any) -> bool:
 
 
 def named(name: str) -> Value:
-    """The name of an attribute, as code that looks for it is given it."""
+    """Return the name of an attribute, as code that looks for it is given it."""
     return frozenset([Known(name, repr(name))])
 
 
@@ -149,7 +149,7 @@ class Attributes(State):
         return self._inherited(found, kind, owner, name, node)
 
     def _inherited(self, found: Any, kind: type, owner: Atom, name: str, node: Any) -> Value:
-        """What a class has under a name, as an instance of it gets it."""
+        """Return what a class has under a name, as an instance of it gets it."""
         if isinstance(found, FunctionType):
             return frozenset([Bound(Known(found, name), owner)])
         if isinstance(found, staticmethod):
@@ -208,7 +208,9 @@ class Attributes(State):
             return self._module_attribute(atom, name, node)
         if isinstance(value, type):
             return self._class_attribute(atom, name, node)
-        if is_plain(value) and (trust.home(kind) != "user" or (isinstance(value, enum.Enum) and name in ("name", "value"))):
+        if is_plain(value) and (
+            trust.home(kind) != "user" or (isinstance(value, enum.Enum) and name in ("name", "value"))
+        ):
             if isinstance(value, enum.Enum) and name in ("name", "value"):
                 return frozenset([Known(getattr(value, f"_{name}_"), f"{atom.name}.{name}")])
             if isinstance(value, tuple) and name in getattr(kind, "_fields", ()):
@@ -240,7 +242,7 @@ class Attributes(State):
         return put | {known}
 
     def usual_attribute(self, atom: Known, name: str, node: Any) -> Value:
-        """An attribute as `object.__getattribute__` finds it, and the class's `__getattr__` if it does not."""
+        """Return an attribute as `object.__getattribute__` finds it, and the class's `__getattr__` if it does not."""
         value = atom.value
         kind = type(value)
         if name == "__dict__":
@@ -276,7 +278,7 @@ class Attributes(State):
         return ONE[PLAIN]
 
     def _looked_up_in_class(self, kind: type, name: str) -> None:
-        """Notes an attribute of a class in an installed package; of the user's classes all are watched."""
+        """Note an attribute of a class in an installed package; of the user's classes all are watched."""
         if trust.home(kind) == "user" and not trust.written_here(kind):
             self.place(kind, name)
 

@@ -206,7 +206,7 @@ class BuiltinCalls(Functions):
         return False if in_class(kind, "__getattr__") is MISSING or isinstance(value, Module) else None
 
     def answered(self, answer: bool | None) -> Value:
-        """A truth value, which may be known."""
+        """Return a truth value, which may be known."""
         return ONE[PLAIN] if answer is None or not self.decides else frozenset([Known(answer, str(answer))])
 
     def _call_isinstance(self, arguments: Arguments, node: Any) -> Value:
@@ -215,7 +215,7 @@ class BuiltinCalls(Functions):
         return self.answered(is_instance(arguments.positional[0], self._classes(arguments.positional[1])))
 
     def _classes(self, value: Value) -> list[Any] | None:
-        """The classes that a value is, or a tuple of; None if that is not certain."""
+        """Return the classes that a value is, or a tuple of; None if that is not certain."""
         if len(value) != 1:
             return None
         (atom,) = value
@@ -224,7 +224,9 @@ class BuiltinCalls(Functions):
             return kinds if all(isinstance(kind, type) for kind in kinds) else None
         if isinstance(atom, Fresh) and atom.kind is tuple and atom.items and not atom.contents:
             inside = [self._classes(item) for item in atom.items]
-            return None if any(kinds is None for kinds in inside) else [kind for kinds in inside for kind in kinds or ()]
+            return (
+                None if any(kinds is None for kinds in inside) else [kind for kinds in inside for kind in kinds or ()]
+            )
         return None
 
     def _call_bool(self, arguments: Arguments, node: Any) -> Value:
@@ -245,18 +247,18 @@ class BuiltinCalls(Functions):
         return self._call_setattr(arguments, node)
 
     def constant(self, arguments: Arguments, number: int) -> str | None:
-        """An argument that is one certain string."""
+        """Return an argument that is one certain string."""
         names = self.constants(arguments, number)
         return names[0] if names and len(names) == 1 else None
 
     def constants(self, arguments: Arguments, number: int) -> list[str] | None:
-        """The strings that an argument may be, if it is none but those."""
+        """Return the strings that an argument may be, if it is none but those."""
         if len(arguments.positional) <= number:
             return None
         return self.strings(arguments.positional[number])
 
     def strings(self, value: Value) -> list[str] | None:
-        """The strings that a value may be, if it is none but those, and few."""
+        """Return the strings that a value may be, if it is none but those, and few."""
         found = [atom.value for atom in value if isinstance(atom, Known) and isinstance(atom.value, str)]
         return found if 0 < len(found) == len(value) <= MOST_STRINGS else None
 

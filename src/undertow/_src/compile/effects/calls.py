@@ -98,7 +98,9 @@ class Calls(OwnCalls):
         if self.decides and atom.kind in (list, tuple, dict, set, frozenset):
             return ONE[PLAIN]  # raises
         more = atom.elements() | arguments.all() if atom.kind is functools.partial else EMPTY
-        inner = Arguments(arguments.positional, arguments.keywords, arguments.more | more, arguments.more_keywords | more)
+        inner = Arguments(
+            arguments.positional, arguments.keywords, arguments.more | more, arguments.more_keywords | more
+        )
         if more:
             inner.positional = []
         return ONE[PLAIN] | self.call(_callable_in(atom) - {PLAIN, NONE}, inner, node)
@@ -152,9 +154,7 @@ class Calls(OwnCalls):
             self.depends_on(f"arguments of {atom.name}", lambda: value.args, value.args, value)
             first = [self._part(atom, each, str(number)) for number, each in enumerate(value.args)]
             given = value.keywords
-            named = {
-                name: self._part(atom, each, name, partial(_keyword, value, name)) for name, each in given.items()
-            }
+            named = {name: self._part(atom, each, name, partial(_keyword, value, name)) for name, each in given.items()}
             inner = arguments.after(*first)
             inner.keywords = {**named, **inner.keywords}
             return self.call_atom(Known(value.func, atom.name), inner, node)
@@ -186,7 +186,7 @@ class Calls(OwnCalls):
         return self.outside_call(atom, arguments, node)
 
     def outside_call(self, atom: Known, arguments: Arguments, node: Any, field: str | None = None) -> Value:
-        """A call of something that is not followed and may do anything, also with what it is given."""
+        """Return a call of something that is not followed and may do anything, also with what it is given."""
         name = atom.name
         self.hold(arguments.all() | self.inside(arguments.all()))
         if isinstance(atom.value, FunctionType) and "." not in name:
@@ -205,7 +205,7 @@ class Calls(OwnCalls):
         return ONE[NONE] if atom.value is print else ONE[OPAQUE]
 
     def _call_cached(self, atom: Known, function: FunctionType, arguments: Arguments, node: Any) -> Value:
-        """A call of a function whose results are kept: what it does besides happens once, when it is traced as well.
+        """Return a call of a function whose results are kept: what it does besides happens once, when it is traced as well.
 
         That is certain if each call has the same arguments; else it is not known what happens when.
         """
@@ -223,7 +223,7 @@ class Calls(OwnCalls):
         return result
 
     def _evaluated(self, function: Any, arguments: Arguments) -> Value | None:
-        """What a function that only looks gives, if it is known exactly what at."""
+        """Return what a function that only looks gives, if it is known exactly what at."""
         exact = [_exact(value) for value in arguments.positional]
         if MISSING in exact or arguments.keywords or arguments.maybe or arguments.more or arguments.more_keywords:
             return None
@@ -328,7 +328,7 @@ class Calls(OwnCalls):
             self.call_function(after, Arguments([frozenset([instance])], more=arguments.all()), node)
 
     def enter(self, atom: Atom, node: Any) -> tuple[Value, bool]:
-        """What `with` gives, and whether errors surely pass through the block's end."""
+        """Return what `with` gives, and whether errors surely pass through the block's end."""
         if atom is OWN:
             return ONE[OWN], True
         if isinstance(atom, Fresh) and atom.kind is contextlib.ExitStack:
@@ -350,7 +350,7 @@ class Calls(OwnCalls):
 
 
 def _exact(value: Value) -> Any:
-    """The object that a value is for certain, or the class of one that the code makes; else MISSING."""
+    """Return the object that a value is for certain, or the class of one that the code makes; else MISSING."""
     if len(value) == 1:
         (atom,) = value
         if isinstance(atom, Known):
@@ -361,7 +361,7 @@ def _exact(value: Value) -> Any:
 
 
 def _callable_in(atom: Fresh) -> Value:
-    """What an object of the code's own holds, and those that it holds, each once: they may hold each other."""
+    """Return what an object of the code's own holds, and those that it holds, each once: they may hold each other."""
     found: set[Atom] = set()
     waiting, seen = [atom], {atom}
     while waiting:

@@ -44,7 +44,9 @@ class Coverage:
         self._begins: dict[CodeType, list[Point]] = {}
         self._dead: dict[int, tuple[CodeType, ast.AST, bool]] = {}  # what the reader was told, by the ids of nodes
         self._kinds_at: dict[tuple[int, str], tuple[ast.AST, set[Kind]]] = {}  # the same by the id of the node and name
-        self.hosted: frozenset[int] = frozenset()  # ids of statements that run on the host, and come to other code there
+        self.hosted: frozenset[int] = (
+            frozenset()
+        )  # ids of statements that run on the host, and come to other code there
         self.packages: dict[Any, tuple[CodeType, dict[str, Any]]] = {}  # code of packages that ran, and its globals
 
     def add(self, filename: str, spans: Iterable[Span | None]) -> bool:
@@ -119,7 +121,7 @@ def _all_spans(code: CodeType) -> set[Span]:
 
 
 def kind_of(value: Any) -> Kind:
-    """What a value is that code is given."""
+    """Return what a value is that code is given."""
     kind = type(value)
     if kind is Tensor or kind is Parameter:
         return "tensor"
@@ -129,4 +131,12 @@ def kind_of(value: Any) -> Kind:
 def _kind_of(atom: Atom) -> Kind:
     if isinstance(atom, Known):
         return kind_of(atom.value)
-    return "tensor" if atom is TENSOR or atom is MADE else "none" if atom is NONE else "plain" if atom is PLAIN else "other"
+    return (
+        "tensor"
+        if atom is TENSOR or atom is MADE
+        else "none"
+        if atom is NONE
+        else "plain"
+        if atom is PLAIN
+        else "other"
+    )

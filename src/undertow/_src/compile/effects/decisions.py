@@ -39,7 +39,7 @@ UNSURE = type("Unsure", (), {"__repr__": lambda self: "unsure"})()
 
 
 def agreed(answers: set[bool | None]) -> bool | None:
-    """What all say; None if they differ, or if one can't tell."""
+    """Return what all say; None if they differ, or if one can't tell."""
     return answers.pop() if len(answers) == 1 else None
 
 
@@ -71,7 +71,7 @@ def _has_no_truth(kind: type) -> bool:
 
 
 def compared(left: Value, op: ast.cmpop, right: Value) -> bool | None:
-    """What a comparison gives, if that is certain."""
+    """Return what a comparison gives, if that is certain."""
     answers: set[bool | None] = set()
     for first in left:
         for second in right:
@@ -130,7 +130,7 @@ def _same(first: Atom, second: Atom) -> bool | None:
 
 
 def is_instance(value: Value, kinds: list[Any] | None) -> bool | None:
-    """What `isinstance` gives, if that is certain and none of the classes has a say in it."""
+    """Return what `isinstance` gives, if that is certain and none of the classes has a say in it."""
     if kinds is None or not all(type(kind) in (type, abc.ABCMeta) or trust.home(kind) == "own" for kind in kinds):
         return None
     return agreed({_is_instance(atom, kinds) for atom in value})

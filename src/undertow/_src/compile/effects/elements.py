@@ -66,7 +66,7 @@ class Elements(Attributes):
         return Known(value, f"{atom.name}[{shown(key)}]", again)
 
     def children(self, atom: Known) -> Value:
-        """The elements of a container from outside (of a dict, its values)."""
+        """Return the elements of a container from outside (of a dict, its values)."""
         value = atom.value
         pairs = entries_of(value).items() if isinstance(value, dict) else enumerate(held_by(value))
         found: set[Atom] = set()
@@ -78,7 +78,7 @@ class Elements(Attributes):
         return joined(EMPTY, frozenset(found) | self.restored(value, ITEMS)) or ONE[PLAIN]
 
     def elements(self, value: Value, node: Any) -> Value:
-        """What iterating over a value gives."""
+        """Return what iterating over a value gives."""
         found = EMPTY
         for atom in value:
             found |= self._elements(atom, node)
@@ -120,7 +120,9 @@ class Elements(Attributes):
                     plain = all(map(is_plain, value))
                     if self.decides and value and len(value) <= 16 and all(isinstance(key, str) for key in value):
                         return extra | frozenset(Known(key, repr(key)) for key in value)
-                    return extra | (ONE[PLAIN] if plain else frozenset(Known(key, f"key of {atom.name}") for key in value))
+                    return extra | (
+                        ONE[PLAIN] if plain else frozenset(Known(key, f"key of {atom.name}") for key in value)
+                    )
                 return extra | self.children(atom)
             if isinstance(value, DataLoader):
                 self.effect("call", f"goes through the DataLoader `{atom.name}`", node, value, field="iterator")
@@ -157,7 +159,7 @@ class Elements(Attributes):
         return found
 
     def inside(self, value: Value) -> Value:
-        """The elements of containers that can be looked into at once."""
+        """Return the elements of containers that can be looked into at once."""
         found = EMPTY
         for atom in value:
             if isinstance(atom, Fresh):
@@ -167,7 +169,7 @@ class Elements(Attributes):
         return found
 
     def exact_items(self, value: Value) -> list[Value] | None:
-        """The items of a tuple whose length is certain."""
+        """Return the items of a tuple whose length is certain."""
         if len(value) == 1:
             (atom,) = value
             if isinstance(atom, Fresh) and atom.items is not None and not atom.contents:
@@ -177,7 +179,7 @@ class Elements(Attributes):
         return None
 
     def item(self, atom: Atom, constant: Any, key: Value, node: Any) -> Value:
-        """What subscripting gives; `constant` is ... where the key is not known."""
+        """Return what subscripting gives; `constant` is ... where the key is not known."""
         if isinstance(atom, Method):
             return self.item(atom.owner, constant, key, node)
         if isinstance(atom, Fresh):
@@ -226,14 +228,14 @@ class Elements(Attributes):
         return self._elements(atom, node)
 
     def _missing(self, value: Any, node: Any) -> Value:
-        """What a mapping makes where it has nothing."""
+        """Return what a mapping makes where it has nothing."""
         made = value.default_factory if type(value) is collections.defaultdict else None
         if made in (int, float, str, bool):
             return ONE[PLAIN]
         return self.fresh(node, made, EMPTY) if made in (list, dict, set, collections.deque) else ONE[OPAQUE]
 
     def sliced(self, atom: Atom, node: Any) -> Value:
-        """A part of a list is a new list."""
+        """Return a part of a list is a new list."""
         if isinstance(atom, Fresh) or (isinstance(atom, Known) and isinstance(atom.value, (list, tuple))):
             return self.fresh(node, list, self._elements(atom, node))
         return EMPTY
@@ -312,10 +314,8 @@ class Elements(Attributes):
 
     # --- operators
 
-    def protocols(
-        self, value: Value, node: Any, others: Value = EMPTY, names: tuple[str, ...] = EVERYTHING
-    ) -> Value:
-        """Calls whatever Python might call by itself on objects of users' classes."""
+    def protocols(self, value: Value, node: Any, others: Value = EMPTY, names: tuple[str, ...] = EVERYTHING) -> Value:
+        """Call whatever Python might call by itself on objects of users' classes."""
         found = EMPTY
         for atom in value:
             kind: Any = type(atom.value) if isinstance(atom, Known) else getattr(atom, "kind", None)
@@ -324,7 +324,11 @@ class Elements(Attributes):
             for name in names:
                 method = in_class(kind, name)
                 method = method.__func__ if isinstance(method, (classmethod, staticmethod)) else method
-                if isinstance(method, FunctionType) and trust.home(method) == "user" and not _is_generated(method, kind):
+                if (
+                    isinstance(method, FunctionType)
+                    and trust.home(method) == "user"
+                    and not _is_generated(method, kind)
+                ):
                     arguments = Arguments([frozenset([atom])], more=others | value)
                     found |= self.call_function(method, arguments, node)
         return found

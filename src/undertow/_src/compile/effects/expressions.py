@@ -38,7 +38,7 @@ class Expressions(Calls):
     # --- names
 
     def owner_of(self, name: str, scope: Scope | None) -> Scope | None:
-        """The scope of the analysed code that binds a name; None if it comes from outside."""
+        """Return the scope of the analysed code that binds a name; None if it comes from outside."""
         while scope is not None:
             if name in scope.globals:
                 return None
@@ -262,7 +262,7 @@ class Expressions(Calls):
         return made
 
     def _put_all(self, atom: Fresh, value: Value, node: ast.expr) -> None:
-        """Adds what another mapping has, as by `**`."""
+        """Add what another mapping has, as by `**`."""
         for other in value:
             named = other.named if isinstance(other, Fresh) else None
             if named is None:
@@ -399,7 +399,7 @@ class Expressions(Calls):
         return self.call(called, arguments, node, entering)
 
     def _unpack(self, value: Value, arguments: Arguments, node: ast.expr) -> None:
-        """Adds the keywords that `**` gives."""
+        """Add the keywords that `**` gives."""
         for atom in value:
             named = atom.named if isinstance(atom, Fresh) else None
             if named is None:
@@ -409,7 +409,7 @@ class Expressions(Calls):
                     arguments.maybe[name] = arguments.maybe.get(name, EMPTY) | each
 
     def see_Yield(self, node: ast.Yield | ast.YieldFrom | ast.Await, scope: Scope) -> Value:
-        """What a generator gives is a list of it, to those that go through it."""
+        """Return what a generator gives is a list of it, to those that go through it."""
         value = ONE[NONE] if node.value is None else self.value(node.value, scope)
         if isinstance(node, ast.YieldFrom):
             value = self.elements(value, node)

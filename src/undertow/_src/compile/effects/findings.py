@@ -114,7 +114,7 @@ class Effects:
 
 
 def snapshot(value: Any) -> Any:
-    """A copy of a container that later changes leave alone; the elements themselves are not copied."""
+    """Return a copy of a container that later changes leave alone; the elements themselves are not copied."""
     if isinstance(value, dict):
         return entries_of(value)
     if isinstance(value, np.ndarray):
@@ -141,7 +141,9 @@ def same(before: Any, now: Any) -> bool:
             return False
         if isinstance(before, (float, complex)):
             return repr(before) == repr(now)  # 0.0 equals -0.0, and nan nothing
-        return before == now if not isinstance(before, tuple) else all(map(same, before, now)) and len(before) == len(now)
+        return (
+            before == now if not isinstance(before, tuple) else all(map(same, before, now)) and len(before) == len(now)
+        )
     if isinstance(before, dict):
         return (
             isinstance(now, dict)
@@ -158,9 +160,7 @@ def same(before: Any, now: Any) -> bool:
     return False
 
 
-
-
 def cell_of(function: Any, name: str) -> CellType | None:
-    """The cell in which a function's closure keeps a variable."""
+    """Return the cell in which a function's closure keeps a variable."""
     names = function.__code__.co_freevars
     return function.__closure__[names.index(name)] if name in names else None

@@ -119,14 +119,15 @@ class Functions(Elements):
         return Arguments(positional, keywords, given.more, given.more_keywords, maybe)
 
     def returned(self, frame: Frame) -> Value:
-        """What a function gives, as far as is known."""
+        """Return what a function gives, as far as is known."""
         if not frame.is_cut:
             return frame.returns
         assert self.coverage is not None
         return self.coverage.narrowed(frame.function.__code__.co_filename, frame.node, RESULT, frame.returns)
 
     def _shared(self, owner: Any, arguments: Arguments, is_traced: bool) -> Any:
-        """What the calls of a function from different places go by together, if they are alike: in installed packages only.
+        """Return what the calls of a function from different places go by together, if they are alike: in
+        installed packages only.
 
         Objects that the function makes are one then.
         """

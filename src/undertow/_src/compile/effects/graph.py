@@ -32,7 +32,9 @@ class Notes:
         self.draws = False  # random numbers of undertow's
         self.changes: set[Atom] = set()  # objects that the code itself made
         self.calls: dict[Frame, None] = {}
-        self.cached: dict[Frame, Effect] = {}  # functions whose results are kept, and what calling one is if it is not pure
+        self.cached: dict[
+            Frame, Effect
+        ] = {}  # functions whose results are kept, and what calling one is if it is not pure
 
 
 class Frame:
@@ -62,14 +64,14 @@ class Frame:
         self.is_pure: bool | None = None  # once that was asked
 
     def at(self, path: tuple[Any, ...]) -> Notes:
-        """The notes of the statement with this path."""
+        """Return the notes of the statement with this path."""
         found = self.notes.get(path)
         if found is None:
             found = self.notes[path] = Notes(path)
         return found
 
     def within(self, owner: Any, is_traced: bool | None = None) -> Frame | None:
-        """The frame of a function that this one was called by, directly or not, or is."""
+        """Return the frame of a function that this one was called by, directly or not, or is."""
         frame: Frame | None = self
         while frame is not None and (frame.owner is not owner or frame.is_traced is (not is_traced)):
             frame = frame.caller
@@ -139,7 +141,7 @@ class Reading:
         return self.whole.effects
 
     def without(self, skipped: frozenset[int]) -> Part:
-        """The same without the statements that have these ids."""
+        """Return the same without the statements that have these ids."""
         return Part(self._notes(skipped), self.order, self.returns)
 
     def _notes(self, skipped: frozenset[int]) -> list[tuple[Frame | None, Notes]]:
@@ -158,7 +160,7 @@ class Reading:
         return found
 
     def _below(self, own: dict[Frame, set[Any]]) -> dict[Frame, set[Any]]:
-        """What each function has of its own, and by those that it calls."""
+        """Return what each function has of its own, and by those that it calls."""
         found = {frame: set(own.get(frame, ())) for frame in self.frames}
         waiting = [frame for frame in self.frames if found[frame]]
         while waiting:
@@ -181,7 +183,7 @@ class Reading:
         return found
 
     def _own(self, of: Callable[[Notes], Any]) -> tuple[dict[Notes, set[Any]], dict[Frame, set[Any]]]:
-        """What statements have by themselves, and functions with all that they call."""
+        """Return what statements have by themselves, and functions with all that they call."""
         own = {notes: set(of(notes)) for frame in self.frames for notes in frame.notes.values() if of(notes)}
         by_frame: dict[Frame, set[Any]] = {}
         for frame in self.frames:
@@ -207,12 +209,12 @@ class Reading:
         return self._by_statement(*self._effects)
 
     def effects_of(self, statement: int) -> list[Effect]:
-        """What the statement with this id does, in the order in which it was found."""
+        """Return what the statement with this id does, in the order in which it was found."""
         here = self._effects_by_statement.get(statement, ())
         return [self.whole.keyed[key] for key in sorted(here, key=self.order.__getitem__)]
 
     def ways(self, frame: Frame, effect: Any) -> list[tuple[Notes, list[Frame]]]:
-        """The statements of a function that an effect comes about by, and by which of the functions they call."""
+        """Return the statements of a function that an effect comes about by, and by which of the functions they call."""
         _, below = self._effects
         ways = []
         for notes in frame.notes.values():
@@ -223,7 +225,7 @@ class Reading:
 
 
 def together(readings: Sequence[Reading]) -> Reading:
-    """What several functions do, as if one called them all."""
+    """Return what several functions do, as if one called them all."""
     if len(readings) == 1:
         return readings[0]
     order: dict[Any, int] = {}
@@ -238,7 +240,7 @@ def together(readings: Sequence[Reading]) -> Reading:
 
 
 def _reached(tops: list[Notes], skipped: frozenset[int]) -> dict[Frame, None]:
-    """The functions that are called, in about the order in which they are."""
+    """Return the functions that are called, in about the order in which they are."""
     found: dict[Frame, None] = {}
     waiting = [frame for top in reversed(tops) for frame in reversed(top.calls)]
     while waiting:
@@ -273,7 +275,7 @@ def _calling(frame: Frame) -> Notes:
 
 
 def _finished(effect: Effect, read: dict[int, set[str | None]]) -> Effect:
-    """A store into something that the function also reads may depend on what was there before."""
+    """Return a store into something that the function also reads may depend on what was there before."""
     if effect.kind == "store" and effect.target is not None and id(effect.target) in read:
         names = read[id(effect.target)]
         if effect.attribute is None or None in names or effect.attribute in names:

@@ -33,7 +33,7 @@ class Interpreter(Expressions):
     """Goes through a function's syntax tree with sets of possible values in the place of values."""
 
     def outcome(self, function: Known, arguments: Arguments) -> Value:
-        """What comes back from a call, when all has been gone through as often as it takes."""
+        """Return what comes back from a call, when all has been gone through as often as it takes."""
         self.call_atom(function, arguments, None)
         self.settle()
         while self._give_up_names():
@@ -85,7 +85,9 @@ class Interpreter(Expressions):
                 continue
             method = getattr(self, "do_" + type(statement).__name__, None)
             if method is None:
-                self.effect("call", f"uses {type(statement).__name__}, which is not analysed", statement, field="unknown")
+                self.effect(
+                    "call", f"uses {type(statement).__name__}, which is not analysed", statement, field="unknown"
+                )
                 continue
             self.spend(statement)
             assert self.frame is not None

@@ -73,7 +73,7 @@ class MethodCalls(Reflection):
         return ONE[PLAIN]
 
     def _string_method(self, owner: Known, name: str, arguments: Arguments, node: Any) -> Value:
-        """What a string that is known makes of others that are."""
+        """Return what a string that is known makes of others that are."""
         given = [self.strings(value) for value in arguments.positional]
         exact = [each[0] for each in given if each and len(each) == 1]
         if len(exact) < len(given) or arguments.keywords or arguments.more:
@@ -84,7 +84,9 @@ class MethodCalls(Reflection):
         return frozenset([Known(result, repr(result))])
 
     def _namespace_method(self, namespace: Namespace, name: str, arguments: Arguments, node: Any) -> Value:
-        """What is asked of an object's `__dict__`: a value under a name, or whatever may be done with all of them."""
+        """Return what is asked of an object's `__dict__`: a value under a name, or whatever may be done with all
+        of them.
+        """
         owner, sought = namespace.owner, self.constant(arguments, 0)
         if name == "get" and sought is not None:
             is_there = stored(owner.value, sought) is not MISSING
@@ -157,7 +159,9 @@ class MethodCalls(Reflection):
         self.protocols(everything | self.inside(everything), node)
         if owner.kind is dict and name in ("get", "pop", "__getitem__", "__contains__"):  # nothing is put there
             return owner.elements().union(ONE[NONE], *arguments.positional[1:])
-        inside = everything | self.elements(frozenset(a for a in everything if not self.is_callback(a)) - {OPAQUE}, node)
+        inside = everything | self.elements(
+            frozenset(a for a in everything if not self.is_callback(a)) - {OPAQUE}, node
+        )
         if name in ("save_for_backward", "mark_dirty", "mark_non_differentiable", "set_materialize_grads"):
             return ONE[NONE]
         if name == "sort":
@@ -175,7 +179,7 @@ class MethodCalls(Reflection):
         return frozenset([owner, NONE, PLAIN]) | contents
 
     def _under_keys(self, owner: Known, arguments: Arguments, node: Any) -> Value:
-        """What a mapping from outside has under a key, or may have."""
+        """Return what a mapping from outside has under a key, or may have."""
         keys = arguments.positional[0] if arguments.positional else ONE[OPAQUE]
         absent = ONE[NONE].union(*arguments.positional[1:])
         exact = all(isinstance(key, Known) and isinstance(key.value, (str, int)) for key in keys)
@@ -189,7 +193,7 @@ class MethodCalls(Reflection):
         return found
 
     def _stack_method(self, owner: Fresh, name: str, arguments: Arguments, node: Any) -> Value:
-        """What is done with an `ExitStack`: as if it happened at once."""
+        """Return what is done with an `ExitStack`: as if it happened at once."""
         self.change(owner)
         first, rest = EMPTY.union(*arguments.positional[:1]), arguments.rest()
         if name == "enter_context":

@@ -25,7 +25,7 @@ _names_of = type.__dict__["__dict__"].__get__
 
 
 def in_class(kind: type, name: str, after: type | None = None) -> Any:
-    """What the class, or one that it inherits from, has under a name, not bound to anything."""
+    """Return what the class, or one that it inherits from, has under a name, not bound to anything."""
     order = _order_of(kind)
     if after is not None:
         order = order[order.index(after) + 1 :] if after in order else ()
@@ -55,7 +55,7 @@ def held_by_variable(variable: ContextVar[Any]) -> Any:
 
 
 def stored(owner: Any, name: str) -> Any:
-    """What an object itself stores under a name: in its dict, a slot, or a module's tables; else MISSING."""
+    """Return what an object itself stores under a name: in its dict, a slot, or a module's tables; else MISSING."""
     found = instance_dict(owner).get(name, MISSING)
     if found is not MISSING:
         return found
@@ -83,7 +83,7 @@ def _is_of_module(value: dict[Any, Any]) -> bool:
 
 
 def static_value(owner: Any, name: str) -> Any:
-    """The plain value of an attribute: stored in the object or its class; MISSING where it takes code to tell."""
+    """Return the plain value of an attribute: stored in the object or its class; MISSING where it takes code to tell."""
     if isinstance(owner, type):
         return in_class(owner, name)
     found = stored(owner, name)
@@ -91,7 +91,7 @@ def static_value(owner: Any, name: str) -> Any:
 
 
 def element(owner: Any, key: Any) -> Any:
-    """An element of a builtin container; MISSING where there is none. A defaultdict stays as it is."""
+    """Return an element of a builtin container; MISSING where there is none. A defaultdict stays as it is."""
     try:
         return dict.get(owner, key, MISSING) if isinstance(owner, dict) else owner[key]
     except (LookupError, TypeError):
@@ -99,7 +99,7 @@ def element(owner: Any, key: Any) -> Any:
 
 
 def descendants(module: Any) -> list[Any]:
-    """A module and all below it, each once, without asking methods that a user may have replaced."""
+    """Return a module and all below it, each once, without asking methods that a user may have replaced."""
     found, waiting = [], [module]
     seen = set()
     while waiting:
@@ -113,17 +113,19 @@ def descendants(module: Any) -> list[Any]:
 
 
 def methods_of(holder: Any) -> Any:
-    """The class whose methods change a container and do nothing else: a subclass of the user's may refuse, or count."""
+    """Return the class whose methods change a container and do nothing else: a subclass of the user's may refuse,
+    or count.
+    """
     return next(kind for kind in _CONTAINERS if isinstance(holder, kind))
 
 
 def entries_of(holder: Any) -> dict[Any, Any]:
-    """What a mapping holds, and not what a class of the user's makes of it (`__getitem__`, `items`)."""
+    """Return what a mapping holds, and not what a class of the user's makes of it (`__getitem__`, `items`)."""
     return dict(methods_of(holder).items(holder) if isinstance(holder, dict) else holder)
 
 
 def held_by(holder: Any) -> Any:
-    """The values in a container, to be gone through at any time: what it holds then."""
+    """Return the values in a container, to be gone through at any time: what it holds then."""
     if isinstance(holder, dict):
         return methods_of(holder).values(holder)
     if isinstance(holder, Mapping):
@@ -135,7 +137,7 @@ def held_by(holder: Any) -> Any:
 
 
 def keys_in(holder: Any) -> Any:
-    """The keys of a mapping, to be gone through at any time."""
+    """Return the keys of a mapping, to be gone through at any time."""
     return methods_of(holder).keys(holder) if isinstance(holder, dict) and type(holder) is not dict else holder
 
 

@@ -89,7 +89,9 @@ class OwnCalls(MethodCalls):
         if trust.draws(name):
             self.here.draws = True
         if name in trust.SHARING:
-            arrays = (atom for atom in arguments.all() if isinstance(atom, Known) and isinstance(atom.value, np.ndarray))
+            arrays = (
+                atom for atom in arguments.all() if isinstance(atom, Known) and isinstance(atom.value, np.ndarray)
+            )
             return ONE[MADE].union(arrays)
         return ONE[MADE] if module.startswith(_TENSOR_MODULES) else ONE[OWN]
 
@@ -113,7 +115,9 @@ class OwnCalls(MethodCalls):
     def is_users(self, value: Any) -> bool:
         """Whether calling a value runs code that a user wrote."""
         if isinstance(value, types.MethodType):
-            return self.is_users(value.__func__) or (not isinstance(value.__self__, type) and self.is_users(value.__self__))
+            return self.is_users(value.__func__) or (
+                not isinstance(value.__self__, type) and self.is_users(value.__self__)
+            )
         if isinstance(value, functools.partial):
             return self.is_users(value.func)
         if isinstance(value, FunctionType) and trust.home(value) == "own":
@@ -135,13 +139,15 @@ class OwnCalls(MethodCalls):
             return False
         if isinstance(atom.value, (types.BuiltinFunctionType, types.BuiltinMethodType)):
             value = id(atom.value)
-            return not (value in trust.PLAIN_RESULT or value in trust.ELEMENT_RESULT or trust.home(atom.value) == "numpy")
+            return not (
+                value in trust.PLAIN_RESULT or value in trust.ELEMENT_RESULT or trust.home(atom.value) == "numpy"
+            )
         if isinstance(atom.value, FunctionType) and trust.home(atom.value) == "standard":
             return True
         return self.is_users(atom.value)
 
     def call_back(self, arguments: Arguments, node: Any, given: Value | None = None) -> None:
-        """Calls the user's functions among the arguments, as undertow may do."""
+        """Call the user's functions among the arguments, as undertow may do."""
         everything = arguments.all() | self.inside(arguments.all())
         if given is None:
             given = frozenset(atom for atom in everything if not self.is_callback(atom)) | {TENSOR, NONE}
@@ -166,7 +172,7 @@ class OwnCalls(MethodCalls):
                         self.call(called, Arguments([frozenset([owner])], more=ONE[TENSORS]), node)
 
     def _apply_function(self, kind: Any, arguments: Arguments, node: Any) -> Value:
-        """A custom autograd function: its forward now, its backward later in the step."""
+        """Return a custom autograd function: its forward now, its backward later in the step."""
         arguments = arguments.rest()
         context = self.fresh(node, None, ONE[PLAIN] | arguments.all())
         result = ONE[MADE]
@@ -185,9 +191,7 @@ class OwnCalls(MethodCalls):
                     self.call_atom(Known(method, name), Arguments([context], more=given), node)
         return result
 
-    def _module_method(
-        self, owner: Any, module: Module, name: str, arguments: Arguments, node: Any
-    ) -> Value | None:
+    def _module_method(self, owner: Any, module: Module, name: str, arguments: Arguments, node: Any) -> Value | None:
         rest = arguments.rest()
         if name in ("__call__", "_call_impl", "_wrapped_call_impl"):
             return self.call_module(owner, rest, node)
@@ -213,7 +217,9 @@ class OwnCalls(MethodCalls):
         return None
 
     def call_module(self, atom: Known, arguments: Arguments, node: Any) -> Value:
-        """A module's call, hooks aside: its forward, and those of the modules below that undertow's own code calls."""
+        """Return a module's call, hooks aside: its forward, and those of the modules below that undertow's own
+        code calls.
+        """
         module = atom.value
         forward = instance_dict(module).get("forward", MISSING)
         if forward is not MISSING:

@@ -66,12 +66,12 @@ _BY_FUNCTION: dict[int, tuple[str, ...]] = {
 
 
 def of_function(function: Any) -> tuple[str, ...]:
-    """The methods that a builtin function calls of what it is given."""
+    """Return the methods that a builtin function calls of what it is given."""
     return _BY_FUNCTION.get(id(function), EVERYTHING)
 
 
 def of_operator(node: ast.AST) -> tuple[str, ...]:
-    """The methods that an expression or an assignment with an operator calls."""
+    """Return the methods that an expression or an assignment with an operator calls."""
     if isinstance(node, ast.Compare):
         return tuple(dict.fromkeys(name for each in node.ops for name in _BY_OPERATOR.get(type(each), EVERYTHING)))
     op: ast.AST | None = getattr(node, "op", None)

@@ -93,7 +93,9 @@ class Reflection(BuiltinCalls):
         return found
 
     def namespace_method(self, owner: Known, name: str, arguments: Arguments, node: Any) -> Value | None:
-        """A method of `globals()`, of what `vars` gives of a module, or of `sys.modules`; None if it does not read."""
+        """Return a method of `globals()`, of what `vars` gives of a module, or of `sys.modules`; None if it does
+        not read.
+        """
         if name in ("get", "__getitem__", "__contains__", "setdefault", "pop") and arguments.positional:
             found = self.namespace_item(owner, arguments.positional[0], node)
             if name in ("setdefault", "pop"):
@@ -104,7 +106,7 @@ class Reflection(BuiltinCalls):
         return self.computed(f"goes through all of `{owner.name}`", node)
 
     def _call_getter(self, getter: Any, arguments: Arguments, node: Any) -> Value:
-        """A call of what `operator.attrgetter`, `itemgetter` or `methodcaller` made."""
+        """Return a call of what `operator.attrgetter`, `itemgetter` or `methodcaller` made."""
         _, given = getter.__reduce__()[:2]
         found = EMPTY
         for atom in arguments.positional[0] if arguments.positional else ONE[OPAQUE]:
@@ -126,7 +128,7 @@ class Reflection(BuiltinCalls):
         return found
 
     def made_getter(self, kind: Any, arguments: Arguments) -> Value | None:
-        """What makes such a getter gives, if its arguments are known."""
+        """Return what makes such a getter gives, if its arguments are known."""
         texts = [self.known_strings(value) for value in arguments.positional]
         if kind not in _GETTERS or arguments.more or arguments.keywords:
             return None

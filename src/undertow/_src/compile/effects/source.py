@@ -29,7 +29,7 @@ def made_of(function: FunctionType, node: Definition) -> None:
 
 
 def definition(function: FunctionType) -> Definition | None:
-    """The node that `function` was compiled from; None without source, or with source that has changed since."""
+    """Return the node that `function` was compiled from; None without source, or with source that has changed since."""
     if function in _made:
         return _made[function]
     code = function.__code__
@@ -105,12 +105,14 @@ def _same_constant(node: Definition, code: CodeType) -> bool:
 
 
 def _plain(name: str) -> str:
-    """A private name without its class: `_Hook__count` and `__count` are one."""
-    return name[name.index("__", 1) :] if name.startswith("_") and "__" in name[1:] and not name.endswith("__") else name
+    """Return a private name without its class: `_Hook__count` and `__count` are one."""
+    return (
+        name[name.index("__", 1) :] if name.startswith("_") and "__" in name[1:] and not name.endswith("__") else name
+    )
 
 
 def _names(code: CodeType) -> set[str]:
-    """The names that the code looks up; those beginning with @ were put in by a rewriter of assertions."""
+    """Return the names that the code looks up; those beginning with @ were put in by a rewriter of assertions."""
     names = {_plain(name) for name in code.co_names if not name.startswith("@")}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -105,7 +105,7 @@ class State(ABC):
         return self.frame
 
     def grown(self, readers: Iterable[Frame | None]) -> None:
-        """Notes that something holds more than what these have seen."""
+        """Note that something holds more than what these have seen."""
         for frame in readers:
             if frame is not None and not frame.dirty:
                 frame.dirty = True
@@ -125,7 +125,7 @@ class State(ABC):
 
     @abstractmethod
     def call(self, called: Value, arguments: Arguments, node: Any, entering: bool = False) -> Value:
-        """What comes back from a call of any of these."""
+        """Return what comes back from a call of any of these."""
 
     @abstractmethod
     def call_atom(self, atom: Atom, arguments: Arguments, node: Any, entering: bool = False) -> Value: ...
@@ -170,7 +170,7 @@ class State(ABC):
         self, kind: Any, what: str, node: Any, target: Any = None, attribute: str | None = None, field: str = "",
         entries: frozenset[str] = frozenset(),
     ) -> tuple[Any, Effect]:  # fmt: skip
-        """An effect that would come about here, and what it goes by."""
+        """Return an effect that would come about here, and what it goes by."""
         file, line = "", 0
         if self.frame is not None:
             code = self.frame.function.__code__
@@ -184,7 +184,7 @@ class State(ABC):
         return key, effect
 
     def found(self, known: Known, owner: Any, attribute: str | None, key: Any = MISSING) -> None:
-        """Notes that a value was read from a place outside: an attribute, a cell, or what a container has under a key."""
+        """Note that a value was read from a place outside: an attribute, a cell, or what a container has under a key."""
         value = known.value
         if isinstance(value, ModuleType) or (isinstance(value, (FunctionType, type)) and trust.home(value) != "user"):
             return
@@ -199,39 +199,43 @@ class State(ABC):
             self.place(owner, attribute)
 
     def called(self, known: Known) -> None:
-        """Notes that an object is called: another one in its place counts if it is of another class."""
+        """Note that an object is called: another one in its place counts if it is of another class."""
         key = id(known.value), None, "class"
-        self.here.reads.setdefault(key, Read(f"the class of {known.name}", lambda: type(known.get()), type(known.value)))
+        self.here.reads.setdefault(
+            key, Read(f"the class of {known.name}", lambda: type(known.get()), type(known.value))
+        )
 
     def depends_on(self, name: str, get: Any, value: Any, owner: Any) -> None:
-        """Notes that what a function gives, which takes no argument, matters: it is asked again before each call."""
+        """Note that what a function gives, which takes no argument, matters: it is asked again before each call."""
         self.here.reads.setdefault((name, id(value), id(owner)), Read(name, get, value))
 
     def identity(self, value: Value) -> None:
-        """Notes that it matters which objects these are."""
+        """Note that it matters which objects these are."""
         for atom in value:
             if isinstance(atom, Known) and not is_plain(atom.value):
-                self.depends_on(f"which object {atom.name} is", partial(_identity, atom.get), id(atom.value), atom.value)
+                self.depends_on(
+                    f"which object {atom.name} is", partial(_identity, atom.get), id(atom.value), atom.value
+                )
 
     def place(self, owner: Any, attribute: str | None) -> None:
         self.here.places.setdefault((id(owner), attribute), Place(owner, attribute))
 
     def looked_up(self, namespace: dict[str, Any], name: str) -> None:
-        """Notes a name in a module that the code looks up, whether it is there or not."""
+        """Note a name in a module that the code looks up, whether it is there or not."""
         self.here.names.setdefault((id(namespace), name), (namespace, name))
 
     def computed(self, what: str, node: Any) -> Value:
-        """A read of something whose name is not known: nothing can tell whether it changes."""
+        """Return a read of something whose name is not known: nothing can tell whether it changes."""
         self.effect("call", what, node, field="reflection")
         return ONE[OPAQUE]
 
     def known_strings(self, value: Value) -> list[str] | None:
-        """The strings that a value may be; None if it may be anything else."""
+        """Return the strings that a value may be; None if it may be anything else."""
         texts = [atom.value for atom in value if isinstance(atom, Known) and isinstance(atom.value, str)]
         return texts if len(texts) == len(value) else None
 
     def namespace_item(self, atom: Known, key: Value, node: Any) -> Value:
-        """What there is under a name in a module, or which module of a name is loaded."""
+        """Return what there is under a name in a module, or which module of a name is loaded."""
         names = self.known_strings(key)
         if not names:
             return self.computed(f"reads `{atom.name}[…]` by a name that is not known", node)
@@ -247,17 +251,17 @@ class State(ABC):
         return frozenset(found) or ONE[PLAIN]
 
     def hold(self, value: Value) -> None:
-        """Notes modules, optimizers and tensors given to code that is not gone through: it may read all they hold."""
+        """Note modules, optimizers and tensors given to code that is not gone through: it may read all they hold."""
         for atom in value:
             if isinstance(atom, Known) and isinstance(atom.value, (Tensor, Module, Optimizer)):
                 self.here.holds.setdefault((id(atom.value), None, atom.name), Read(atom.name, atom.get, atom.value))
 
     def change(self, atom: Atom) -> None:
-        """Notes that an object which the code made is changed."""
+        """Note that an object which the code made is changed."""
         self.here.changes.add(atom)
 
     def use(self, value: Value, deep: int = 0) -> None:
-        """Notes that the contents of containers from outside matter: `deep` levels of what they hold as well."""
+        """Note that the contents of containers from outside matter: `deep` levels of what they hold as well."""
         self.steps += len(value)
         for atom in value:
             if isinstance(atom, Known):
@@ -286,15 +290,15 @@ class State(ABC):
     # --- what the code puts into objects from outside
 
     def store(self, owner: Any, name: str | None, value: Value) -> None:
-        """Notes that a place may have another value from now on; without a name, any place in its owner."""
+        """Note that a place may have another value from now on; without a name, any place in its owner."""
         self.put_into(self._stored(owner, name), value or ONE[PLAIN])
 
     def blur(self, name: str) -> None:
-        """Notes that an attribute of this name may be set, of no matter what."""
+        """Note that an attribute of this name may be set, of no matter what."""
         self.store(None, name, ONE[PLAIN])
 
     def restored(self, owner: Any, name: str | None) -> Value:
-        """What else than its present value the code may find at a place."""
+        """Return what else than its present value the code may find at a place."""
         found = self._stored(owner, name).contents
         if name is not None:
             found |= self._stored(owner, None).contents | self._stored(None, name).contents
@@ -310,7 +314,7 @@ class State(ABC):
     # --- objects that the code makes
 
     def fresh(self, node: Any, kind: Any, contents: Value, keys: Value | None = None) -> Value:
-        """The object made at a place in the code, holding (at least) these contents."""
+        """Return the object made at a place in the code, holding (at least) these contents."""
         key = id(self.frame), id(node), kind
         atom = self.atoms.get(key)
         if atom is None:
@@ -331,12 +335,12 @@ class State(ABC):
         return frozenset([atom])
 
     def put_into(self, atom: Fresh, contents: Value, keys: Value | None = None) -> None:
-        """Adds contents to an object; all of them may be keys, unless it is known which."""
+        """Add contents to an object; all of them may be keys, unless it is known which."""
         if atom.add(contents, contents if keys is None else keys):
             self.grown(atom.readers)
 
     def put_under(self, atom: Fresh, name: str, value: Value) -> None:
-        """Adds what a dict has under a name."""
+        """Add what a dict has under a name."""
         if atom.add_named(name, value):
             self.grown(atom.readers)
 
@@ -367,7 +371,7 @@ def _identity(get: Callable[[], Any]) -> int:
 
 
 def _kept_at(owner: Any, attribute: str | None, key: Any) -> tuple[Any, Any] | None:
-    """What holds a value that was read, and its key there."""
+    """Return what holds a value that was read, and its key there."""
     if key is not MISSING:
         return owner, key
     if isinstance(owner, (dict, CellType)):
@@ -377,7 +381,7 @@ def _kept_at(owner: Any, attribute: str | None, key: Any) -> tuple[Any, Any] | N
 
 
 def gives(result: Value) -> bool | None:
-    """False if a value is always None, True if never, None if that cannot be told."""
+    """Return False if a value is always None, True if never, None if that is unknown."""
     nothing = {atom for atom in result if atom is NONE or (isinstance(atom, Known) and atom.value is None)}
     if not result:
         return None

@@ -32,7 +32,9 @@ _NUMPY_FOLDER = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _STANDARD_FOLDER = sysconfig.get_paths()["stdlib"] + os.sep
 _INSTALLED_FOLDERS = tuple(sysconfig.get_paths()[name] + os.sep for name in ("purelib", "platlib"))
 _COMPILED = tuple(importlib.machinery.EXTENSION_SUFFIXES)  # modules whose classes are no Python code
-_PACKAGES = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))  # also of other environments
+_PACKAGES = tuple(
+    f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages")
+)  # also of other environments
 
 # Builtins whose result is a number, a string or the like.
 PLAIN_RESULT = {
@@ -280,13 +282,13 @@ def own_reading(name: str) -> bool:
 
 
 def own_field(module: str) -> str:
-    """What an effect of undertow's own has to do with."""
+    """Return what an effect of undertow's own has to do with."""
     rest = _part(module)
     return "output" if any(rest == part or rest.startswith(f"{part}.") for part in _OWN_EFFECTS_IN) else "own"
 
 
 def field_of(value: Any) -> str:
-    """What a function of others, or an object with methods that can't be read, has to do with."""
+    """Return what a function of others, or an object with methods that can't be read, has to do with."""
     if isinstance(value, (list, dict, set, collections.deque, bytearray, np.ndarray)):
         return ""
     module = getattr(value, "__module__", None) or getattr(getattr(value, "__objclass__", value), "__module__", None)
@@ -325,6 +327,7 @@ def written_here(value: Any) -> bool:
 def is_installed(file: str) -> bool:
     """Whether a file belongs to an installed package, of this environment or of one that it is added to."""
     return file.startswith(_INSTALLED_FOLDERS) or any(folder in file for folder in _PACKAGES)
+
 
 def module_home(module: Any) -> str:
     """Whose code a Python module is."""

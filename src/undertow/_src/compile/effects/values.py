@@ -89,7 +89,9 @@ class Fresh(Atom):
 
     __slots__ = ("_contents", "_fields", "_items", "_keys", "_named", "_reader", "kind", "readers")
 
-    def __init__(self, kind: Any = None, items: list[Value] | None = None, reader: Callable[[], Any] | None = None) -> None:
+    def __init__(
+        self, kind: Any = None, items: list[Value] | None = None, reader: Callable[[], Any] | None = None
+    ) -> None:
         self.kind = kind
         self._items = items
         self._contents: Value = EMPTY
@@ -294,7 +296,7 @@ _NUMBERS = (Figure, *_SCALARS)
 
 
 def shown(key: Any) -> str:
-    """A key of a container, for messages; a tensor is not asked for its values."""
+    """Return a key of a container, for messages; a tensor is not asked for its values."""
     return repr(key) if is_plain(key) else f"a {type(key).__name__}"
 
 
@@ -314,12 +316,18 @@ def is_plain(value: Any) -> bool:
 
 
 def bound_names(node: Any) -> tuple[set[str], set[str]]:
-    """The names that a function binds itself, and those that it declares global."""
+    """Return the names that a function binds itself, and those that it declares global."""
     found = getattr(node, "_bound_names", None)
     if found is None:
         names, global_names, outer_names = set[str](), set[str](), set[str]()
         arguments = node.args
-        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg):
+        for argument in (
+            *arguments.posonlyargs,
+            *arguments.args,
+            *arguments.kwonlyargs,
+            arguments.vararg,
+            arguments.kwarg,
+        ):
             if argument is not None:
                 names.add(argument.arg)
         waiting = list(node.body) if isinstance(node.body, list) else [node.body]

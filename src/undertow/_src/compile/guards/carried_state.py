@@ -43,7 +43,7 @@ class Renewed:
                 self.refused.append(place_at(*place))
 
     def tensors(self) -> list[Any]:
-        """The tensors that the places hold now."""
+        """Return the tensors that the places hold now."""
         return [tensor for place in self.places for tensor in _tensors(held_at(*place))]
 
     def fit(self) -> bool:
@@ -64,7 +64,7 @@ class Renewed:
     # --- while the step is traced
 
     def show(self, stand_in: Callable[[Any], Any]) -> None:
-        """Puts stand-ins into the places."""
+        """Put stand-ins into the places."""
         rebuilt = Rebuilt(stand_in, ())
         self._held = [held_at(*place) for place in self.places]
         self._shown = [rebuilt(value) for value in self._held]
@@ -85,8 +85,10 @@ class Renewed:
         return {place_at(*place): value for place, value in zip(self.places, self._shown)}
 
     def take_back(self) -> None:
-        """Puts back what the step has not replaced. A container that it wrote to might be in other hands, too."""
-        self._asked = [not all(type(each) is DeviceArray and each.forgets_shape() for each in own) for own in self._arrays]
+        """Put back what the step has not replaced. A container that it wrote to might be in other hands, too."""
+        self._asked = [
+            not all(type(each) is DeviceArray and each.forgets_shape() for each in own) for own in self._arrays
+        ]
         for place, held, shown, before in zip(self.places, self._held, self._shown, self._shown_tensors):
             if held_at(*place) is shown:
                 put(*place, held)
@@ -99,14 +101,14 @@ class Renewed:
             put(*place, held)
 
     def name_of(self, stand_in: Any) -> str:
-        """The place in which the trace found a tensor, in words."""
+        """Return the place in which the trace found a tensor, in words."""
         for place, tensors in zip(self.places, self._shown_tensors):
             if any(tensor is stand_in for tensor in tensors):
                 return _name(place)
         return "something"
 
     def shown(self) -> set[int]:
-        """The ids of all that the trace found in the places."""
+        """Return the ids of all that the trace found in the places."""
         found: set[int] = set()
         waiting = list(self._shown)
         while waiting:
@@ -127,7 +129,7 @@ class Renewed:
 
 
 def look_of(value: Any, shapes: bool = True, grads: bool = True, depth: int = 0) -> Any:
-    """What a program depends on in what is replaced by each step; None if that can't be said."""
+    """Return what a program depends on in what is replaced by each step; None if that can't be said."""
     if isinstance(value, TensorCore):
         return _look_of_tensor(value, shapes, grads) if value._is_strided else None
     if isinstance(value, PLAIN):

@@ -53,7 +53,7 @@ class Code:
         return not self.caches or [*map(id, self._cached())] == [*map(id, self.cached)]
 
     def difference(self) -> str:
-        """What is not, in words."""
+        """Return what is not, in words."""
         for each, now, was in zip(chain.from_iterable(self._of), self._now(), self._before):
             if now is not was:
                 return f"the code of {getattr(each, '__qualname__', type(each).__qualname__)} is other code now"

@@ -40,7 +40,7 @@ class Import(NamedTuple):
     names: tuple[str, ...]
 
     def module(self, namespace: dict[str, Any]) -> str:
-        """The full name of the module, for code in a namespace."""
+        """Return the full name of the module, for code in a namespace."""
         if not self.level:
             return self.name
         package = namespace.get("__package__") or ""
@@ -48,7 +48,7 @@ class Import(NamedTuple):
         return ".".join([*parents, self.name] if self.name else parents)
 
     def loaded(self, namespace: dict[str, Any]) -> Iterator[str]:
-        """The keys of `sys.modules` that the statement depends on."""
+        """Return the keys of `sys.modules` that the statement depends on."""
         parts = self.module(namespace).split(".")
         yield from (".".join(parts[:end]) for end in range(1, len(parts) + 1))
         package = sys.modules.get(".".join(parts))

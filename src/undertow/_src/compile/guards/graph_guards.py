@@ -24,7 +24,7 @@ class Histories:
         self._hooks = [(node, _hooks_on(node)) for node in nodes_behind([tensor._edge for tensor in computed])]
 
     def difference(self) -> str:
-        """What is not as it was, in words; empty if all is."""
+        """Return what is not as it was, in words; empty if all is."""
         for tensor, edge in self._edges:
             if tensor._edge is not edge:
                 return f"a tensor of shape {list(tensor.shape)} that was computed outside the step was computed anew"
@@ -35,7 +35,7 @@ class Histories:
         return ""
 
     def refuse_changes(self) -> None:
-        """A step may not write to such a tensor: each call would make its graph longer, and a program makes none."""
+        """Return a step may not write to such a tensor: each call would make its graph longer, and a program makes none."""
         for tensor, edge in self._edges:
             if tensor._edge is not edge:
                 raise CompileError(

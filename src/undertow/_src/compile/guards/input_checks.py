@@ -34,7 +34,7 @@ class Check:
         self._checked: Any = None
 
     def run(self, arguments: list[Any]) -> None:
-        """Raises what eager code would raise."""
+        """Raise what eager code would raise."""
         try:
             array = self._value(arguments)
         except Elsewhere:
@@ -53,7 +53,7 @@ class _Seen:
         self._array: Any = None
 
     def of(self, array: Any) -> Any:
-        """The numbers of an array."""
+        """Return the numbers of an array."""
         if type(array) is not DeviceArray or array._parent is not None or array.cell.host is not None:
             return _on_host(array)
         if array.cell.value is not self._value:
@@ -72,19 +72,21 @@ class Arriving:
         self._before: dict[int, Any] = {}  # what captured tensors hold, by their ids
 
     def argument(self, array: DeviceArray, place: int) -> None:
-        """An array that a call brings along."""
+        """Return an array that a call brings along."""
         if array.dtype.kind in "iu":
             self._values[array.cell] = lambda arguments: _on_host(arguments[place]._array)
 
     def captured(self, tensor: Any, array: DeviceArray, original: Any) -> None:
-        """A tensor of the step's own."""
+        """Return a tensor of the step's own."""
         if array.dtype.kind in "iu" and array._parent is None:
             self._before[id(tensor)] = original
             seen = _Seen()
             self._values.setdefault(array.cell, lambda arguments: seen.of(self._before.get(id(tensor), tensor._array)))
 
     def hold(self, array: DeviceArray) -> Any:
-        """The value of an array in the first call, which later calls of the program have too; None if it is not known."""
+        """Return the value of an array in the first call, which later calls of the program have too; None if it is
+        not known.
+        """
         value = self._value(array)
         try:
             known = None if value is None else np.array(value(self.arguments))
@@ -106,7 +108,7 @@ class Arriving:
             self.checks.append(Check(check, value))
 
     def follow(self, result: DeviceArray, word: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Notes that a word of the vocabulary made an array."""
+        """Note that a word of the vocabulary made an array."""
         if word is None or not all(map(_is_of_the_host, kwargs.values())):
             return
         values = [self._value(arg) if type(arg) is DeviceArray else _as_it_is(arg) for arg in args]

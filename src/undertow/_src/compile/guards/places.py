@@ -99,7 +99,7 @@ class Numbers(list[Any]):
 
 
 def contents_of(cell: Any) -> Any:
-    """What a closure cell holds; ABSENT if that is nothing yet."""
+    """Return what a closure cell holds; ABSENT if that is nothing yet."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -120,12 +120,14 @@ def same(a: Any, b: Any) -> bool:
 
 
 def place_at(holder: Any, key: Any) -> Place:
-    """What identifies a place: a mapping or a list and a key in it; a closure cell, or all of a container, and None."""
+    """Return what identifies a place: a mapping or a list and a key in it; a closure cell, or all of a container,
+    and None.
+    """
     return id(holder.owner if isinstance(holder, (Slots, OfClass)) else holder), key
 
 
 def places_of(target: Any, attribute: str | None) -> set[Place]:
-    """The places in which an object keeps an attribute or, without one, itself."""
+    """Return the places in which an object keeps an attribute or, without one, itself."""
     if isinstance(target, dict):
         return {(id(target), attribute)}
     return {(id(instance_dict(target)), attribute), (id(target), attribute)}
@@ -157,7 +159,7 @@ def holder_of(owner: Any, attribute: str | None) -> MutableMapping[Any, Any] | N
 
 
 def held_at(holder: Any, key: Any) -> Any:
-    """What is in a place: an entry of a mapping or a list or, without a key, a closure cell; ABSENT if nothing is.
+    """Return what is in a place: an entry of a mapping or a list or, without a key, a closure cell; ABSENT if nothing is.
 
     Of a whole list or array (see `Change`) it is a copy.
     """
@@ -174,14 +176,14 @@ def held_at(holder: Any, key: Any) -> Any:
 
 
 def described(value: Any) -> str:
-    """A value in words."""
+    """Return a value in words."""
     if value is ABSENT:
         return "absent"
     return repr(value) if isinstance(value, PLAIN) else f"a {type(value).__name__}"
 
 
 def change(key: Any, before: Any, now: Any) -> str:
-    """What is in a place now, and was before, in words."""
+    """Return what is in a place now, and was before, in words."""
     key = key if isinstance(key, PLAIN) else f"an entry for a {type(key).__name__}"
     if described(before) == described(now):
         return f"{key} is another {type(now).__name__} than it was"
@@ -225,7 +227,7 @@ def put(holder: Any, key: Any, value: Any) -> None:
 
 
 def put_back(holder: Any, held: dict[Any, Any]) -> None:
-    """Makes a mapping what it was, with its order where it has one."""
+    """Make a mapping what it was, with its order where it has one."""
     if isinstance(holder, dict):
         kind = methods_of(holder)
         kind.clear(holder)
@@ -239,7 +241,7 @@ def put_back(holder: Any, held: dict[Any, Any]) -> None:
 
 
 def refill(holder: Any, values: Any) -> None:
-    """Puts other values into a list, deque or set."""
+    """Put other values into a list, deque or set."""
     kind = methods_of(holder)
     if isinstance(holder, (list, bytearray)):
         kind.__setitem__(holder, slice(None), values)

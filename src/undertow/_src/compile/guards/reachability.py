@@ -64,7 +64,9 @@ _THROUGH: tuple[type, ...] = (
 )  # fmt: skip
 _PATCHABLE = 1 << 9  # classes that Python code made have this flag
 DEPTH = 3  # how far other objects of the standard library are followed
-WATCHED_BYTES = 1 << 16  # NumPy arrays up to this size are compared before a call; others, if the step reads their numbers
+WATCHED_BYTES = (
+    1 << 16
+)  # NumPy arrays up to this size are compared before a call; others, if the step reads their numbers
 
 GLOBAL_HOOKS = [
     value
@@ -114,7 +116,9 @@ class Reached:
         self.objects: list[Any] = []
         self.seen: set[int] = already.seen if already and follows_on else set()  # ids of all that was found
         self._kept: list[Any] = []  # so that no id is used again
-        self._named: set[tuple[int | str, str]] = set() if already is None else set(already._named)  # no more to be found
+        self._named: set[tuple[int | str, str]] = (
+            set() if already is None else set(already._named)
+        )  # no more to be found
         self.mentioned: set[str] = set()  # names in code, of attributes too
         self._follows = True  # whether what is found is looked into
         self._abstract = False  # whether a class is among it that others may be registered with
@@ -128,7 +132,7 @@ class Reached:
             self._look(*self._waiting.popleft())
 
     def names_in(self, functions: Iterable[types.FunctionType]) -> None:
-        """Finds the names that functions look up, and no more."""
+        """Find the names that functions look up, and no more."""
         self._follows = False
         for function in functions:
             if self._is_new(function) and trust.home(function) == "user":
@@ -218,7 +222,7 @@ class Reached:
             self.arrays.append((root, name))
 
     def _look_into(self, holder: Any, name: str, depth: int = 0) -> None:
-        """A dict, or attributes that are shown like one."""
+        """Return a dict, or attributes that are shown like one."""
         self.maps.append((holder, name))
         attributes = not isinstance(holder, dict)
         for key, value in entries_of(holder).items():
@@ -284,7 +288,9 @@ class Reached:
             self.owners.append((owner, attributes))
 
     def _look_at_class(self, root: type, name: str) -> None:
-        """The attributes of a class of the user's, and the code in it; those of its metaclass, which it has as well."""
+        """Return the attributes of a class of the user's, and the code in it; those of its metaclass, which it has
+        as well.
+        """
         self._abstract = self._abstract or isinstance(root, ABCMeta)
         if _is_followed(type(root)):
             self._add(type(root), type(root).__name__)
@@ -371,14 +377,16 @@ class Reached:
         self._add(vars(root), name)
 
     def _look_at_own_forward(self, kind: type) -> None:
-        """The functions that the forward of one of undertow's layers calls, by name: they may be replaced."""
+        """Return the functions that the forward of one of undertow's layers calls, by name: they may be replaced."""
         forward = vars(kind).get("forward")
         if isinstance(forward, types.FunctionType) and trust.home(forward) == "own" and self._is_new(forward):
             names = names_of(forward.__code__)
             self._look_up(forward, names.globals, names.all)
 
     def _look_up(self, code: types.FunctionType, own: set[str], names: set[str]) -> None:
-        """The names that some code may look up: in its module, among builtins, and in modules that it finds there."""
+        """Return the names that some code may look up: in its module, among builtins, and in modules that it finds
+        there.
+        """
         met: set[int] = set()
         function: Any = code  # mypy's cache leaves `__builtins__` out, so whether it knows the name depends on the run
         builtin: dict[str, Any] = function.__builtins__
@@ -412,7 +420,7 @@ class Reached:
             self._look_up_one(namespace, "__getattr__", names, met)
 
     def _look_at_import(self, statement: Import, namespace: dict[str, Any], names: set[str]) -> None:
-        """A module that code imports when it runs, and the names in it."""
+        """Return a module that code imports when it runs, and the names in it."""
         met: set[int] = set()
         for name in statement.loaded(namespace):
             if ("sys.modules", name) not in self._named:
@@ -500,7 +508,7 @@ def is_foreign(code: types.FunctionType | type) -> bool:
 
 
 def _parts(root: Any) -> Iterator[Any]:
-    """What an object that stands for others leads to: a partial call, a method of a class, a compiled step."""
+    """Return what an object that stands for others leads to: a partial call, a method of a class, a compiled step."""
     if isinstance(root, functools.partial):
         yield from (root.func, root.args, root.keywords)
     elif isinstance(root, (staticmethod, classmethod)):

@@ -22,7 +22,13 @@ class Rollback:
     """The Python state that a step reaches, as it was before the trace."""
 
     def __init__(
-        self, entry: Snapshot, options: Options, counters: Counters, renewed: Renewed, schedules: Schedules, stores: Stores
+        self,
+        entry: Snapshot,
+        options: Options,
+        counters: Counters,
+        renewed: Renewed,
+        schedules: Schedules,
+        stores: Stores,
     ) -> None:
         self._entry, self._options, self._counters, self._renewed = entry, options, counters, renewed
         self._schedules, self._stores = schedules, stores
@@ -57,7 +63,9 @@ class TensorMarks:
         self.restore_versions()
         for tensor, edge, flag in self._edges:
             tensor._edge, tensor._requires_grad = edge, flag
-            tensor._get_storage().version = self._before[id(tensor)][1]  # of arguments too, which share it with stand-ins
+            tensor._get_storage().version = self._before[id(tensor)][
+                1
+            ]  # of arguments too, which share it with stand-ins
 
     def restore_versions(self) -> None:
         """Put the versions back: each call raises them by `bumps`."""

@@ -49,12 +49,12 @@ GUARDED = {id(function) for function in (os.getenv, *LOOKS.values())}  # calls t
 
 
 def unusual_dtypes() -> list[tuple[str, Any]]:
-    """The types of device on which autocast computes in another dtype than by default."""
+    """Return the types of device on which autocast computes in another dtype than by default."""
     return [(kind, dtype) for kind, dtype in casting.dtype.items() if dtype is not DEFAULTS.get(kind, float16)]
 
 
 def settings_now(modes: ThreadModes) -> list[Any]:
-    """What is set around a call, and changes what its operations do."""
+    """Return what is set around a call, and changes what its operations do."""
     autocast = modes.autocast and (*modes.autocast.lower.items(),)
     found = [
         modes.grad_enabled, modes.inference, autocast, SCALAR_DTYPE[float], Precision.float32_products,

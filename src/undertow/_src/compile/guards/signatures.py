@@ -20,9 +20,7 @@ from undertow._src.types.dtypes import dtype
 from undertow._src.types.layouts import layout, memory_format
 from undertow._src.types.sizes import Size
 
-_BY_VALUE = frozenset(
-    (int, str, bytes, bool, type(None), type(Ellipsis), dtype, device, layout, memory_format, Size)
-)
+_BY_VALUE = frozenset((int, str, bytes, bool, type(None), type(Ellipsis), dtype, device, layout, memory_format, Size))
 _BY_WORDS = frozenset((float, complex, Decimal, Fraction, range))  # what they print tells all
 
 

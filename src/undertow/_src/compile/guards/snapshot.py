@@ -83,7 +83,7 @@ class Snapshot:
         self.ignore(state.replaced)
 
     def ignore(self, places: Iterable[Place]) -> None:
-        """Makes up the glance before a call: all that places hold, one value after the other, beside what they held.
+        """Make up the glance before a call: all that places hold, one value after the other, beside what they held.
 
         Some places do not count: those of tensors that each step makes anew (`arguments` looks at them), and those that
         only hooks on the host change and read.
@@ -109,7 +109,9 @@ class Snapshot:
             if self._counts(items):
                 counting = all(self._counts(items, place) for place in range(len(kept))) if self._ignored else True
                 (glanced if counting else self._partly_lists).append((held_by(items) if counting else items, kept))
-        own = {id(held) for module in self.state.modules for held in _own_maps(module)}  # no name is another one's there
+        own = {
+            id(held) for module in self.state.modules for held in _own_maps(module)
+        }  # no name is another one's there
         named = [all(type(key) is str for key in held) for _, held in filled]
         glanced += [(keys_in(holder), [*held]) for (holder, held), by_name in zip(filled, named) if not by_name]
         by_name = [pair for pair, is_by_name in zip(filled, named) if is_by_name and id(pair[0]) not in own]
@@ -185,7 +187,9 @@ class Snapshot:
                 if grad is None:
                     if look is not None:
                         return False
-                elif not (look and grad._is_strided and grad._requires_grad is look[1] and grad._array.dtype is look[0]):
+                elif not (
+                    look and grad._is_strided and grad._requires_grad is look[1] and grad._array.dtype is look[0]
+                ):
                     if _look_of(grad) != look:  # dtypes may be equal and not the same
                         return False
         if self.histories.difference():
@@ -196,7 +200,9 @@ class Snapshot:
         """Whether modules, optimizers and leaves have the hooks they had; then nobody asks until hooks change somewhere."""
         changes = CountedHooks.changes
         for holder, held in self._counted:
-            if len(holder) != len(held) or not all(map(is_, chain(holder, holder.values()), chain(held, held.values()))):
+            if len(holder) != len(held) or not all(
+                map(is_, chain(holder, holder.values()), chain(held, held.values()))
+            ):
                 return False
         for tensor, maps in self._maps_of:
             for own, hooks in zip(_hook_maps(tensor._meta), maps):
@@ -210,7 +216,9 @@ class Snapshot:
         return True
 
     def difference(self) -> str:
-        """What is not as it was, in words; for `explain` and for warnings. What the program itself can see comes first."""
+        """Return what is not as it was, in words; for `explain` and for warnings. What the program itself can see
+        comes first.
+        """
         found = [*self._differences()]
         return min(found, key=lambda each: each[0])[1] if found else "something changed"
 
@@ -272,7 +280,7 @@ class Snapshot:
                 yield False, f"requires_grad of a tensor of shape {list(tensor._array.shape)} changed"
 
     def _changed_key(self, holder: Any, held: dict[Any, Any]) -> Any:
-        """The first key of a mapping under which there is something else than there was; ABSENT if there is none."""
+        """Return the first key of a mapping under which there is something else than there was; ABSENT if there is none."""
         for key in {**held, **entries_of(holder)}:
             if not same(held.get(key, ABSENT), held_at(holder, key)) and self._counts(holder, key):
                 return key
@@ -287,9 +295,11 @@ class Snapshot:
         return any(now is not was and not same(now, was) and self._counts(items, place) for place, (now, was) in pairs)
 
     def _change_in(self, items: Any, kept: list[Any], name: str) -> str:
-        """What is not as it was in a list, deque or set, in words."""
+        """Return what is not as it was in a list, deque or set, in words."""
         if len(items) != len(kept) or isinstance(items, set):
-            return f"{name} had {len(kept)} entries and has {len(items)}" if len(items) != len(kept) else f"{name} changed"
+            return (
+                f"{name} had {len(kept)} entries and has {len(items)}" if len(items) != len(kept) else f"{name} changed"
+            )
         names = items.names if isinstance(items, Numbers) else [f"{name}[{place}]" for place in range(len(kept))]
         changed = ((names[place], *pair) for place, pair in enumerate(zip(kept, items)) if not same(*pair))
         return change(*next(changed))
@@ -404,7 +414,7 @@ def _columns(rows: list[tuple[Any, ...]], width: int) -> list[list[Any]]:
 
 
 def _look_of(grad: Any) -> Any:
-    """What a program depends on in a gradient, which is another tensor in each step."""
+    """Return what a program depends on in a gradient, which is another tensor in each step."""
     if grad is None:
         return None
     if not grad._is_strided:
@@ -416,7 +426,7 @@ def _look_of(grad: Any) -> Any:
 
 
 def _own_maps(module: Any) -> tuple[Any, ...]:
-    """The mappings that a module itself keeps its parts in."""
+    """Return the mappings that a module itself keeps its parts in."""
     return vars(module), module._parameters, module._buffers, module._modules
 
 
@@ -426,7 +436,7 @@ def _hook_maps(meta: Any) -> tuple[Any, Any]:
 
 
 def _wanted(meta: Any) -> tuple[Any] | None:
-    """The dtype that a leaf wants its gradient in, if it has said so."""
+    """Return the dtype that a leaf wants its gradient in, if it has said so."""
     return None if meta is None or meta.grad_dtype is None else (meta.grad_dtype.dtype,)
 
 

@@ -68,7 +68,7 @@ class Assembled(Traced):
         return bool(self.later or self.has_inside or self.decides)
 
     def _assemble(self, closed: Any, outputs: list[Cell], trace: Trace) -> None:
-        """The traced program as a jitted function of its inputs."""
+        """Return the traced program as a jitted function of its inputs."""
         known = {id(cell) for cell, _, _ in trace.cells.values()}
         self.known_cells = known
         self.adopted = {id(tensor): tensor for tensor, _ in trace.adopted}
@@ -154,7 +154,7 @@ class Assembled(Traced):
     def _inputs(
         self, closed: Any, trace: Trace, owners: dict[int, tuple[Any, DeviceArray]], written: set[int]
     ) -> list[Input]:
-        """The inputs that the program uses, in the order of their kinds, and where a call finds them."""
+        """Return the inputs that the program uses, in the order of their kinds, and where a call finds them."""
         mentioned = {id(var) for equation in closed.jaxpr.eqns for var in equation.invars}
         mentioned |= {id(var) for var in closed.jaxpr.outvars}
         used = [(var, trace.inputs[id(var)], None) for var in closed.jaxpr.invars if id(var) in mentioned]
@@ -184,7 +184,9 @@ class Assembled(Traced):
     def _pack_small_states(self, donated: list[Input]) -> None:
         """On a device small memories that are written over, and that no gradient is asked for, share an array."""
         if self.device is not cpu and self.way_back is None:
-            states = [each for each in donated if isinstance(each.source, CellAway) and not each.where[0]._requires_grad]
+            states = [
+                each for each in donated if isinstance(each.source, CellAway) and not each.where[0]._requires_grad
+            ]
             for place in small_ones([each.where[1] for each in states]):
                 states[place].kind = "packed"
 
@@ -216,11 +218,16 @@ class Assembled(Traced):
         self.sharing = Sharing(
             [each for each in (*inputs, *self.only_written) if id(each[2]) in written],
             [each for each in self.state_inputs if id(each[2]) not in written],
-            [(tensor, owners[id(held.cell)][0]) for tensor, held in trace.adopted if self._is_tied(tensor, held, owners)],
+            [
+                (tensor, owners[id(held.cell)][0])
+                for tensor, held in trace.adopted
+                if self._is_tied(tensor, held, owners)
+            ],
             self.given.separate(),
             [argument for _, argument in self.argument_outputs if argument < self.given.count],
             [
-                None if each is None or (each._view is None and standing[id(each)] == standing[id(each._array.cell)] == 1)
+                None
+                if each is None or (each._view is None and standing[id(each)] == standing[id(each._array.cell)] == 1)
                 else each
                 for each in gradients
             ],
@@ -245,7 +252,7 @@ class Assembled(Traced):
         self.exit = [self.exit[place] for place in others]
 
     def _gradients_alone(self, outputs: list[Cell]) -> tuple[list[tuple[Meta, Any]], list[tuple[Meta, Any]]]:
-        """The gradients that the step leaves in memories of their own, of which nothing else that it leaves is part.
+        """Return the gradients that the step leaves in memories of their own, of which nothing else that it leaves is part.
 
         Those that get an array of their own, and small ones that share one.
         """
@@ -269,16 +276,20 @@ class Assembled(Traced):
             and entry[2]._meta is None
         ]
         small = [] if self.device is cpu else small_ones([left._array for _, left in gradients])
-        return [each for place, each in enumerate(gradients) if place not in small], [gradients[place] for place in small]
+        return [each for place, each in enumerate(gradients) if place not in small], [
+            gradients[place] for place in small
+        ]
 
     def _is_tied(self, tensor: Any, held: DeviceArray, owners: dict[int, tuple[Any, DeviceArray]]) -> bool:
         """Whether a tensor of the step's own has its memory in common with another one."""
         owner = owners.get(id(held.cell))
-        return tensor._view is None and owner is not None and owner[0] is not tensor and id(tensor) not in self.given.own()
+        return (
+            tensor._view is None and owner is not None and owner[0] is not tensor and id(tensor) not in self.given.own()
+        )
 
 
 def _turns(outputs: list[Cell], groups: list[list[Cell]]) -> list[int]:
-    """The order of outputs: those of the first group, then those of the next that have not come yet."""
+    """Return the order of outputs: those of the first group, then those of the next that have not come yet."""
     turns: dict[int, int] = {}
     for cell in (cell for group in groups for cell in group):
         turns.setdefault(id(cell), len(turns))
@@ -286,7 +297,7 @@ def _turns(outputs: list[Cell], groups: list[list[Cell]]) -> list[int]:
 
 
 def _bundled(results: list[Any], known: int, packed: int, gradients: int, small_gradients: int) -> list[Any]:
-    """What a program returns: small memories side by side in one array."""
+    """Return what a program returns: small memories side by side in one array."""
     rest = iter(results)
     bundled = [*islice(rest, known)]
     if packed:

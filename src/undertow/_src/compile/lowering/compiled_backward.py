@@ -68,13 +68,13 @@ class Graph:
         self.plan.all_inside = True
 
     def go_back(self, call: CompiledBackward, grads: Sequence[Any]) -> tuple[Any, ...]:
-        """The gradients of the leaves, for a call of the function."""
+        """Return the gradients of the leaves, for a call of the function."""
         given = [None if g is None else _raw(g) for g in grads]
         found = self._run(tuple([g is not None for g in given]), self._backward, call, given)
         return tuple([None if value is None else DeviceArray(value, self.device) for value in found])
 
     def go_back_recorded(self, call: CompiledBackward, grads: Sequence[Any]) -> tuple[Any, ...]:
-        """The gradients of the leaves, which lead back to the given gradients and to the leaves."""
+        """Return the gradients of the leaves, which lead back to the given gradients and to the leaves."""
         defined = tuple([g is not None for g in grads])
         given = [None if g is None else _raw(g) for g in grads]
         found, more = self._run(defined, self._recorded, call, given)
@@ -91,7 +91,11 @@ class Graph:
     ) -> Any:
         key = body.__name__, defined, Precision.float32_products
         known = self.programs.get(key)
-        if known is None or any(each.changed() for each in known[1].reads) or not still_answered(known[2], call.numbers):
+        if (
+            known is None
+            or any(each.changed() for each in known[1].reads)
+            or not still_answered(known[2], call.numbers)
+        ):
             firing, asked = Firing(self.plan, self.registrations), list[Question]()
             options = options_for(jax_device(self.device).platform)
             traced = self._traced(defined, firing, body, NumbersOfCall(self.figures, call.numbers, asked))
@@ -219,7 +223,7 @@ class WayBack:
 
     @staticmethod
     def of(program: Assembled, trace: Trace, kept: list[Cell]) -> WayBack | None:
-        """The way back through a program's results; None if there is none, or backward passes have used it up."""
+        """Return the way back through a program's results; None if there is none, or backward passes have used it up."""
         left = tensors_in(program.left_behind(), program.known)
         for tensor in left:
             if tensor._edge is not None:
@@ -227,9 +231,7 @@ class WayBack:
         roots = [tensor._edge for tensor in left if tensor._edge is not None and not is_spent(tensor._edge[0])]
         return WayBack(program, trace, kept, left, nodes_behind(roots)) if roots else None
 
-    def __init__(
-        self, program: Assembled, trace: Trace, kept: list[Cell], left: list[Any], nodes: list[Node]
-    ) -> None:
+    def __init__(self, program: Assembled, trace: Trace, kept: list[Cell], left: list[Any], nodes: list[Node]) -> None:
         self.device, self.held = program.device, list(trace.adopted)
         self.known = program.known
         self.versions = [(storage, storage.version) for storage in [tensor._get_storage() for tensor, _ in self.held]]
@@ -251,7 +253,9 @@ class WayBack:
         for tensor in left:
             if tensor._edge is not None and tensor._edge[0]._extras is not None:
                 tensor._edge[0]._extras.retained.clear()  # what this call gives will keep the gradients
-        self.parts = [PartOfGraph(self, each) for each in segments_of([edge for edge in self.edges if edge is not None])]
+        self.parts = [
+            PartOfGraph(self, each) for each in segments_of([edge for edge in self.edges if edge is not None])
+        ]
         self.places = [None if edge is None else self._place(edge) for edge in self.edges]
 
     def _place(self, edge: Edge) -> tuple[int, int]:
@@ -297,7 +301,7 @@ class Spent(Node):
 
 
 def _unless_spent(edge: Edge) -> Edge:
-    """An edge into a graph, or to a node of the same name that says why the graph can't be used."""
+    """Return an edge into a graph, or to a node of the same name that says why the graph can't be used."""
     freed = next((node for node in nodes_behind([edge]) if is_spent(node)), None)
     if freed is None or freed is edge[0]:
         return edge
@@ -334,7 +338,9 @@ class CompiledBackward(Node):
         if xp.RECORDED:
             return self.graph.go_back_recorded(self, grads)
         results = self.graph.go_back(self, grads)
-        return results if isinstance(xp, DeviceNamespace) else tuple([None if r is None else r.numpy() for r in results])
+        return (
+            results if isinstance(xp, DeviceNamespace) else tuple([None if r is None else r.numpy() for r in results])
+        )
 
     def _release(self, freed: Freed) -> None:
         self.freed = freed
@@ -347,7 +353,7 @@ def _raw(g: Any) -> Any:
 
 
 def _at_present(value: Any) -> Any:
-    """A value as it is now, whatever is written to NumPy's memory until a backward pass reads it."""
+    """Return a value as it is now, whatever is written to NumPy's memory until a backward pass reads it."""
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
@@ -356,7 +362,7 @@ def _present(cell: Cell) -> Any:
 
 
 def _arrays_left(program: Assembled) -> list[DeviceArray]:
-    """The memories that a program's results, and whatever it left somewhere, stand on."""
+    """Return the memories that a program's results, and whatever it left somewhere, stand on."""
     tensors = tensors_in(program.left_behind(), program.known)
     tensors += [each._meta.grad for each in tensors if each._meta is not None and each._meta.grad is not None]
     arrays = [tensor._array for tensor in tensors] + [array for later in program.turns for array in later.captured]
@@ -364,7 +370,7 @@ def _arrays_left(program: Assembled) -> list[DeviceArray]:
 
 
 def _in_turn(nodes: list[Node]) -> list[AccumulateGrad]:
-    """The leaves' nodes in the order in which a backward pass is through with them."""
+    """Return the leaves' nodes in the order in which a backward pass is through with them."""
     turns: dict[Any, tuple[int, int]] = {}
     for node in nodes:
         for place, edge in enumerate(node._edges):

@@ -38,7 +38,7 @@ class Gradients:
         self.n_arrays = len(leaves)
 
     def lend(self) -> list[Any]:
-        """A memory for each gradient: that of its last value, if nobody else needs it, or a new one."""
+        """Return a memory for each gradient: that of its last value, if nobody else needs it, or a new one."""
         lent: list[Any] = []
         last, again = self._last, self._again
         again.clear()
@@ -82,7 +82,7 @@ class PackedGradients:
         self._left: list[Any] = [None] * len(leaves)  # weakly: the cells of the last call's gradients
 
     def lend(self) -> list[Any]:
-        """The memory of the last gradients. Those that somebody else holds get one of their own first."""
+        """Return the memory of the last gradients. Those that somebody else holds get one of their own first."""
         for place, meta in enumerate(self._leaves):
             array, left = _only_of_leaf(meta), self._left[place]
             cell = None if left is None else left()
@@ -107,7 +107,7 @@ class PackedGradients:
 
 
 def _only_of_leaf(meta: Meta) -> DeviceArray | None:
-    """The array of a leaf's gradient, if the leaf alone holds the gradient, and that alone its memory."""
+    """Return the array of a leaf's gradient, if the leaf alone holds the gradient, and that alone its memory."""
     if getrefcount(meta.grad) > ALONE:
         return None
     grad = meta.grad
@@ -120,5 +120,5 @@ def _only_of_leaf(meta: Meta) -> DeviceArray | None:
 
 
 def a_copy(value: Any) -> Any:
-    """The same value in another memory, which a program may write over."""
+    """Return the same value in another memory, which a program may write over."""
     return jax.numpy.array(value, copy=True)

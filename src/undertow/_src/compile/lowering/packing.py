@@ -39,7 +39,7 @@ class Pack:
         self.cut_out: list[Part] = []
 
     def renew(self, value: Any) -> None:
-        """Puts another array in the place of this one."""
+        """Put another array in the place of this one."""
         self.value = value
         for part in self.cut_out:
             part.own = None
@@ -51,7 +51,7 @@ class Pack:
 
 
 def side_by_side(values: Iterable[Any]) -> Any:
-    """The value of a pack, of those of its parts."""
+    """Return the value of a pack, of those of its parts."""
     return jax.numpy.concatenate([jax.numpy.ravel(value) for value in values])
 
 
@@ -69,7 +69,7 @@ class Part:
         return self.pack.dtype
 
     def cut(self) -> Any:
-        """The present value."""
+        """Return the present value."""
         if self.own is None:
             with jax.ensure_compile_time_eval():  # while another step is traced, too
                 self.own = _cut_out(self.pack.value, self.start, self.shape)
@@ -86,14 +86,14 @@ class CellInPack(CellAway):
     __slots__ = ()
 
     def enter(self: Cell, part: Part) -> None:
-        """Makes a memory that is not on the CPU one in a pack."""
+        """Make a memory that is not on the CPU one in a pack."""
         if type(self) is CellInPack:
             self.part.pack.whole = False
         self.__class__ = CellInPack
         _value.__set__(self, part)
 
     def leave(self) -> None:
-        """Gives the memory a value of its own."""
+        """Give the memory a value of its own."""
         self.value = self.value
 
     @property
@@ -129,7 +129,7 @@ class StatePack(Pack):
 
     @staticmethod
     def of(members: list[tuple[Any, DeviceArray, Cell]]) -> StatePack:
-        """The pack of these; programs that were made for the same memories have it in common."""
+        """Return the pack of these; programs that were made for the same memories have it in common."""
         key = tuple(id(cell) for _, _, cell in members)
         pack = _packs.get(key)
         if pack is None:
@@ -141,13 +141,13 @@ class StatePack(Pack):
         self.cells = [cell for _, _, cell in members]
 
     def gathered(self) -> Any:
-        """The array with the present values of all members."""
+        """Return the array with the present values of all members."""
         if not self.whole:
             self.renew(_gather([cell.value if cell.host is None else cell.host for cell in self.cells]))
         return self.value
 
     def put(self, value: Any) -> None:
-        """The values that a call left. What somebody holds on the host gets its own there."""
+        """Return the values that a call left. What somebody holds on the host gets its own there."""
         self.renew(value)
         if not self.whole:
             for cell, part in zip(self.cells, self.parts):

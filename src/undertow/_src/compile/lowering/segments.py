@@ -30,7 +30,7 @@ class Segment:
         self.everything: set[Node] = set()  # the nodes of all parts
 
     def root_at(self, edge: Edge) -> int:
-        """The number of a root, which is one from now on."""
+        """Return the number of a root, which is one from now on."""
         if edge not in self.roots:
             self.roots.append(edge)
         return self.roots.index(edge)
@@ -48,7 +48,7 @@ class Cut(Node):
 
 
 def segments_of(roots: list[Edge]) -> list[Segment]:
-    """The parts of a graph, which is cut between them; those come first that gradients reach first."""
+    """Return the parts of a graph, which is cut between them; those come first that gradients reach first."""
     behind = {edge: _inner(edge) for edge in dict.fromkeys(roots)}
     depths = _depths(behind)
     everything = set().union(*behind.values())
@@ -77,7 +77,7 @@ def segments_of(roots: list[Edge]) -> list[Segment]:
 
 
 def _apart(edge: Edge | None, number: int, home: dict[Node, int], segments: list[Segment]) -> Edge | None:
-    """An edge of a node in a segment; if it leads into another one, an edge to an end instead."""
+    """Return an edge of a node in a segment; if it leads into another one, an edge to an end instead."""
     there = None if edge is None else home.get(edge[0])
     if edge is None or there is None or there == number:
         return edge
@@ -89,7 +89,7 @@ def _apart(edge: Edge | None, number: int, home: dict[Node, int], segments: list
 
 
 def _inner(edge: Edge) -> set[Node]:
-    """The nodes behind an edge, without those of leaves."""
+    """Return the nodes behind an edge, without those of leaves."""
     return {node for node in nodes_behind([edge]) if not isinstance(node, AccumulateGrad)}
 
 

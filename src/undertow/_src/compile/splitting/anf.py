@@ -25,7 +25,7 @@ _HEADERS = {
 
 
 def take_apart(node: ast.AST, statement: ast.stmt) -> bool:
-    """Puts the pieces of a statement in front of it, in the function that it is in; False if it is of one piece."""
+    """Put the pieces of a statement in front of it, in the function that it is in; False if it is of one piece."""
     field = _HEADERS.get(type(statement))
     value = getattr(statement, field, None) if field else None
     if field is None or value is None or any(isinstance(part, _NEVER) for part in ast.walk(value)):
@@ -52,7 +52,7 @@ def is_piece(statement: ast.stmt) -> bool:
 
 
 def written(statement: ast.stmt) -> str:
-    """The statement as it was written, on as many lines as it takes."""
+    """Return the statement as it was written, on as many lines as it takes."""
     return getattr(statement, "whole", None) or ast.unparse(statement)
 
 
@@ -66,7 +66,7 @@ class _Pieces:
         self.made: list[ast.stmt] = []
 
     def named(self, part: Any) -> Any:
-        """A name in the place of an expression, which is computed before."""
+        """Return a name in the place of an expression, which is computed before."""
         if part is None or isinstance(part, (ast.Name, ast.Constant, ast.Lambda)):
             return part
         if isinstance(part, (*_ENTERED, ast.Slice)) or _looks_at_value(part):
@@ -78,7 +78,7 @@ class _Pieces:
         return ast.copy_location(ast.Name(name, ast.Load()), part)
 
     def entered(self, part: Any) -> Any:
-        """An expression, with names for what it is computed from."""
+        """Return an expression, with names for what it is computed from."""
         if isinstance(part, ast.Call):
             part.func = self._called(part.func)
             part.args = [self.named(each) for each in part.args]
@@ -123,7 +123,7 @@ class _Pieces:
         return self.entered(part) if lazy else self.named(part)
 
     def _called(self, part: Any) -> Any:
-        """What is called: a method stays with its object, which is found by its name or gets one."""
+        """Return what is called: a method stays with its object, which is found by its name or gets one."""
         if isinstance(part, ast.Attribute):
             whose = part.value
             looked_at = part.attr in _LOOKS and isinstance(whose, ast.Attribute)  # a tensor that an object holds
@@ -143,7 +143,7 @@ def _sets_again(value: ast.expr) -> bool:
 
 
 def names_given_away(part: Any, looked_at: bool = False) -> set[str]:
-    """The variables in an expression whose objects may be part of its value: it does not only look at them."""
+    """Return the variables in an expression whose objects may be part of its value: it does not only look at them."""
     if isinstance(part, ast.Name):
         return set() if looked_at else {part.id}
     if isinstance(part, _COMPREHENSIONS):

@@ -26,7 +26,7 @@ def with_marks(
     function: FunctionType, node: ast.FunctionDef | ast.Lambda, marks: Mapping[int, Callable[[], bool]],
     stand_in: Callable[[ast.expr], Any] | None = None,
 ) -> CodeType | None:  # fmt: skip
-    """The code of a function that asks before statements with these ids. None if it can't be made.
+    """Return the code of a function that asks before statements with these ids. None if it can't be made.
 
     stand_in: gives what is called in the place of something else, or None.
     """
@@ -53,7 +53,9 @@ def with_marks(
 
 
 def alone(function: FunctionType, node: ast.FunctionDef, statement: ast.stmt, given: tuple[str, ...]) -> FunctionType:
-    """A function that runs one statement of another one: it takes local variables, and returns those it has at its end."""
+    """Return a function that runs one statement of another one: it takes local variables, and returns those it has
+    at its end.
+    """
     body = [statement]
     free = set(function.__code__.co_freevars)
     for kind in (ast.Global, ast.Nonlocal):
@@ -75,7 +77,7 @@ def alone(function: FunctionType, node: ast.FunctionDef, statement: ast.stmt, gi
 
 
 def defined(name: str, given: tuple[str, ...], body: list[ast.stmt], where: ast.AST) -> ast.FunctionDef:
-    """The definition of a function."""
+    """Return the definition of a function."""
     node = ast.parse("def function(): pass").body[0]
     assert isinstance(node, ast.FunctionDef)
     node.name, node.body = name, body
@@ -106,7 +108,7 @@ def _name(value: Any) -> str:
 def _code(
     function: FunctionType, node: ast.FunctionDef, constants: dict[str, Any], same_variables: bool = True
 ) -> CodeType | None:
-    """The code of a definition that stands where the function stands: in its class, with its variables around it."""
+    """Return the code of a definition that stands where the function stands: in its class, with its variables around it."""
     code = function.__code__
     node.returns = None
     node.args.defaults = [ast.Constant(None) for _ in node.args.defaults]
@@ -139,7 +141,7 @@ def _is_private(part: ast.AST) -> bool:
 
 
 def _inside(code: CodeType, name: str) -> CodeType | None:
-    """The code of that name two or three levels down."""
+    """Return the code of that name two or three levels down."""
     for around in code.co_consts:
         if isinstance(around, CodeType):
             for each in around.co_consts:

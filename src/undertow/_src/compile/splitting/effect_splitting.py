@@ -67,7 +67,11 @@ class Body:
     """The statements of a step's own code, and of what it calls, that are not simply traced."""
 
     def __init__(
-        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], coverage: Coverage | None = None
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        coverage: Coverage | None = None,
     ) -> None:
         self.function = function
         self.coverage = coverage  # what ran in traces, if there is more code than can be read
@@ -84,14 +88,16 @@ class Body:
         self._known: dict[int, Statements] = {}
         self.code = MarkedCode([])
         self._said: set[str] = set()
-        self._lifted: dict[int, tuple[FunctionType, Any, Lifting]] = {}  # by their ids: those in which they are replaced
+        self._lifted: dict[
+            int, tuple[FunctionType, Any, Lifting]
+        ] = {}  # by their ids: those in which they are replaced
         self._groups: dict[tuple[int, int], list[ast.stmt] | None] = {}  # what goes along with a statement
         self._variables_of: dict[Any, dict[str, set[Atom]]] = {}  # what the variables of functions may be
         self.whole = self._read()
         self._plan()
 
     def _watch(self, root: Any) -> None:
-        """Finds out which places are looked at from call to call."""
+        """Find out which places are looked at from call to call."""
         self._root, state = root, Reached()
         state.walk(root, "step")
         self.names_in_packages(state)
@@ -101,12 +107,12 @@ class Body:
         self._watched_names = {(id(names), name) for names, name in state.globals}
 
     def names_in_packages(self, state: Reached) -> None:
-        """Adds what code of packages that ran in traces looks up."""
+        """Add what code of packages that ran in traces looks up."""
         for code, namespace in self.coverage.packages.values() if self.coverage is not None else ():
             state.look_up_for(code, namespace)
 
     def _read(self) -> Reading:
-        """What the step and the hooks in parts do; each is read once, until its code is taken apart."""
+        """Return what the step and the hooks in parts do; each is read once, until its code is taken apart."""
         self._variables_of, self._groups = {}, {}
         known = self._readings
         self._readings = {  # a hook on the host is not watched as the step is, and may come to other code in a later call
@@ -116,7 +122,7 @@ class Body:
         return together(list(self._readings.values()))
 
     def _read_step(self, call: Called) -> Reading:
-        """Reads all that the step can reach; if that is too much, what ran in traces, of which there are none yet."""
+        """Read all that the step can reach; if that is too much, what ran in traces, of which there are none yet."""
         if self.coverage is None:
             found = read(*call, decides=True, limits=Limits(None if self._reads_all else FEW_STEPS))
             if self._reads_all or _is_complete(found):
@@ -125,7 +131,7 @@ class Body:
         return read(*call, decides=True, limits=Limits(None, self.coverage))
 
     def read_more(self) -> None:
-        """Reads the step again, after more of it has run. If that has happened too often, all that it can reach."""
+        """Read the step again, after more of it has run. If that has happened too often, all that it can reach."""
         self._times_read += 1
         if self._times_read > _MOST_READINGS:
             self.coverage, self._reads_all = None, True
@@ -134,7 +140,7 @@ class Body:
         self._read_again()
 
     def _statements(self, frame: Any) -> Statements | None:
-        """The statements of a function that was gone through, if they can be moved."""
+        """Return the statements of a function that was gone through, if they can be moved."""
         if not isinstance(frame.owner, FunctionType) or not isinstance(frame.node, ast.FunctionDef):
             return None
         if trust.home(frame.function) == "own":
@@ -144,7 +150,7 @@ class Body:
         return self._known[id(frame.function)]
 
     def _of_the_same_code(self, statements: Statements) -> list[Statements]:
-        """A function's statements, and those of others that one definition made: each has a closure of its own."""
+        """Return a function's statements, and those of others that one definition made: each has a closure of its own."""
         for frame in self.whole.frames:
             self._statements(frame)
         return [known for known in self._known.values() if known.node is statements.node]
@@ -173,14 +179,18 @@ class Body:
             self._fed.update(fed)
         else:
             moved, rest = {}, self.whole.whole
-        if self.coverage is not None and not moved.keys() <= self.coverage.hosted:  # they come to other code than traces
+        if (
+            self.coverage is not None and not moved.keys() <= self.coverage.hosted
+        ):  # they come to other code than traces
             self.coverage.hosted |= moved.keys()
             self._readings.pop(None, None)
             self._read_again()
             return
         self.rest, self._moved_ids, self._reached = rest.effects, set(moved), rest.reached
         marks = [
-            Mark(each, statement, why) for known, statement, why in moved.values() for each in self._of_the_same_code(known)
+            Mark(each, statement, why)
+            for known, statement, why in moved.values()
+            for each in self._of_the_same_code(known)
         ]
         marks += self._watches(rest)
         if any(self._take_apart(mark.statements, mark.statement) for mark in marks if mark.refusal):
@@ -210,13 +220,13 @@ class Body:
         self.code = MarkedCode(marked)
 
     def _without(self, moved: Moved) -> tuple[Part, list[int]]:
-        """What the code does without some statements; and which of those change what it reads."""
+        """Return what the code does without some statements; and which of those change what it reads."""
         rest = self.whole.without(frozenset(moved))
         places = rest.effects.places
         return rest, [key for key in moved if any(effect.feeds(places) for effect in self.whole.effects_of(key))]
 
     def _ends(self) -> Moved:
-        """The step's `return` statements, if they may run on the host."""
+        """Return the step's `return` statements, if they may run on the host."""
         function = getattr(self.function, "__func__", self.function)
         own = [known for known in self._known.values() if known.function is function]
         ends = [(known, path[-1]) for known in own for path in known.paths.values() if isinstance(path[-1], ast.Return)]
@@ -238,7 +248,7 @@ class Body:
         return moved
 
     def _move_in(self, frames: list[Frame], key: Any, effect: Effect, moved: Moved, seen: set[Frame]) -> None:
-        """Moves the statements that an effect comes about by, in the outermost functions where that is possible."""
+        """Move the statements that an effect comes about by, in the outermost functions where that is possible."""
         for frame in frames:
             if frame not in seen:
                 seen.add(frame)
@@ -248,14 +258,14 @@ class Body:
                         self._move_in(called, key, effect, moved, seen)
 
     def _statements_at(self, frame: Frame, notes: Notes) -> Statements | None:
-        """The statements of a function, if what the notes are about is among them."""
+        """Return the statements of a function, if what the notes are about is among them."""
         statements = self._statements(frame)
-        return statements if statements is not None and all(id(each) in statements.paths for each in notes.path) else None
+        return (
+            statements if statements is not None and all(id(each) in statements.paths for each in notes.path) else None
+        )
 
-    def _move(
-        self, statements: Statements, path: tuple[ast.stmt, ...], effect: Effect | None, moved: Moved
-    ) -> bool:
-        """Moves the outermost of some statements around each other that may be moved, with all that goes along."""
+    def _move(self, statements: Statements, path: tuple[ast.stmt, ...], effect: Effect | None, moved: Moved) -> bool:
+        """Move the outermost of some statements around each other that may be moved, with all that goes along."""
         if any(id(each) in moved for each in path):
             return True
         for statement in path:
@@ -264,7 +274,11 @@ class Body:
                 continue
             reads_clock = effect is not None and effect.field == "clock"
             ends = [each for each in group if isinstance(each, ast.Return)]
-            if effect is not None and not (reads_clock and all(self._only_shows(statements, end) for end in ends)) and ends:
+            if (
+                effect is not None
+                and not (reads_clock and all(self._only_shows(statements, end) for end in ends))
+                and ends
+            ):
                 continue
             goes_on = len(group) > 1 or statements.stored(statement)
             if effect is not None and is_elsewhere(effect.field) and not reads_clock and goes_on:
@@ -272,7 +286,11 @@ class Body:
             if effect is not None and effect.field in ("debugger", "reflection"):
                 continue
             for each in group:
-                why = "it uses what is known only there" if effect is None or each is not statement else f"it {effect.what}"
+                why = (
+                    "it uses what is known only there"
+                    if effect is None or each is not statement
+                    else f"it {effect.what}"
+                )
                 if effect is None and each is statement:
                     why = "it needs a value"
                 moved.setdefault(id(each), (statements, each, why))
@@ -280,7 +298,9 @@ class Body:
         return False
 
     def _group(self, statements: Statements, statement: ast.stmt) -> list[ast.stmt] | None:
-        """The statement with all that goes along, if it may go at all; None too if that would be the step's own work."""
+        """Return the statement with all that goes along, if it may go at all; None too if that would be the step's
+        own work.
+        """
         key = id(statements), id(statement)
         if key not in self._groups:
             whole = statements.function is getattr(self.function, "__func__", self.function)
@@ -294,7 +314,7 @@ class Body:
         return self._groups[key]
 
     def _changed(self, statements: Statements, statement: ast.stmt) -> set[str]:
-        """The variables whose object a statement changes, where the step itself made it."""
+        """Return the variables whose object a statement changes, where the step itself made it."""
         changed = self.whole.changes.get(id(statement))
         if not changed:
             return set()
@@ -304,7 +324,7 @@ class Body:
         }
 
     def _variables(self, statements: Statements) -> dict[str, set[Atom]]:
-        """What the variables of a function may be."""
+        """Return what the variables of a function may be."""
         if not self._variables_of:
             for frame in self.whole.frames:
                 known = self._variables_of.setdefault((frame.function, frame.node), {})
@@ -326,7 +346,9 @@ class Body:
                 continue
             if isinstance(part, (ast.Call, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript)):
                 operands = [*ast.iter_child_nodes(part)]
-                operands += [part.func.value] if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) else []
+                operands += (
+                    [part.func.value] if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) else []
+                )
                 names = [each.id for each in operands if isinstance(each, ast.Name)]
                 if any(_may_be_tensor(atom) for name in names for atom in variables.get(name, ())):
                     return False
@@ -336,7 +358,7 @@ class Body:
         return not any(id(statement) in ids for ids in (self._kept, self._fed, self.whole.written))
 
     def moved_effects(self) -> list[Effect]:
-        """What statements on the host do, also those whose turn does not come in this trace."""
+        """Return what statements on the host do, also those whose turn does not come in this trace."""
         return [effect for statement in self._moved_ids for effect in self.whole.effects_of(statement)]
 
     # --- which are missed
@@ -361,7 +383,7 @@ class Body:
         return not isinstance(target, type) and id(instance_dict(target)) in self._watched
 
     def _watches(self, rest: Part) -> Iterator[Mark]:
-        """Marks at statements that should not be reached, because what they do would not be done again."""
+        """Mark at statements that should not be reached, because what they do would not be done again."""
         here = {notes for _, notes in rest.reached}
         for frame, notes in rest.reached:
             for key in notes.effects:
@@ -392,7 +414,9 @@ class Body:
     def _nearest(
         self, frame: Frame | None, notes: Notes, here: set[Notes], seen: set[Notes]
     ) -> Iterator[tuple[Statements, ast.stmt]]:
-        """The statement that notes are about, if it can be marked, or else those around the calls that lead to it."""
+        """Return the statement that notes are about, if it can be marked, or else those around the calls that lead
+        to it.
+        """
         if frame is None or notes in seen:
             return
         seen.add(notes)
@@ -424,7 +448,7 @@ class Body:
         return True
 
     def part_of(self, call: Called) -> tuple[Any, Effects] | None:
-        """What is left of a hook in parts when some of its statements are moved, and by what it is known."""
+        """Return what is left of a hook in parts when some of its statements are moved, and by what it is known."""
         key = _key(call)
         if key not in self._calls:
             return None
@@ -450,7 +474,9 @@ class Body:
 
     def reads_variable(self, hook: Any, value: Any) -> bool:
         """Whether the code around a hook itself reads the variable in which both have a value, or which the value is."""
-        cells = zip(getattr(getattr(hook, "__code__", None), "co_freevars", ()), getattr(hook, "__closure__", None) or ())
+        cells = zip(
+            getattr(getattr(hook, "__code__", None), "co_freevars", ()), getattr(hook, "__closure__", None) or ()
+        )
         names = {name for name, cell in cells if cell is value or contents_of(cell) is value}
         return any(
             name in frame.function.__code__.co_cellvars and name in loaded_by(frame.node)
@@ -462,11 +488,12 @@ class Body:
     def names_left(self) -> dict[CodeType, set[str]]:
         """By code of which some statements are moved: the names in the others."""
         return {
-            statements.function.__code__: statements.names_without(self._moved_ids) for statements in self._known.values()
+            statements.function.__code__: statements.names_without(self._moved_ids)
+            for statements in self._known.values()
         }
 
     def all_names(self) -> set[str]:
-        """The names in code of which some statements may be moved, of attributes too."""
+        """Return the names in code of which some statements may be moved, of attributes too."""
         return set().union(*[statements.names_without(set()) for statements in self._known.values()])
 
     def places_in_packages(self) -> Iterator[tuple[Any, str | None]]:
@@ -480,7 +507,7 @@ class Body:
                 yield from ((holder, key) for holder, key in kept if isinstance(holder, dict) and type(key) is str)
 
     def computed_with(self) -> set[int]:
-        """The ids of NumPy arrays from outside whose numbers the code reads."""
+        """Return the ids of NumPy arrays from outside whose numbers the code reads."""
         return {id(place.owner) for place in self.whole.effects.places if isinstance(place.owner, np.ndarray)}
 
     def warn(self, mark: Mark) -> None:
@@ -515,7 +542,7 @@ class Body:
         return len(self._lifted) > before
 
     def move_what_asked(self, error: NeedsValue) -> bool:
-        """Moves the statement that asked for a value; False if it can't be."""
+        """Move the statement that asked for a value; False if it can't be."""
         if not _is_complete(self.whole):
             return False
         way, trace = [], error.__traceback__
@@ -536,7 +563,7 @@ class Body:
         return self._take_apart_what_asked(way)
 
     def _take_apart_what_asked(self, way: list[tuple[CodeType, int]]) -> bool:
-        """Takes statements on the way to who asked for a value apart, so that a piece may be moved."""
+        """Take statements on the way to who asked for a value apart, so that a piece may be moved."""
         for code, line in way:
             for statements in list(self._known.values()):
                 if _is_code_of(statements.function, code):
@@ -567,7 +594,7 @@ def _is_complete(reading: Reading) -> bool:
 
 
 def _key(call: Called) -> Any:
-    """What tells one call of a hook from another: the hook, and what is known of its arguments."""
+    """Return what tells one call of a hook from another: the hook, and what is known of its arguments."""
 
     def known(kind: Kind) -> Any:
         if isinstance(kind, Exactly):
@@ -580,7 +607,10 @@ def _key(call: Called) -> Any:
 
 def _is_code_of(function: FunctionType, code: CodeType) -> bool:
     own = function.__code__
-    return own.co_firstlineno == code.co_firstlineno and (own.co_filename, own.co_name) == (code.co_filename, code.co_name)
+    return own.co_firstlineno == code.co_firstlineno and (own.co_filename, own.co_name) == (
+        code.co_filename,
+        code.co_name,
+    )
 
 
 def _may_be_tensor(atom: Atom, depth: int = 0) -> bool:

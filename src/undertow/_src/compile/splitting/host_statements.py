@@ -65,7 +65,7 @@ class Statement:
         self.values.update({name: result[name] for name in self.mark.stored if name in result})
 
     def run(self, variables: Variables) -> Any:
-        """What the statement gives: its variables, or what it returns."""
+        """Return what the statement gives: its variables, or what it returns."""
         known = variables | self.values
         try:
             return self.function(**{name: known[name] for name in self.given if name in known})
@@ -85,13 +85,14 @@ class Returned:
         self.statement = statement
         given_away = names_given_away(statement.mark.statement)
         self.variables = {  # which are the program's results
-            name: value if name in given_away else map_leaves(_without_graph, value) for name, value in variables.items()
+            name: value if name in given_away else map_leaves(_without_graph, value)
+            for name, value in variables.items()
         }
         self._recording, self._autocast = local.modes.grad_enabled, local.modes.autocast
         self.behind: list[Any] = []  # what runs on the host afterwards: `finally`, and the ends of `with`
 
     def of(self, variables: Variables) -> Any:
-        """What the step returns, now that its variables are known."""
+        """Return what the step returns, now that its variables are known."""
         try:
             with set_grad_enabled(self._recording), autocast_as_it_was(self._autocast):
                 return self.statement.run(variables)
@@ -136,4 +137,6 @@ def hidden(value: Any, before: Any) -> Iterator[Any]:
             elif isinstance(each, (set, frozenset, deque)):
                 waiting += [(part, depth + 1) for part in each]
             elif depth < 3:
-                waiting += [(part, depth + 1) for part in (*getattr(each, "__dict__", {}).values(), *Slots(each).values())]
+                waiting += [
+                    (part, depth + 1) for part in (*getattr(each, "__dict__", {}).values(), *Slots(each).values())
+                ]

@@ -18,7 +18,7 @@ _UNKNOWN = object()
 
 
 def _meant(expression: ast.expr, names: Mapping[str, Any]) -> Any:
-    """What a name means, an attribute or an entry, found without running the program's code."""
+    """Return what a name means, an attribute or an entry, found without running the program's code."""
     if isinstance(expression, ast.Name):
         return names.get(expression.id, _UNKNOWN)
     if isinstance(expression, ast.Attribute):
@@ -86,7 +86,7 @@ class Mark:
         return trace.firing.meets(self, sys._getframe(1).f_locals)
 
     def changed(self, variables: Mapping[str, Any]) -> list[Any] | None:
-        """The objects that the statement changes, now that its turn has come; None if that can't be told."""
+        """Return the objects that the statement changes, now that its turn has come; None if that can't be told."""
         statement = self.statement
         if not isinstance(statement, (ast.Assign, ast.AugAssign, ast.Delete)):
             return None
@@ -102,7 +102,7 @@ class Mark:
         return None if any(each is _UNKNOWN for each in found) else found
 
     def alone(self, given: tuple[str, ...]) -> FunctionType:
-        """A function that runs the statement, given these variables."""
+        """Return a function that runs the statement, given these variables."""
         if given not in self._alone:
             self._alone[given] = alone(self.statements.function, self.statements.node, self.statement, given)
         return self._alone[given]

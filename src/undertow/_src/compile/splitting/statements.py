@@ -46,13 +46,13 @@ class Statements:
                     self._walk(block, here)
 
     def at_line(self, line: int) -> list[tuple[ast.stmt, ...]]:
-        """The innermost statements on a line."""
+        """Return the innermost statements on a line."""
         found = [path for path in self.paths.values() if path[-1].lineno <= line <= (path[-1].end_lineno or line)]
         around = {id(each) for path in found for each in path[:-1]}
         return [path for path in found if id(path[-1]) not in around]
 
     def stored(self, statement: ast.stmt) -> set[str]:
-        """The local variables that a statement sets."""
+        """Return the local variables that a statement sets."""
         if id(statement) not in self._stored:
             self._stored[id(statement)] = bound_names(defined("alone", (), [statement], statement))[0] & self.local
         return self._stored[id(statement)]
@@ -64,7 +64,7 @@ class Statements:
         return self._used[id(statement)]
 
     def names_without(self, left_out: set[int]) -> set[str]:
-        """The names in the function's code, of attributes too, without those in some statements."""
+        """Return the names in the function's code, of attributes too, without those in some statements."""
         names: set[str] = set()
         waiting: list[ast.AST] = [self.node]
         while waiting:
@@ -77,7 +77,8 @@ class Statements:
     def together(
         self, statement: ast.stmt, whole_step: bool, changed: Callable[[ast.stmt], set[str]]
     ) -> list[ast.stmt] | None:
-        """The statement with all that has to go along: those that use a variable which it sets, or whose object it changes.
+        """Return the statement with all that has to go along: those that use a variable which it sets, or whose
+        object it changes.
 
         None: it can't go.
         """
@@ -102,7 +103,7 @@ class Statements:
         return any(each.handlers and inside in each.body for each, inside in self._tries(statement))
 
     def _tries(self, statement: ast.stmt) -> list[tuple[ast.Try, ast.stmt]]:
-        """The `try` statements around a statement, and which of theirs it is, or is part of."""
+        """Return the `try` statements around a statement, and which of theirs it is, or is part of."""
         path = self.paths[id(statement)]
         return [(each, inside) for each, inside in pairwise(path) if isinstance(each, ast.Try)]
 
@@ -118,7 +119,7 @@ class Statements:
 
 
 def loaded_by(function: Any) -> set[str]:
-    """The names that a function's own code reads, without that of functions inside it."""
+    """Return the names that a function's own code reads, without that of functions inside it."""
     names: set[str] = set()
     waiting: list[ast.AST] = [*function.body] if isinstance(function.body, list) else [function.body]
     while waiting:
@@ -131,7 +132,7 @@ def loaded_by(function: Any) -> set[str]:
 
 
 def _header(statement: ast.stmt) -> Iterator[ast.AST]:
-    """The parts of a statement without the statements inside it."""
+    """Return the parts of a statement without the statements inside it."""
     waiting: list[ast.AST] = [statement]
     while waiting:
         part = waiting.pop()

@@ -42,14 +42,20 @@ class Arguments:
         self._pattern = self._aliases(self._given)
         self._stand_ins: dict[int, Any] = {}
         self._nodes: list[Any] = []  # of stand-ins, which hold them weakly: they have hooks of the arguments' nodes
-        self._parts: list[tuple[DeviceArray, Cell]] = []  # memories of stand-ins for views on a device, and the whole ones
-        self.tensors: list[Any] = []  # what the trace sees: the arguments, their gradients, what is renewed, with gradients
+        self._parts: list[
+            tuple[DeviceArray, Cell]
+        ] = []  # memories of stand-ins for views on a device, and the whole ones
+        self.tensors: list[
+            Any
+        ] = []  # what the trace sees: the arguments, their gradients, what is renewed, with gradients
         for place, tensor in enumerate(self._given):
             self._stand_ins.setdefault(id(tensor), tensor if self._pattern[place] < 0 else self._stand_in_for(tensor))
             self.tensors.append(self._stand_ins[id(tensor)])
         self._own = [place for place, alias in enumerate(self._pattern) if alias == place]
         self.with_grads = [place for place in self._own if _grad(self._given[place]) is not None]
-        self.tensors += [_grad(tensor) for tensor in (*[self.tensors[place] for place in self.with_grads], *self._owners)]
+        self.tensors += [
+            _grad(tensor) for tensor in (*[self.tensors[place] for place in self.with_grads], *self._owners)
+        ]
         renewed = self.renewed.tensors()
         self._first_renewed = len(self.tensors)
         for tensor in renewed:
@@ -87,11 +93,11 @@ class Arguments:
         return leaf
 
     def stand_in(self, value: Any) -> Any:
-        """What the trace sees in the place of an argument."""
+        """Return what the trace sees in the place of an argument."""
         return self._stand_ins[id(value)] if isinstance(value, TensorCore) else value
 
     def pairs(self) -> tuple[list[Any], list[Any]]:
-        """The tensors of this call, and what the trace sees in their place."""
+        """Return the tensors of this call, and what the trace sees in their place."""
         return self._given, self.tensors[: self.n_given]
 
     def fit(self, arguments: list[Any]) -> bool:
@@ -110,7 +116,7 @@ class Arguments:
         )
 
     def and_gradients(self, arguments: list[Any]) -> list[Any]:
-        """The arguments, followed by the gradients that the program reads, and by what is renewed."""
+        """Return the arguments, followed by the gradients that the program reads, and by what is renewed."""
         given = [arguments[place]._meta.grad for place in self.with_grads]
         given += self.gradients()
         if self.renewed.places:
@@ -194,7 +200,7 @@ class Arguments:
                 raise _overlap(part, "another one")
 
     def change(self, arguments: list[Any], renewed: Callable[[Any], Any]) -> None:
-        """Does to a call's tensors what the step does to them."""
+        """Do to a call's tensors what the step does to them."""
         for change in self.changes:
             change(arguments, renewed)
 
@@ -204,7 +210,9 @@ class Handed:
     them."""
 
     def __init__(self, arguments: Any, kinds: Kinds) -> None:
-        self._held: list[tuple[Any, list[Any], Any]] = []  # with what they hold, and the class of the record around them
+        self._held: list[
+            tuple[Any, list[Any], Any]
+        ] = []  # with what they hold, and the class of the record around them
         self._records: list[tuple[Any, Any]] = []
         stack: list[tuple[Any, Any]] = [(arguments, None)]
         while stack:
@@ -222,7 +230,7 @@ class Handed:
             stack += [(part, around) for part in inside]
 
     def refuse_to_leave(self, tree: Any, known: Container[int]) -> None:
-        """Raises if a record that is no other's equal is left behind: each call has to leave its own."""
+        """Raise if a record that is no other's equal is left behind: each call has to leave its own."""
         own = {id(value): kind for value, kind in self._records if type(value).__hash__ is not None}
         kinds = tuple({type(value) for value, _ in self._records})
         for value in values_in(tree, known, kinds) if own else ():
@@ -230,11 +238,11 @@ class Handed:
                 raise ChangedRecord(own[id(value)])
 
     def ids(self) -> set[int]:
-        """The ids of all of them."""
+        """Return the ids of all of them."""
         return {id(value) for value, *_ in (*self._held, *self._records)}
 
     def refuse_changes(self, later: Iterable[Any] = ()) -> None:
-        """Raises if one is not as it was, or is among the objects that something on the host will change."""
+        """Raise if one is not as it was, or is among the objects that something on the host will change."""
         changed = [*map(id, later)]
         for value, record in self._records:
             if id(value) in changed:
@@ -258,7 +266,7 @@ def _contents(value: Any) -> list[Any]:
 
 
 def view_again(tensor: Any, steps: Any) -> Any:
-    """The view of another tensor that is taken by the same steps."""
+    """Return the view of another tensor that is taken by the same steps."""
     with no_grad():
         for rule, statics, _, place in steps:
             tensor = apply(rule, tensor, **statics)
@@ -267,7 +275,7 @@ def view_again(tensor: Any, steps: Any) -> Any:
 
 
 def memory_of(tensor: Any) -> Any:
-    """What two tensors have in common that show the same memory in the same way."""
+    """Return what two tensors have in common that show the same memory in the same way."""
     if tensor is None:  # a gradient that is gone
         return None
     array = tensor._array
@@ -292,11 +300,13 @@ def _overlap(array: Any, other: str) -> CompileError:
 
 
 def hooks_on_node(meta: Any) -> list[Any] | None:
-    """The hooks on the node that adds to a leaf's gradient, if somebody keeps it."""
+    """Return the hooks on the node that adds to a leaf's gradient, if somebody keeps it."""
     node = None if meta is None or meta.accumulator is None else meta.accumulator()
     if node is None or node._extras is None:
         return None
-    return [hook for hooks in (node._extras.pre_hooks, node._extras.post_hooks) for hook in (hooks or {}).values()] or None
+    return [
+        hook for hooks in (node._extras.pre_hooks, node._extras.post_hooks) for hook in (hooks or {}).values()
+    ] or None
 
 
 def _grad(tensor: Any) -> Any:

@@ -100,14 +100,14 @@ class Asked(Figure):
         return Watch.trace.decide(jnp.isinf(self.traced), False)
 
     def as_float(self) -> Asked:
-        """What `float` makes of it."""
+        """Return what `float` makes of it."""
         value = _as_float(self)
         if value is None:
             raise self.refusal()
         return self if self.kind is float else AskedReal(value, self.known)
 
     def as_whole(self) -> Asked:
-        """What `int` makes of it."""
+        """Return what `int` makes of it."""
         if self.kind is int:
             return self
         if not self.is_finite():
@@ -144,7 +144,7 @@ class AskedWhole(Asked, Whole):
     __init__ = Asked.__init__
 
     def __index__(self) -> int:
-        """The number itself: other numbers make other programs, as other shapes do."""
+        """Return the number itself: other numbers make other programs, as other shapes do."""
         return Watch.trace.whole(self.traced)
 
     def __int__(self) -> int:
@@ -156,7 +156,7 @@ class AskedWhole(Asked, Whole):
 
 
 def asked(array: DeviceArray) -> Asked | None:
-    """What stands for the only element of an array; None if nothing can."""
+    """Return what stands for the only element of an array; None if nothing can."""
     SCALAR_DTYPE[AskedReal], SCALAR_DTYPE[AskedWhole] = SCALAR_DTYPE[float], SCALAR_DTYPE[int]
     value, kind = jnp.reshape(array.value, ()), array.dtype.kind
     if kind in "iu" and array.dtype != np.uint64:
@@ -188,7 +188,7 @@ def _below(number: Any, limit: int) -> bool:
 
 
 def _as_float(number: Any) -> Any:
-    """A number as a float of the program; None if it is too large for that."""
+    """Return a number as a float of the program; None if it is too large for that."""
     if isinstance(number, Figure):
         if number.is_asked and _kind(number) is int and not _below(number, _EXACT + 1):
             return None

@@ -28,7 +28,7 @@ Place = tuple[int, Any]  # the id of a mapping, and a key in it
 
 @contextmanager
 def only_if(trace: Trace, taken: DeviceArray) -> Iterator[None]:
-    """Makes a block of a traced step depend on a boolean of the program."""
+    """Make a block of a traced step depend on a boolean of the program."""
     if trace.choice is not None:
         raise CompileError("undertow.compile: a GradScaler's step inside another one's")
     if trace.counts:  # how many steps were made is known only when the program has run
@@ -49,7 +49,9 @@ def only_if(trace: Trace, taken: DeviceArray) -> Iterator[None]:
             "undertow.compile: an optimizer's step that a GradScaler may skip draws random numbers. Draw them before it."
         )
     if any(not all(map(is_, now, then)) for now, then in zip(_groups(trace), groups, strict=True)):
-        raise CompileError("undertow.compile: an optimizer's step that a GradScaler may skip changes options of a group")
+        raise CompileError(
+            "undertow.compile: an optimizer's step that a GradScaler may skip changes options of a group"
+        )
     chosen = taken.value
     for holder, held in before.maps:
         _choose_entries(trace, holder, held, taken)
@@ -65,7 +67,9 @@ def _groups(trace: Trace) -> list[list[Any]]:
 
 
 def _choose_entries(trace: Trace, holder: dict[Any, Any], held: dict[Any, Any], taken: DeviceArray) -> None:
-    """What the block put into a mapping: a new value of a tensor that was there, or something to be put there later."""
+    """Return what the block put into a mapping: a new value of a tensor that was there, or something to be put
+    there later.
+    """
     for key in {**held, **holder}:
         before, now = held.get(key), holder.get(key)
         if before is now and (key in held) == (key in holder):

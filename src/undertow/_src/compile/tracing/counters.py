@@ -57,7 +57,7 @@ class Counters:
         self._shown: list[Any] = []
 
     def values(self) -> list[Any]:
-        """The numbers as they are now."""
+        """Return the numbers as they are now."""
         return [held_at(*place) for place in self.places]
 
     def still_fit(self) -> bool:
@@ -65,12 +65,12 @@ class Counters:
         return [*map(_kind, self.values())] == self._kinds
 
     def other_kind(self) -> str:
-        """The first that is of another kind, by name."""
+        """Return the first that is of another kind, by name."""
         kinds = map(_kind, self.values())
         return next(self.name_of(place) for place, (now, was) in enumerate(zip(kinds, self._kinds)) if now != was)
 
     def name_of(self, number: int) -> str:
-        """What the step calls one of them."""
+        """Return what the step calls one of them."""
         holder, key = self.places[number]
         if isinstance(holder, Numbers):
             return holder.names[key]
@@ -81,7 +81,7 @@ class Counters:
         return place_at(holder, key) in self._known
 
     def show(self, figures: list[Any]) -> None:
-        """Puts into the places what stands for the numbers."""
+        """Put into the places what stands for the numbers."""
         self._held, self._shown = self.values(), figures
         for place, figure in zip(self.places, figures):
             put(*place, figure)
@@ -91,7 +91,7 @@ class Counters:
         return {place_at(*place): figure for place, figure in zip(self.places, self._shown)}
 
     def take_back(self) -> None:
-        """Puts back the numbers that the step has not changed."""
+        """Put back the numbers that the step has not changed."""
         for place, held, shown in zip(self.places, self._held, self._shown):
             if held_at(*place) is shown:
                 put(*place, held)
@@ -102,7 +102,9 @@ class Counters:
             put(*place, held)
 
     def check(self, left: list[tuple[Any, ...]], result: Any, known: Container[int]) -> None:
-        """What stands for a number may be among what a step leaves, and in graphs, but not as a key or in a function."""
+        """Return what stands for a number may be among what a step leaves, and in graphs, but not as a key or in a
+        function.
+        """
         if not self.places:
             return
         if any(isinstance(entry[1], Figure) for entry in left):
@@ -124,5 +126,5 @@ class Counters:
 
 
 def _kind(value: Any) -> Any:
-    """The type of a number; -0.0 is of a kind of its own, because it equals 0.0."""
+    """Return the type of a number; -0.0 is of a kind of its own, because it equals 0.0."""
     return "-0.0" if value == 0 and repr(value) == "-0.0" else type(value)

@@ -51,7 +51,7 @@ class Unverified(Stops, Exception):
 
 
 def part_for(jaxpr: Any, wanted: Sequence[Any]) -> Any:
-    """The part of a program that computes some of its values; None if that is large, or does something besides."""
+    """Return the part of a program that computes some of its values; None if that is large, or does something besides."""
     needed = {var for var in wanted if not isinstance(var, Literal)}
     equations: list[Any] = []
     for equation in reversed(jaxpr.eqns):
@@ -78,11 +78,11 @@ class Decisions:
         self.evaluating = False  # whether the part in front of guesses is being run
 
     def answer(self, value: Any, site: Site | None, guess: bool | None = None) -> bool:
-        """What a trace goes on with where code asks whether a value is true."""
+        """Return what a trace goes on with where code asks whether a value is true."""
         return bool(self._answered(value, site, guess))
 
     def whole(self, value: Any, site: Site | None) -> int:
-        """The whole number that a trace goes on with, where code wants to know one."""
+        """Return the whole number that a trace goes on with, where code wants to know one."""
         answer = self._answered(value, site, None, guesses=False)
         if answer is None:
             raise Unverified
@@ -125,7 +125,7 @@ class Decisions:
         return len(self.answers) > len(self.known)
 
     def verified(self, values: Iterable[Any], trusted: int = 0) -> tuple[list[Answer], Hints]:
-        """The answers up to the first that the call's values answer otherwise, and that one as it is; and hints."""
+        """Return the answers up to the first that the call's values answer otherwise, and that one as it is; and hints."""
         found: list[Any] = self.answers[:trusted]
         hints: Hints = {}
         for place, value in [*enumerate(values)][trusted:]:
@@ -137,7 +137,7 @@ class Decisions:
         return found, hints
 
     def as_hints(self) -> Hints:
-        """The answers as they are guessed in another trace, where code asks at the same places."""
+        """Return the answers as they are guessed in another trace, where code asks at the same places."""
         hints: Hints = {}
         for site, answer in zip(self._sites, self.answers):
             if answer is not None:
@@ -149,14 +149,14 @@ class Decisions:
         return list(zip(self._sites, self.answers))
 
     def difference(self, answers: Sequence[Answer]) -> str:
-        """The first of a call's answers that is not as it was, in words; "" if there is none."""
+        """Return the first of a call's answers that is not as it was, in words; "" if there is none."""
         for site, was, now in zip(self._sites, self.answers, answers):
             if now != was:
                 return f"the decision about a value at {site} was {was} and is {now}"
         return ""
 
     def operands(self) -> list[Any]:
-        """What a callback inside the program is given, to know whether its turn comes in this call."""
+        """Return what a callback inside the program is given, to know whether its turn comes in this call."""
         return [array.value for array in self.asked]
 
     def hold(self, values: Sequence[Any]) -> bool:
@@ -170,7 +170,7 @@ class Decisions:
         self._values.clear()
 
     def check(self, results: Sequence[Any]) -> None:
-        """Raises unless a call's values answer as the program's code went on."""
+        """Raise unless a call's values answer as the program's code went on."""
         answers, hints = self.verified(results, self.trusted)
         if answers != self.answers:
             raise Mispredicted(tuple(answers), hints)

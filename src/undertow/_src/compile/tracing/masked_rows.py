@@ -67,7 +67,7 @@ HANDLERS: dict[Any, Handler] = {}  # by public function what calls it on rows; `
 
 
 def among(values: Any) -> Iterator[MaskedRows]:
-    """The masked rows in nested containers."""
+    """Return the masked rows in nested containers."""
     return (leaf for leaf in tree.leaves(values) if type(leaf) is MaskedRows)
 
 

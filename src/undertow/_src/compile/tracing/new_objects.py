@@ -57,11 +57,11 @@ class Young:
             self._noted.update(map(id, gc.get_objects(generation=0)))
 
     def collect(self) -> None:
-        """Collects garbage that was made in the block. The rest of the heap, which may be large, is left alone."""
+        """Collect garbage that was made in the block. The rest of the heap, which may be large, is left alone."""
         gc.collect(2 if self._noted else 0)
 
     def ids(self) -> Container[int]:
-        """The ids of new objects; of those without references to others only some."""
+        """Return the ids of new objects; of those without references to others only some."""
         return _Ids(self._noted)
 
 

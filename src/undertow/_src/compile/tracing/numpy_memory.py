@@ -27,7 +27,7 @@ class Made:
         self._cells: WeakKeyDictionary[Cell, int] = WeakKeyDictionary()  # which array a tensor's memory is over
 
     def note(self, array: Any, contents: Any, made: DeviceArray) -> None:
-        """A tensor is made over an array."""
+        """Return a tensor is made over an array."""
         if array.base is not None:  # else nobody but the tensor has it
             self._cells[made.cell] = len(self._arrays)
             self._arrays.append((array, contents, user_site()))
@@ -46,7 +46,7 @@ class Made:
                 )
 
     def refuse_write(self, cell: Cell) -> None:
-        """A tensor over an array is written to: nobody may hold the array."""
+        """Return a tensor over an array is written to: nobody may hold the array."""
         array, _, site = self._arrays[self._cells[cell]]
         if _is_held(array):
             raise CompileError(

@@ -47,7 +47,7 @@ class Options:
         self.counted: list[tuple[Of, list[Any]]] = []  # how counts follow that the step changes, those alike together
 
     def values(self) -> list[float]:
-        """The numbers as they are now."""
+        """Return the numbers as they are now."""
         numbers = self.in_groups()
         if self.counts:
             numbers += [counts[0]._array.item() for counts in self.counts]
@@ -77,7 +77,7 @@ class Options:
         return self.counters.still_fit()
 
     def difference(self) -> str:
-        """What is not as it was, in words."""
+        """Return what is not as it was, in words."""
         for group, size in self._sizes:
             if len(group) != size:
                 return f"{self._name(group)} had {size} options and has {len(group)}"
@@ -96,7 +96,7 @@ class Options:
         return self._names[id(group)]
 
     def name_of(self, number: int) -> str:
-        """What one of the numbers is."""
+        """Return what one of the numbers is."""
         if number < len(self.places):
             group, key, place = self.places[number]
             return f"{self._name(group)}[{key!r}]" + ("" if place is None else f"[{place}]")
@@ -107,7 +107,7 @@ class Options:
         return self.counters.name_of(number) if number < len(self.counters.places) else "a learning rate of a scheduler"
 
     def put(self, numbers: list[Any]) -> None:
-        """Writes numbers, or what stands for them, into the groups."""
+        """Write numbers, or what stands for them, into the groups."""
         whole: dict[tuple[int, str], list[Any]] = {}
         for (group, key, place), number in zip(self.places, numbers):  # counts come behind
             if place is None:
@@ -117,12 +117,12 @@ class Options:
                 group[key] = tuple(whole[id(group), key])
 
     def as_counts(self, numbers: list[Any]) -> dict[int, Any]:
-        """What stands for each count during a trace, by the id of its tensor."""
+        """Return what stands for each count during a trace, by the id of its tensor."""
         behind = numbers[len(self.places) :]
         return {id(count): number for counts, number in zip(self.counts, behind) for count in counts}
 
     def after(self, numbers: list[Any], counted: dict[int, Any]) -> list[Any]:
-        """The numbers that the next call will have, if nobody changes an option meanwhile."""
+        """Return the numbers that the next call will have, if nobody changes an option meanwhile."""
         return numbers[: len(self.places)] + [counted[id(counts[0])] for counts in self.counts]
 
     def note_changes(self, given: list[Any], counted: dict[int, Any]) -> None:
@@ -139,7 +139,7 @@ class Options:
         self.counted = list(together.values())
 
     def change(self, numbers: list[float]) -> None:
-        """What the step does to the numbers."""
+        """Return what the step does to the numbers."""
         numbers = numbers + self.extra
         if self.changes:
             changed = self.in_groups()
@@ -153,7 +153,7 @@ class Options:
 
 
 def _equal_counts(optimizers: list[Optimizer]) -> list[list[Any]]:
-    """The step counts in optimizers' states, those of one value together."""
+    """Return the step counts in optimizers' states, those of one value together."""
     found: dict[float, list[Any]] = {}
     for optimizer in optimizers:
         for state in optimizer.state.values():

@@ -45,7 +45,7 @@ class NotRead(BaseException):
 
 
 def recording(body: Body | None, state: Reached) -> AbstractContextManager[None]:
-    """A block for a run of the step, in which what runs is noted if no more than that is read."""
+    """Return a block for a run of the step, in which what runs is noted if no more than that is read."""
     if body is None or body.coverage is None:
         return nullcontext()
     return Recording(body.coverage, state, body.read_more)
@@ -145,7 +145,7 @@ class Recording:
         return self._called_back(frame.f_trace)
 
     def _until_left(self, frame: FrameType, then: Callable[[], None]) -> Any:
-        """What Python calls when a frame is left."""
+        """Return what Python calls when a frame is left."""
         frame.f_trace_lines = False
 
         def left(frame: FrameType, event: str, arg: Any) -> Any:
@@ -156,7 +156,7 @@ class Recording:
         return left
 
     def _called_back(self, tracing: Any) -> Any:
-        """The same for code that undertow calls: a hook, a module's `forward`."""
+        """Return the same for code that undertow calls: a hook, a module's `forward`."""
 
         def called_back(frame: FrameType, event: str, arg: Any) -> Any:
             tracing(frame, event, arg)
@@ -201,7 +201,7 @@ class Recording:
         self._tracing[id(code)] = tracing
 
     def _note_arguments(self, code: CodeType, frame: FrameType) -> None:
-        """Notes what kind of things a function is given."""
+        """Note what kind of things a function is given."""
         given = frame.f_locals
         for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
             self._note_kind(code, name, given.get(name, self))

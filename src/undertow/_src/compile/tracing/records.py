@@ -58,7 +58,7 @@ class Kinds:
         return known and not isinstance(value, (tuple, list, dict))
 
     def meet(self, tree: Any) -> bool:
-        """Notes the objects of a call that is to be compiled. Whether others than before count by what they hold."""
+        """Note the objects of a call that is to be compiled. Whether others than before count by what they hold."""
         before = len(self._apart)
         for leaf in leaves(tree):
             kind = type(leaf)
@@ -78,7 +78,7 @@ class Kinds:
         return bool(kinds)
 
     def _records_in(self, tree: Any) -> list[Any]:
-        """The records among nested arguments, and in others; each as often as it is found."""
+        """Return the records among nested arguments, and in others; each as often as it is found."""
         found: list[Any] = []
         waiting = [tree]
         while waiting:
@@ -108,7 +108,12 @@ def _is_plain_class(kind: Any) -> bool:
     if issubclass(kind, UserDict):  # whose entries are an attribute
         plain = (UserDict, *UserDict.__mro__)
         return not any(name in vars(each) for each in kind.__mro__ if each not in plain for name in _ACTING_METHODS)
-    if issubclass(kind, own) or kind.__new__ is not object.__new__ or not kind.__dictoffset__ or not kind.__weakrefoffset__:
+    if (
+        issubclass(kind, own)
+        or kind.__new__ is not object.__new__
+        or not kind.__dictoffset__
+        or not kind.__weakrefoffset__
+    ):
         return False
     hooked = any(name in vars(each) for each in kind.__mro__[:-1] for name in _ATTRIBUTE_METHODS)
     return not hooked and trust.home(kind) == "user"

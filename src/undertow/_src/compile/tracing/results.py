@@ -33,7 +33,7 @@ _OPAQUE = (types.FunctionType, types.MethodType, types.GeneratorType, functools.
 
 
 def parts_of(value: Any) -> Iterator[Any]:
-    """What a container or an object holds."""
+    """Return what a container or an object holds."""
     if isinstance(value, dict):
         yield from value.values()
     elif isinstance(value, (tuple, list, deque, set, frozenset)):
@@ -48,12 +48,12 @@ def _is_fixed(value: Any) -> bool:
 
 
 def tensors_in(tree: Any, known: Container[int] = ()) -> list[Any]:
-    """The tensors in containers and objects, in order; not in those that were there before."""
+    """Return the tensors in containers and objects, in order; not in those that were there before."""
     return values_in(tree, known, TensorCore)
 
 
 def values_in(tree: Any, known: Container[int], kind: type | tuple[type, ...]) -> list[Any]:
-    """The same for values of any kind."""
+    """Return the same for values of any kind."""
     found: dict[int, Any] = {}
     seen: set[int] = set()
     stack = [tree]
@@ -70,7 +70,7 @@ def values_in(tree: Any, known: Container[int], kind: type | tuple[type, ...]) -
 
 
 def objects_in(tree: Any, known: Container[int]) -> dict[int, Any]:
-    """The containers and objects themselves, by id."""
+    """Return the containers and objects themselves, by id."""
     found: dict[int, Any] = {}
     stack = [tree]
     while stack:
@@ -104,7 +104,7 @@ def nodes_behind(roots: list[Edge]) -> list[Node]:
 
 
 def figures_in(nodes: list[Node]) -> list[tuple[Figure, bool]]:
-    """The numbers of a program that nodes of a graph hold: saved, or in a custom Function; whether in a function."""
+    """Return the numbers of a program that nodes of a graph hold: saved, or in a custom Function; whether in a function."""
     found: dict[int, tuple[Figure, bool]] = {}
     seen: set[int] = set()
     stack: list[tuple[Any, bool]] = [(node, False) for node in nodes]
@@ -171,7 +171,9 @@ def _is_unknown(value: Any) -> bool:
 
 def refuse_hidden(tree: Any, known: Container[int], is_made: Callable[[Any], bool]) -> None:
     """Tensors of the program may not be where they can't be replaced."""
-    if any(_is_unknown(value) or (isinstance(value, TensorCore) and is_made(value)) for value in hidden_in(tree, known)):
+    if any(
+        _is_unknown(value) or (isinstance(value, TensorCore) and is_made(value)) for value in hidden_in(tree, known)
+    ):
         raise CompileError(
             "undertow.compile: the step returns or leaves behind a function or an iterator that holds tensors, "
             "which can't be made anew for each call. Return the tensors themselves, in tuples, dicts or objects."
@@ -179,7 +181,7 @@ def refuse_hidden(tree: Any, known: Container[int], is_made: Callable[[Any], boo
 
 
 def forget_cached(caches: list[tuple[Any, str]], is_made: Callable[[Any], bool]) -> list[str]:
-    """Empties caches of functions that keep tensors of a trace; the functions' names."""
+    """Empty caches of functions that keep tensors of a trace; the functions' names."""
     emptied = [(function, name) for function, name in caches if any(map(is_made, cached_by(function)))]
     for function, _ in emptied:
         function.cache_clear()
@@ -187,7 +189,7 @@ def forget_cached(caches: list[tuple[Any, str]], is_made: Callable[[Any], bool])
 
 
 def cached_by(function: Any) -> list[Any]:
-    """The tensors in what a function has given that keeps it (`functools.lru_cache`)."""
+    """Return the tensors in what a function has given that keeps it (`functools.lru_cache`)."""
     held = [each for each in gc.get_referents(function) if each is not vars(function)]
     return tensors_in([each for each in held if isinstance(each, (TensorCore, list, tuple, dict))])
 

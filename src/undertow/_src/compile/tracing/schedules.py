@@ -26,7 +26,9 @@ class Schedules:
     def __init__(self, options: Options, known: Known, hosted: list[Any], plain: bool) -> None:
         self.options, self.known, self.hosted = options, known, {id(each) for each in hosted}
         self.plain = plain  # whether all numbers are held to their values
-        self.made: list[tuple[list[Of], Any, Callable[[], Any]]] = []  # what the options are by then; whose step; the step
+        self.made: list[
+            tuple[list[Of], Any, Callable[[], Any]]
+        ] = []  # what the options are by then; whose step; the step
         self._opt_called: list[bool] = []  # by then: whether the optimizer has stepped, which a scheduler checks
         self._before: list[tuple[dict[str, Any], dict[str, Any]]] = []  # attributes of schedulers
         self._ready = False
@@ -36,7 +38,7 @@ class Schedules:
     # --- while the step is traced
 
     def trace(self, trace: Any, scheduler: Any, step: Callable[..., Any], args: Any, kwargs: Any) -> None:
-        """Makes a step for the numbers of the first call, and inputs of what it leaves."""
+        """Make a step for the numbers of the first call, and inputs of what it leaves."""
         options = self.options
         held = options.in_groups()
         for number in held:
@@ -59,7 +61,9 @@ class Schedules:
         options.put([*map(float, inputs)] if self.plain else inputs)
 
     def leave_to_host(self, scheduler: Any, step: str) -> None:
-        """A scheduler's step that depends on a value is made after the program, which must not need what it leaves."""
+        """Return a scheduler's step that depends on a value is made after the program, which must not need what it
+        leaves.
+        """
         for group in scheduler.optimizer.param_groups:
             self._left.append((group, group["lr"]))
             group["lr"] = Late(group["lr"], step)
@@ -87,7 +91,7 @@ class Schedules:
     # --- calls
 
     def prepare(self) -> None:
-        """Makes the steps for the call that is to come."""
+        """Make the steps for the call that is to come."""
         options = self.options
         before = options.in_groups()
         numbers = options.values()
@@ -129,7 +133,7 @@ class Schedules:
         return False
 
     def around(self, run: Callable[[list[Any]], Any], arguments: list[Any]) -> Any:
-        """A call of the program; should it fail, the schedulers have not stepped."""
+        """Return a call of the program; should it fail, the schedulers have not stepped."""
         if not self._ready:
             self.prepare()
         try:
@@ -141,7 +145,7 @@ class Schedules:
         return result
 
     def segment(self, place: int) -> Any:
-        """What a step has left in the options."""
+        """Return what a step has left in the options."""
         count = len(self.options.places)
         return np.array(self.options.extra[place * count : (place + 1) * count])
 
@@ -186,7 +190,7 @@ class Scheduled:
         self.schedules, self.place = schedules, place
 
     def again(self, drawn: list[Any]) -> Any:
-        """The numbers of this call."""
+        """Return the numbers of this call."""
         return self.schedules.segment(self.place)
 
 

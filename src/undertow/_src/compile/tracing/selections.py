@@ -43,7 +43,9 @@ class Selections:
 
     def __init__(self) -> None:
         self._by_mask: dict[int, tuple[Any, Selection]] = {}  # by the id of the mask's value, which is kept
-        self.counted: set[Line] = set()  # lines whose selections' number of rows Python was given, or what stands for it
+        self.counted: set[Line] = (
+            set()
+        )  # lines whose selections' number of rows Python was given, or what stands for it
 
     def of(self, mask: DeviceArray) -> Selection:
         """Return the selection of a mask; equal ones for one value."""
@@ -94,7 +96,6 @@ def may_stand_in(line: Line | None) -> bool:
     """Whether a selection on a line may be one that only holds the rows: nothing has asked for more, or could see it."""
     plan = Watch.trace.firing.plan
     return not (line is None or line in plan.selected or plan.exact_tensors or local.modes.function_off)
-
 
 
 # --- what is right row by row

@@ -27,7 +27,7 @@ def is_sparse(value: Any) -> bool:
 
 
 def parts_of_sparse(tensor: Any) -> Parts:
-    """A sparse tensor, taken apart."""
+    """Return a sparse tensor, taken apart."""
     return Parts(tensor._places, tensor._items, tensor._sizes, tensor._coalesced)
 
 

@@ -100,14 +100,14 @@ class Figure:
         ))  # fmt: skip
 
     def _computed(self, computation: tuple[Any, ...], make: Callable[[], Figure]) -> Figure:
-        """What a computation gives: the number that it gave before, if it was made before."""
+        """Return what a computation gives: the number that it gave before, if it was made before."""
         computed = self.known.computed
         if computation not in computed:
             computed[computation] = make()
         return computed[computation]
 
     def as_array(self, dtype: Any = None) -> DeviceArray:
-        """The number as an array of the program."""
+        """Return the number as an array of the program."""
         return DeviceArray(self.traced if dtype is None else self.traced.astype(dtype))
 
     def rounded_to(self, dtype: np.dtype[Any]) -> Figure:
@@ -115,14 +115,16 @@ class Figure:
         return self._changed(_rounding_to(dtype))
 
     def beside(self, dtype: Any) -> DeviceArray:
-        """The number as an array, as NumPy would take it beside an array of this dtype."""
+        """Return the number as an array, as NumPy would take it beside an array of this dtype."""
         return self.as_array(dtype if dtype is not None and dtype.kind in "fcV" else None)
 
     def _changed(self, function: Callable[[Any], Any]) -> Figure:
         of, counted = self.of, not isinstance(self, Number)
         return self._computed(
             (function, id(self)),
-            lambda: _figure(function(self.value), function(self.traced), lambda v: function(of(v)), self.known, counted),
+            lambda: _figure(
+                function(self.value), function(self.traced), lambda v: function(of(v)), self.known, counted
+            ),
         )
 
     def __neg__(self) -> Any:
@@ -230,7 +232,7 @@ class Whole(Real):
 
 
 def _figure(value: Any, traced: Any, of: Of, known: Known, counted: bool) -> Figure:
-    """What is computed from numbers: an option, or a number of the user's, which has to stay one of its kind."""
+    """Return what is computed from numbers: an option, or a number of the user's, which has to stay one of its kind."""
     if not counted:
         return Number(value, traced, of, known)
     kind = _kind(value)
@@ -241,7 +243,9 @@ def _figure(value: Any, traced: Any, of: Of, known: Known, counted: bool) -> Fig
 
 
 def _kind(value: Any, about: Any = None) -> type[Real] | None:
-    """What stands for a number of the user's, if anything can. It depends on n of which kind 2 ** n is, and n ** 0.5."""
+    """Return what stands for a number of the user's, if anything can. It depends on n of which kind 2 ** n is, and
+    n ** 0.5.
+    """
     if type(value) is float:
         return Real
     return Whole if type(value) is int and abs(value) <= LARGEST else None
@@ -258,7 +262,7 @@ def _nothing(values: Values) -> Any:
 
 
 def exactly(value: Any) -> Any:
-    """A number's value, which counts as a question; anything else as it is."""
+    """Return a number's value, which counts as a question; anything else as it is."""
     return value._answer(_itself) if isinstance(value, Figure) else value
 
 
@@ -308,7 +312,7 @@ for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
 
 
 def inputs(values: Values, traced: Any, known: Known, counters: int = 0) -> list[Any]:
-    """A program's numbers, given a vector of what stands for them. The last of them are the user's."""
+    """Return a program's numbers, given a vector of what stands for them. The last of them are the user's."""
     SCALAR_DTYPE[Number] = SCALAR_DTYPE[Real] = SCALAR_DTYPE[float]
     SCALAR_DTYPE[Whole] = SCALAR_DTYPE[int]
     options = len(values) - counters
@@ -358,9 +362,8 @@ class Questions:
             self.good = values
         return True
 
-
     def other_answer(self, values: Values) -> int | None:
-        """The first number that changed so that a question about it has another answer."""
+        """Return the first number that changed so that a question about it has another answer."""
         for place, (now, before) in enumerate(zip(values, self.good)):
             if now != before and not all(_same_answer(each, values) for each in self._about.get(place, ())):
                 return place
@@ -390,7 +393,7 @@ class NumbersOfCall:
         self._known: list[tuple[Known, Any, Any]] = []
 
     def show(self) -> None:
-        """Makes the numbers those of a call, as the program that is being traced finds them."""
+        """Make the numbers those of a call, as the program that is being traced finds them."""
         for figure, kept in self._figures:
             self._before.append((figure, figure.value, figure.traced))
             figure.value, figure.traced = None if figure.is_asked else figure.of(self._values), kept.value
@@ -399,7 +402,7 @@ class NumbersOfCall:
                 figure.known.asked, figure.known.computed = self._asked, {}
 
     def take_back(self) -> None:
-        """Makes them what they were."""
+        """Make them what they were."""
         for figure, value, traced in self._before:
             figure.value, figure.traced = value, traced
         for known, asked, computed in self._known:

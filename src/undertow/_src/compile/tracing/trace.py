@@ -58,7 +58,7 @@ _turns = itertools.count(1 << 40, 1 << 40)  # far more than any memory is writte
 
 
 def _asking() -> Site | None:
-    """The line of the user's program that led here; not one of NumPy's, through which undertow itself asks."""
+    """Return the line of the user's program that led here; not one of NumPy's, through which undertow itself asks."""
     frame = outside(sys._getframe(1))
     while frame is not None and frame.f_code.co_filename.startswith(_NUMPY):
         frame = outside(frame.f_back)
@@ -79,7 +79,7 @@ class Draw:
         self.stream, self.method, self.args, self.kwargs = stream, method, args, kwargs
 
     def again(self, drawn: list[Any]) -> Any:
-        """The same call, given what the calls before it gave."""
+        """Return the same call, given what the calls before it gave."""
         args = [drawn[arg.place] if type(arg) is Earlier else arg for arg in self.args]
         return getattr(self.stream, self.method)(*args, **self.kwargs)
 
@@ -94,7 +94,9 @@ def draw_inside(
     stream: Any, method: str, args: tuple[Any, ...], kwargs: dict[str, Any], raised: list[BaseException],
     decisions: Decisions,
 ) -> Any:  # fmt: skip
-    """A call of a stream for which the program stops: what it draws depends on values, or comes after such a draw."""
+    """Return a call of a stream for which the program stops: what it draws depends on values, or comes after such
+    a draw.
+    """
     places = [place for place, arg in enumerate(args) if type(arg) is DeviceArray]
 
     def draw(values: Sequence[Any]) -> Any:
@@ -104,7 +106,9 @@ def draw_inside(
         return getattr(stream, method)(*given, **kwargs)
 
     before = stream.get_state()
-    tried = draw([before if method == "set_state" else np.ones(args[place].shape, args[place].dtype) for place in places])
+    tried = draw(
+        [before if method == "set_state" else np.ones(args[place].shape, args[place].dtype) for place in places]
+    )
     stream.set_state(before)
     if not isinstance(tried, (np.ndarray, tuple, type(None))):
         raise CompileError(f"undertow.compile: {method}() of a generator after a draw that depends on values")
@@ -124,7 +128,7 @@ def draw_inside(
 
 
 def draw_again(draws: list[Draw]) -> list[Any]:
-    """What all the calls give this time."""
+    """Return what all the calls give this time."""
     drawn: list[Any] = []
     for draw in draws:
         drawn.append(draw.again(drawn))
@@ -155,7 +159,6 @@ class WatchedStream:
 
         return call
 
-
     # Draws whose distribution depends on values are made of plain ones, inside the program.
 
     def normal_each(self, mean: Any, std: Any, dtype: Any) -> Any:
@@ -180,7 +183,9 @@ class Trace:
         self._young = Young()
         self.inputs: dict[int, Any] = {}  # id of a JAX array that stands for an input -> its Cell, or (Draw, part)
         self.arrays: list[Any] = []  # those arrays, kept alive
-        self.cells: dict[int, tuple[Cell, Any, int]] = {}  # memories from outside: what they held, and how often written
+        self.cells: dict[
+            int, tuple[Cell, Any, int]
+        ] = {}  # memories from outside: what they held, and how often written
         self.adopted: list[tuple[Any, DeviceArray]] = []  # tensors from outside, and what they hold during the trace
         self._outside: set[int] = set()  # ids of those tensors
         self.originals: list[tuple[Any, Any]] = []  # tensors from outside, and the arrays they held
@@ -241,12 +246,12 @@ class Trace:
     # --- what the rest of undertow tells
 
     def made(self, cell: Cell) -> None:
-        """A memory was made during the trace; by another thread, for itself."""
+        """Return a memory was made during the trace; by another thread, for itself."""
         if threading.get_ident() == self.thread:
             self._made[cell] = None
 
     def constant(self, array: Any) -> Any:
-        """A new tensor's array: part of the program if it was made inside, an input if it is memory from outside."""
+        """Return a new tensor's array: part of the program if it was made inside, an input if it is memory from outside."""
         if type(array) is not np.ndarray or threading.get_ident() != self.thread:
             return array
         if not any(id(each) in self.state.seen for each in memories_behind(array)):
@@ -261,14 +266,14 @@ class Trace:
         return holder._array
 
     def known(self, array: Any) -> Any:
-        """A value that is the same in every call, so that Python may look at it."""
+        """Return a value that is the same in every call, so that Python may look at it."""
         with self.computing_now():
             if isinstance(array, (np.ndarray, np.generic)):
                 return jax.device_put(array)  # `asarray` is a program for each shape, which takes XLA 50 ms
             return jax.numpy.asarray(array)
 
     def computing_now(self) -> Any:
-        """A block in which JAX computes, and does not trace."""
+        """Return a block in which JAX computes, and does not trace."""
         return jax.ensure_compile_time_eval()
 
     def is_constant(self, array: DeviceArray) -> bool:
@@ -276,11 +281,11 @@ class Trace:
         return self.is_constant_value(array.value)
 
     def is_constant_value(self, value: Any) -> bool:
-        """The same of what an array holds, or of a number."""
+        """Return the same of what an array holds, or of a number."""
         return not isinstance(value, (jax.core.Tracer, Figure)) and id(value) not in self.inputs
 
     def adopt(self, tensor: Any) -> None:
-        """Makes the memory of a tensor from outside an input of the program."""
+        """Make the memory of a tensor from outside an input of the program."""
         array = tensor._array
         if threading.get_ident() != self.thread:
             return
@@ -324,7 +329,7 @@ class Trace:
             raise apart(there[0], cpu)
 
     def as_it_was(self, array: Any) -> Any:
-        """An array from outside, with the value that it has there."""
+        """Return an array from outside, with the value that it has there."""
         if type(array) is not DeviceArray or id(array.cell) not in self.cells:
             return array
         if array._parent is not None:
@@ -346,7 +351,7 @@ class Trace:
         return any(id(cell) in young and cell.cell_contents is value for cell in cells)
 
     def own_among(self, values: Iterable[Any]) -> set[int]:
-        """The ids of those among some containers and objects."""
+        """Return the ids of those among some containers and objects."""
         young = self._young.ids()
         return {id(value) for value in values if is_own(value, self.before.seen, young)}
 
@@ -355,7 +360,7 @@ class Trace:
         return id(tensor) in self._outside
 
     def owner_of(self, cell: Cell) -> Any:
-        """The tensor from outside whose memory it is, if it is one's."""
+        """Return the tensor from outside whose memory it is, if it is one's."""
         return next((tensor for tensor, held in self.adopted if held.cell is cell and held._parent is None), None)
 
     def references_to(self, tensor: Any) -> int:
@@ -363,7 +368,9 @@ class Trace:
         return 0 if self.firing is None else self.firing.cast.references_to(tensor)
 
     def became_gradient(self, shown: Any, gradient: Any) -> None:
-        """A tensor's memory became that of a leaf's gradient, because nothing in the trace holds the tensor itself."""
+        """Return a tensor's memory became that of a leaf's gradient, because nothing in the trace holds the tensor
+        itself.
+        """
         if self.firing is not None:
             self.firing.note_gradient(shown, gradient)
 
@@ -375,7 +382,9 @@ class Trace:
         return id(cell) in self.cells or cell in self._made
 
     def _enter(self, cell: Cell) -> None:
-        """A memory from outside becomes an input: before the trace it waits for its place, during it a stand-in is made."""
+        """Return a memory from outside becomes an input: before the trace it waits for its place, during it a
+        stand-in is made.
+        """
         self.cells[id(cell)] = (cell, cell.value, cell.writes)
         cell.writes = 0
         if Watch.trace is self:
@@ -384,7 +393,9 @@ class Trace:
             cell.value = value
 
     def stand_in(self, array: Any) -> Any:
-        """A JAX array that stands for an input; the traced program mentions it as a constant, by which it is found."""
+        """Return a JAX array that stands for an input; the traced program mentions it as a constant, by which it
+        is found.
+        """
         with jax.ensure_compile_time_eval():
             value = jax.device_put(array.copy()) if isinstance(array, np.ndarray) else jax.numpy.array(array)
         self.arrays.append(value)
@@ -410,7 +421,7 @@ class Trace:
         return Earlier(source[0]) if isinstance(source, tuple) else None
 
     def only_if(self, taken: DeviceArray) -> Any:
-        """A `with` block that takes effect if a value is true; see `choices`."""
+        """Return a `with` block that takes effect if a value is true; see `choices`."""
         return only_if(self, taken)
 
     def check_later(self, check: Callable[[Any], None], array: DeviceArray) -> None:
@@ -421,7 +432,9 @@ class Trace:
             self.arriving.check(check, array)
 
     def hold(self, array: DeviceArray) -> Any:
-        """The value of an array that decides about shapes, if a call brings it along: other values need another program."""
+        """Return the value of an array that decides about shapes, if a call brings it along: other values need
+        another program.
+        """
         return self.arriving.hold(array)
 
     def follow(self, result: DeviceArray, word: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -443,13 +456,15 @@ class Trace:
                     f"undertow.compile: the step gives a tensor of shape {list(held.shape)} the memory of another one "
                     "(`a.data = b.data`), which a program can't share out. Copy it: `a.data.copy_(b)`."
                 )
-        values = [array.value if type(array) is DeviceArray else array for _, _, array in moved]  # they may be exchanged
+        values = [
+            array.value if type(array) is DeviceArray else array for _, _, array in moved
+        ]  # they may be exchanged
         for (tensor, held, _), value in zip(moved, values):
             held.write(value)
             tensor._array = held
 
     def demand(self, holds: DeviceArray, complaint: str) -> None:
-        """Stops the program with a RuntimeError unless a value is true."""
+        """Stop the program with a RuntimeError unless a value is true."""
         raised, decisions = self.firing.raised, self.decisions
         self.firing.has_inside = True
 
@@ -464,7 +479,7 @@ class Trace:
         return [*[cell for cell, _, _ in self.cells.values()], *self._made]
 
     def count(self, counter: Any) -> Any:
-        """Counts a step of an optimizer. Counts that were one number stay one."""
+        """Count a step of an optimizer. Counts that were one number stay one."""
         before = self.counts[id(counter)]
         if id(before) not in self._counted:
             self._counted[id(before)] = (before, before + 1)
@@ -472,7 +487,7 @@ class Trace:
         return counted
 
     def refuse_overlapping_write(self, array: DeviceArray) -> None:
-        """A write to an element of an expanded tensor is one to other elements, of which a program knows nothing."""
+        """Return a write to an element of an expanded tensor is one to other elements, of which a program knows nothing."""
         raise CompileError(
             f"undertow.compile: the step writes to a tensor of shape {list(array.shape)}, or to a part of it, in which one "
             "place in memory is several elements (expand, unfold or as_strided make such). Write to the tensor that it "
@@ -480,14 +495,14 @@ class Trace:
         )
 
     def refuse_offset(self, array: DeviceArray) -> None:
-        """The next call may bring a tensor that begins elsewhere in its memory, which is not looked at."""
+        """Return the next call may bring a tensor that begins elsewhere in its memory, which is not looked at."""
         if array.cell.host is not None and threading.get_ident() == self.thread:
             raise CompileError(
                 "undertow.compile: the step asks for the storage_offset() of a tensor from outside. Ask before the step."
             )
 
     def refuse_sparse_questions(self, shape: tuple[int, ...]) -> None:
-        """A gradient is sparse in eager mode and dense in a program: code that asks would get other answers."""
+        """Return a gradient is sparse in eager mode and dense in a program: code that asks would get other answers."""
         body = self.firing.plan.body
         names = self.state.mentioned | self.before.mentioned | (set() if body is None else body.all_names())
         asked = sorted(_OF_SPARSE & names)
@@ -511,12 +526,14 @@ class Trace:
             raise self.unknown(array)
 
     def unknown(self, array: DeviceArray) -> NeedsValue:
-        """What user code is told that asks for a value."""
+        """Return what user code is told that asks for a value."""
         site = _asking()
         line = f", in `{site.source}`" if site is not None and site.source else ""
         asked = f"the value of a tensor of shape {list(array.shape)} was asked for at {site or 'an unknown line'}{line}"
         cure = VALUE if array.size == 1 else VALUE_FOR_NUMPY
-        error = NeedsValue(f"{asked}, and the step goes on with it. While it is compiled, values are not known: {cure}.")
+        error = NeedsValue(
+            f"{asked}, and the step goes on with it. While it is compiled, values are not known: {cure}."
+        )
         error.asked, error.line = asked, None if site is None else (site.filename, site.lineno)
         return error
 
@@ -538,7 +555,7 @@ class Trace:
         return self.decisions.answer(value, site, guess)
 
     def whole_of(self, array: DeviceArray) -> int:
-        """The only element of an array of whole numbers, where code asks for it that may go on with a guess."""
+        """Return the only element of an array of whole numbers, where code asks for it that may go on with a guess."""
         site = _asking()
         if threading.get_ident() != self.thread:
             return int(np.asarray(array.value))
@@ -547,13 +564,15 @@ class Trace:
         return self.whole(array.value)
 
     def whole(self, value: Any) -> int:
-        """A whole number that code wants to know: others make other programs."""
+        """Return a whole number that code wants to know: others make other programs."""
         site = _asking()
         self.firing.refuse_calls_before(site)
         return self.decisions.whole(value, site)
 
     def number(self, array: DeviceArray) -> Any:
-        """The only element of an array, where code asks for it that may go on with what stands for it; see `asked`."""
+        """Return the only element of an array, where code asks for it that may go on with what stands for it; see
+        `asked`.
+        """
         site = _asking()
         if threading.get_ident() != self.thread:
             return np.asarray(array.value).item()
@@ -590,18 +609,18 @@ class Trace:
     # --- what is left
 
     def host_memories(self) -> tuple[list[Any], list[Any]]:
-        """The arrays on the host that tensors from outside stand on: those that were written to, and all."""
+        """Return the arrays on the host that tensors from outside stand on: those that were written to, and all."""
         arrays = {id(cell): cell.host for cell, _, _ in self.cells.values() if cell.host is not None}
         written = [cell for cell, _, _ in self.cells.values() if cell.writes and id(cell) in arrays]
         return [arrays[id(cell)] for cell in written], list(arrays.values())
 
     def living(self) -> list[Cell]:
-        """The memories made during the trace that somebody still holds."""
+        """Return the memories made during the trace that somebody still holds."""
         self._young.collect()
         return list(self._made)
 
     def undo(self) -> None:
-        """Gives tensors from outside back what they held."""
+        """Give tensors from outside back what they held."""
         for tensor, array in self.originals:
             tensor._array = array
         for cell, value, writes in self.cells.values():
@@ -623,5 +642,3 @@ class Trace:
             tensor._array = array
         self.originals.clear()
         self._rewind_streams()
-
-

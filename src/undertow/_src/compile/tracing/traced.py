@@ -154,7 +154,7 @@ class Traced:
         return state
 
     def _find_inputs(self, call: Call, state: Reached) -> Call:
-        """Notes what the program depends on, and as it is now; the call with tensors of the trace's own."""
+        """Note what the program depends on, and as it is now; the call with tensors of the trace's own."""
         plan = self.plan
         hosted = state.hosted_schedulers()
         self.given = Arguments(leaves((call.args, call.kwargs)), state, plan.replaced.values())
@@ -179,7 +179,7 @@ class Traced:
         return Call(call.function, args, kwargs)
 
     def _raise_instead(self, error: BaseException) -> None:
-        """Raises what a failed trace means: another try, or the error in the step's words. Returns if it is the error."""
+        """Raise what a failed trace means: another try, or the error in the step's words. Returns if it is the error."""
         plan = self.plan
         if isinstance(error, NeedsValue):
             self._way_on(error)
@@ -195,7 +195,7 @@ class Traced:
         error.__notes__ = [note for note in getattr(error, "__notes__", ()) if "JAX" not in note]
 
     def _way_on(self, error: NeedsValue) -> None:
-        """Raises Again if another trace may go on where this one needed a value: on the host, or with a guess."""
+        """Raise Again if another trace may go on where this one needed a value: on the host, or with a guess."""
         plan = self.plan
         line = error.line if error.line not in plan.decided else None
         # Code of a package seldom only shows a value: a guess takes one more trace, to move code takes several.
@@ -228,7 +228,7 @@ class Traced:
                 raise Again
 
     def _answers_of(self, jaxpr: Any, consts: Any, trace: Trace, numbers: list[float]) -> tuple[list[Answer], Hints]:
-        """What the call that is traced answers to the decisions, given a program that computes the values."""
+        """Return what the call that is traced answers to the decisions, given a program that computes the values."""
         inputs = [value if cell.host is None else cell.host for cell, value, _ in trace.cells.values()]
         values = [np.array(numbers, np.float64), *inputs[: len(jaxpr.invars) - 1]]
         self.decisions.evaluating = True
@@ -243,7 +243,7 @@ class Traced:
             self.decisions.evaluating = False
 
     def _keep(self, firing: Firing, trace: Trace) -> None:
-        """What calls of the program need of its trace."""
+        """Return what calls of the program need of its trace."""
         self.later: list[Later] = firing.later
         self.decided_lines, self.selected_lines = self.plan.decided, self.plan.selected
         self.decides = bool(self.decisions.answers)
@@ -254,7 +254,9 @@ class Traced:
         self.has_inside, self.raised = firing.has_inside, firing.raised
         self.placed: list[Placed] = firing.placed
         shown = self.given.renewed.shown()
-        self.reads = [read for read in firing.reads if id(read.value) not in shown and not self.entry.watches(read.owner)]
+        self.reads = [
+            read for read in firing.reads if id(read.value) not in shown and not self.entry.watches(read.owner)
+        ]
         self.reads += self.unchanged
         self.checks, self.held = trace.arriving.checks, trace.arriving.held
         trace.arriving.finish()
@@ -342,7 +344,7 @@ class Traced:
         return firing.result_for(result)
 
     def _show(self, as_inputs: list[Any], numbers: list[float], trace: Trace) -> list[Any]:
-        """Puts the program's inputs where the step finds them; the numbers among them, as it finds them."""
+        """Put the program's inputs where the step finds them; the numbers among them, as it finds them."""
         if self.plan.plain_numbers:  # all of them are held to their values
             numbers[:] = map(float, as_inputs)
         else:
@@ -354,7 +356,7 @@ class Traced:
         return given
 
     def _take_back(self, as_inputs: list[Any], given: list[Any], numbers: list[float], trace: Trace) -> None:
-        """Notes what the step made of its numbers, and puts back what was there before."""
+        """Note what the step made of its numbers, and puts back what was there before."""
         self.schedules.take_back()
         trace.settle_memories()
         self.options.note_changes(given, trace.counts)
@@ -367,7 +369,7 @@ class Traced:
         self.counters.take_back()
 
     def _find_exit(self, state: Reached, firing: Firing, trace: Trace) -> None:
-        """Finds out what the step left where, and refuses what a program can't leave there."""
+        """Find out what the step left where, and refuses what a program can't leave there."""
         self.exit = self._settle(firing.stores)
         self.unchanged = [*unchanged_by_stores(firing.stored, firing.stores, self._is_looked_at)]
         places = {place_at(holder, key) for holder, key, _ in self.exit if not isinstance(key, slice)}
@@ -381,7 +383,9 @@ class Traced:
         self.leaves_numbers = bool(self.figures or values_in(self.left_behind(), self.known, Figure))
         self.exit_if = self._left_only_if(trace.chosen)
         states = {id(optimizer.state) for optimizer in state.optimizers}
-        self.runs_once = any(id(entry[0]) in states and place not in self.exit_if for place, entry in enumerate(self.exit))
+        self.runs_once = any(
+            id(entry[0]) in states and place not in self.exit_if for place, entry in enumerate(self.exit)
+        )
         refuse_hidden(self.left_behind(), self.known, trace.is_made)
         self._refuse_caches(state, trace)
         left = objects_in(self.left_behind(), self.known)
@@ -405,7 +409,7 @@ class Traced:
             raise RunsAsWritten(f"`{name}` keeps what it gave (functools.lru_cache), and had kept no tensor before")
 
     def _settle(self, stores: Stores) -> list[tuple[Any, Any, Any]]:
-        """What the step left where: (holder, key, value)."""
+        """Return what the step left where: (holder, key, value)."""
         left: list[tuple[Any, Any, Any]] = []
         noted = len(self.plan.replaced) + len(self.plan.counters)
         entered = {place_at(holder, None) for holder, _ in self.entry.maps}

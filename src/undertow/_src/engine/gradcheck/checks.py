@@ -111,7 +111,7 @@ def _check_inputs(given: tuple[Any, ...]) -> None:
 
 
 def _expect_constant(function: Function, eps: float) -> None:
-    """A function without recorded outputs must not depend on its inputs."""
+    """Return a function without recorded outputs must not depend on its inputs."""
     for place in function.places:
         if any(np.any(np.abs(jacobian) > 0) for jacobian in numerical_jacobian(function, place, eps)):
             raise GradcheckError("Numerical gradient for function expected to be zero")
@@ -193,7 +193,7 @@ def _mismatch(nr: int, place: int, numerical: Any, analytical: Any, forward: boo
 
 
 def _slow_story(numerical: Array, analytical: Array, atol: float, rtol: float) -> str:
-    """What the whole Jacobians say where the fast check failed."""
+    """Return what the whole Jacobians say where the fast check failed."""
     worst = np.max(np.abs(numerical - analytical)) if numerical.size else 0.0
     words = (
         "\nThe above quantities relating the numerical and analytical jacobians are computed \nin fast mode: along random "
@@ -205,7 +205,7 @@ def _slow_story(numerical: Array, analytical: Array, atol: float, rtol: float) -
 
 
 def _repeatable(output: Any, inputs: list[Any], nondet_tol: float) -> list[Array]:
-    """The Jacobians of an output, which a second time must come out the same."""
+    """Return the Jacobians of an output, which a second time must come out the same."""
     first, second = analytical_jacobian(output, inputs), analytical_jacobian(output, inputs)
     _expect_same(first, second, nondet_tol)
     return first
@@ -225,7 +225,7 @@ def _expect_same(first: list[Array], second: list[Array], nondet_tol: float) -> 
 
 
 def _directions(inputs: list[Any], outputs: list[Any]) -> tuple[list[Array], list[tuple[Array, Array | None]]]:
-    """Unit vectors across the outputs and along the inputs: of a complex input one for each of its parts."""
+    """Return unit vectors across the outputs and along the inputs: of a complex input one for each of its parts."""
     generator = Generator()
 
     def unit(tensor: TensorCore) -> Array:
@@ -264,7 +264,9 @@ def _along(row: Array, along: tuple[Array, Array | None]) -> Any:
 def first_derivative(
     func: Callable[..., Any], inputs: Any, grad_outputs: object, spaced: bool
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """The gradient of a function as a function of its inputs and of the gradients that come in, and those arguments."""
+    """Return the gradient of a function as a function of its inputs and of the gradients that come in, and those
+    arguments.
+    """
     func, given = of_values(func, as_tuple(inputs))
     count = len(given)
     if grad_outputs is None:
@@ -300,11 +302,13 @@ def get_numerical_jacobian(
         raise ValueError("Expected grad_out to be 1.0. get_numerical_jacobian no longer supports other values.")
     function = Function(lambda *given: fn(given if isinstance(inputs, tuple) else list(given)), as_tuple(inputs))
     wanted = [id(value) for value in as_tuple(inputs if target is None else target)]
-    return tuple([
-        _printed(numerical_jacobian(function, place, eps)[0])
-        for place in function.places
-        if id(function.given[place]) in wanted
-    ])
+    return tuple(
+        [
+            _printed(numerical_jacobian(function, place, eps)[0])
+            for place in function.places
+            if id(function.given[place]) in wanted
+        ]
+    )
 
 
 def get_analytical_jacobian(

@@ -34,7 +34,7 @@ _NOTES = 'Please look at "Notes about undefined output gradients" in "tools/auto
 
 
 def check_product(function: Function) -> None:
-    """A backward pass multiplies by the gradient that comes in: from zeros it makes zeros."""
+    """Return a backward pass multiplies by the gradient that comes in: from zeros it makes zeros."""
     outputs = function.differentiable()
     seeds = [wrap(np.zeros_like(output._array)) for output in outputs]
     for given, row in zip(function.inputs, grad(outputs, function.inputs, seeds, allow_unused=True), strict=True):

@@ -33,7 +33,7 @@ def as_tuple(value: object) -> tuple[Any, ...]:
 
 
 def of_values(call: Callable[..., Any], given: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """A function of sparse tensors as a function of the elements they keep, which are all that is differentiated."""
+    """Return a function of sparse tensors as a function of the elements they keep, which are all that is differentiated."""
     sparse = {place: value for place, value in enumerate(given) if isinstance(value, TensorCore) and value.is_sparse}
     if not sparse:
         return call, given
@@ -41,10 +41,12 @@ def of_values(call: Callable[..., Any], given: tuple[Any, ...]) -> tuple[Callabl
     def with_values(*values: Any) -> Any:
         return call(*[sparse[place]._with_values(v) if place in sparse else v for place, v in enumerate(values)])
 
-    return with_values, tuple([
-        value._values().detach().requires_grad_(value.requires_grad) if place in sparse else value
-        for place, value in enumerate(given)
-    ])
+    return with_values, tuple(
+        [
+            value._values().detach().requires_grad_(value.requires_grad) if place in sparse else value
+            for place, value in enumerate(given)
+        ]
+    )
 
 
 class Function:
@@ -59,7 +61,7 @@ class Function:
         return [self.given[place] for place in self.places]
 
     def outputs(self, given: Sequence[Any] | None = None) -> list[Any]:
-        """The outputs that can have a derivative."""
+        """Return the outputs that can have a derivative."""
         every = as_tuple(self.call(*(given or self.given)))
         if any(isinstance(output, TensorCore) and output.is_sparse for output in every):
             raise ValueError(
@@ -69,7 +71,7 @@ class Function:
         return [output for output in every if is_inexact(output)]
 
     def differentiable(self) -> list[Any]:
-        """The outputs that are recorded, as the check looks at them."""
+        """Return the outputs that are recorded, as the check looks at them."""
         every = as_tuple(self.call(*self.given))
         found = [output for output in every if output.requires_grad]
         return [self.shown(output) for output in found]
@@ -80,7 +82,7 @@ class Function:
         return (imag if self.part == "imag" else real)(output)
 
     def values(self, given: Sequence[Any] | None = None) -> list[Array]:
-        """The values of all outputs, as the check looks at them."""
+        """Return the values of all outputs, as the check looks at them."""
         values = [output._array.reshape(-1).copy() for output in self.outputs(given)]
         if self.part:
             values = [getattr(value, self.part) if value.dtype.kind == "c" else value for value in values]
@@ -95,7 +97,7 @@ class Function:
 
 
 def difference(function: Function, place: int, direction: Array, eps: float) -> list[Array]:
-    """The change of each output per unit of a step of an input along a direction."""
+    """Return the change of each output per unit of a step of an input along a direction."""
     array = function.given[place]._array
     before = array.copy()
     try:
@@ -149,7 +151,7 @@ def analytical_jacobian(output: TensorCore, inputs: Sequence[Any]) -> list[Array
 
 
 def pulled_back(output: TensorCore, inputs: Sequence[Any], seed: Array) -> list[Array]:
-    """The gradient of each input for one of the output; zeros where there is none."""
+    """Return the gradient of each input for one of the output; zeros where there is none."""
     start = wrap(seed.reshape(output._array.shape))
     found = grad(output, list(inputs), start, retain_graph=True, allow_unused=True)
     return [
@@ -162,7 +164,7 @@ def pulled_back(output: TensorCore, inputs: Sequence[Any], seed: Array) -> list[
 
 
 def pushed_forward(function: Function, place: int, direction: Array) -> list[Array]:
-    """The derivative of each output along a direction of one input, by forward mode."""
+    """Return the derivative of each output along a direction of one input, by forward mode."""
     given = list(function.given)
     with forward_ad.dual_level():
         tangent = wrap(direction.reshape(given[place]._array.shape))
@@ -187,7 +189,7 @@ def forward_jacobian(function: Function, place: int, unit: complex = 1) -> list[
 
 
 def stepped_jacobian(function: Function, place: int, eps: float, unit: complex = 1) -> list[Array]:
-    """The same by finite differences."""
+    """Return the same by finite differences."""
     array = function.given[place]._array
     rows = []
     for index in np.ndindex(array.shape):

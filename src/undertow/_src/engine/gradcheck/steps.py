@@ -45,7 +45,7 @@ def _is_sparse_any_tensor(obj: Any) -> bool:
 
 
 def _get_inp_tensors(tupled_inputs: Sequence[Any]) -> tuple[list[int], list[Any]]:
-    """The places of the inputs that are differentiated, and these inputs."""
+    """Return the places of the inputs that are differentiated, and these inputs."""
     places = [place for place, value in enumerate(tupled_inputs) if is_inexact(value) and value.requires_grad]
     return places, [tupled_inputs[place] for place in places]
 
@@ -79,7 +79,7 @@ def _allclose_with_type_promotion(a: Any, b: Any, rtol: float, atol: float) -> b
 
 
 def _dot_with_type_promotion(u: Any, v: Any) -> Any:
-    """The dot product of two vectors, of real parts too if one is complex."""
+    """Return the dot product of two vectors, of real parts too if one is complex."""
     if u.dim() != 1 or v.dim() != 1:
         raise AssertionError(f"Expected u and v to be 1D tensors, but got {u.dim()}D and {v.dim()}D")
     return (u * v).sum()
@@ -94,7 +94,7 @@ def _reshape_tensor_or_tuple(u: Any, shape: Any) -> Any:
 
 
 def _adjusted_atol(atol: float, u: Any, v: Any) -> Any:
-    """The tolerance of a whole Jacobian for its product with vectors on both sides."""
+    """Return the tolerance of a whole Jacobian for its product with vectors on both sides."""
     slack = u[0].sum() + u[1].sum() if isinstance(u, tuple) else u.sum()
     return atol * float(slack) * (1.0 if v is None else float(v.sum()))
 
@@ -108,22 +108,26 @@ def _densify(x: object) -> Any:
 
 def _allocate_jacobians_with_inputs(input_tensors: Sequence[Any], numel_output: int) -> tuple[Any, ...]:
     """Zeros for the Jacobian by each input: a row per element of it, a column per element of the output."""
-    return tuple([
-        creation.zeros((given.numel(), numel_output), dtype=given.dtype)
-        for given in input_tensors
-        if is_inexact(given) and given.requires_grad
-    ])
+    return tuple(
+        [
+            creation.zeros((given.numel(), numel_output), dtype=given.dtype)
+            for given in input_tensors
+            if is_inexact(given) and given.requires_grad
+        ]
+    )
 
 
 def _allocate_jacobians_with_outputs(
     output_tensors: Sequence[Any], numel_input: int, dtype: Any = None, device: Any = None
 ) -> tuple[Any, ...]:
     """Zeros for the Jacobian of each output by one input."""
-    return tuple([
-        creation.zeros((numel_input, output.numel()), dtype=dtype or output.dtype)
-        for output in output_tensors
-        if is_inexact(output)
-    ])
+    return tuple(
+        [
+            creation.zeros((numel_input, output.numel()), dtype=dtype or output.dtype)
+            for output in output_tensors
+            if is_inexact(output)
+        ]
+    )
 
 
 # --- Jacobians
@@ -145,7 +149,7 @@ def _get_numerical_jacobian(
     fn: Callable[..., Any], inputs: Any, outputs: Any = None, target: object = None, eps: float = 1e-3,
     is_forward_ad: bool = False,
 ) -> list[tuple[Any, ...]]:  # fmt: skip
-    """The same for every input in `target` (all inputs, unless given) that is differentiated."""
+    """Return the same for every input in `target` (all inputs, unless given) that is differentiated."""
     given = _as_tuple(inputs)
     wanted = {id(each) for each in _as_tuple(inputs if target is None else target)}
     return [
@@ -170,7 +174,7 @@ def _check_analytical_jacobian_attributes(
 
 
 def _get_analytical_jacobian(inputs: Any, outputs: Any, input_idx: int, output_idx: int) -> Any:
-    """The Jacobian of one output by one input, by backward passes."""
+    """Return the Jacobian of one output by one input, by backward passes."""
     return wrap(np.asarray(analytical_jacobian(_as_tuple(outputs)[output_idx], [_as_tuple(inputs)[input_idx]])[0]))
 
 
@@ -182,28 +186,27 @@ def _check_jacobians_equal(j1: Sequence[Any], j2: Sequence[Any], atol: float) ->
 
 
 def _check_inputs(tupled_inputs: Sequence[Any]) -> bool:
-    """Inputs must be such that finite differences can be taken."""
+    """Return inputs must be such that finite differences can be taken."""
     check_inputs(tuple(tupled_inputs))
     return True
 
 
 def _check_outputs(outputs: Any) -> None:
-    """Outputs that are sparse are refused."""
+    """Return outputs that are sparse are refused."""
     if any(_is_sparse_any_tensor(output) for output in outputs if isinstance(output, TensorCore)):
         raise ValueError(
-            "Sparse output is not supported at gradcheck yet. Have the function return to_dense(masked_grad=...) of "
-            "it."
+            "Sparse output is not supported at gradcheck yet. Have the function return to_dense(masked_grad=...) of it."
         )
 
 
 def _test_backward_mul_by_grad_output(outputs: Any, inputs: Any, masked: bool) -> bool:
-    """A backward pass from zeros gives zeros."""
+    """Return a backward pass from zeros gives zeros."""
     check_product(Function(lambda *_: outputs, _as_tuple(inputs)))
     return True
 
 
 def _test_undefined_backward_mode(func: Callable[..., Any], outputs: Any, inputs: Any) -> bool:
-    """A backward pass from undefined gradients gives undefined ones or zeros."""
+    """Return a backward pass from undefined gradients gives undefined ones or zeros."""
     check_undefined(Function(func, _as_tuple(inputs)))
     return True
 
@@ -223,7 +226,7 @@ def _get_notallclose_msg(
     analytical: Any, numerical: Any, output_idx: int, input_idx: int, complex_indices: Any, test_imag: bool = False,
     is_forward_ad: bool = False,
 ) -> str:  # fmt: skip
-    """What gradcheck says of two Jacobians that differ."""
+    """Return what gradcheck says of two Jacobians that differ."""
     about = ""
     if complex_indices and (input_idx if is_forward_ad else output_idx) in complex_indices:
         part, of = "imaginary" if test_imag else "real", "inputs" if is_forward_ad else "outputs"

@@ -146,7 +146,7 @@ class EnforceUnique:
         self.seen: set[Any] = set()
 
     def see(self, *key: Any) -> None:
-        """Notes a key."""
+        """Note a key."""
         if key in self.seen:
             raise RuntimeError("duplicate key: " + str(key))
         self.seen.add(key)
@@ -162,7 +162,7 @@ class KinetoStepTracker:
 
     @classmethod
     def init_step_count(cls, requester: str) -> None:
-        """A requester begins at the step reached so far."""
+        """Return a requester begins at the step reached so far."""
         cls._counts[requester] = cls._step
 
     @classmethod
@@ -181,5 +181,5 @@ class KinetoStepTracker:
 
     @classmethod
     def current_step(cls) -> int:
-        """The step reached so far."""
+        """Return the step reached so far."""
         return cls._step

@@ -31,7 +31,7 @@ def _format_memory(nbytes: float) -> str:
 
 
 def _attr_formatter(name: str) -> Any:
-    """A property: a time as text."""
+    """Return a property: a time as text."""
     return property(lambda self: _format_time(getattr(self, name)))
 
 
@@ -57,7 +57,7 @@ def _build_table(
     with_flops: bool = False, profile_memory: bool = False, top_level_events_only: bool = False,
     time_unit: str | None = None,
 ) -> str:  # fmt: skip
-    """The table: a row per event, or per average of events."""
+    """Return the table: a row per event, or per average of events."""
     if len(events) == 0:
         return ""
     rows = list(events)

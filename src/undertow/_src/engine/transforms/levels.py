@@ -67,7 +67,7 @@ class Level:
         self.open = False
 
     def begin(self, tensor: TensorCore) -> Any:
-        """An alias of a tensor that this level differentiates with respect to."""
+        """Return an alias of a tensor that this level differentiates with respect to."""
         if not DTYPE_OF[tensor._array.dtype].is_inexact:
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
         if tensor._view is not None:
@@ -89,7 +89,7 @@ class Level:
         return any(map(self.is_outside, self.behind(starts)))
 
     def behind(self, starts: Sequence[Node]) -> Iterator[Node]:
-        """The nodes that gradients of the program's own would reach from some nodes."""
+        """Return the nodes that gradients of the program's own would reach from some nodes."""
         return nodes_behind(starts)
 
     def is_outside(self, node: Node) -> bool:
@@ -103,7 +103,7 @@ class Level:
         return not self.tracked or not any(map(self.is_outside, self.behind([node])))
 
     def release(self, tensor: TensorCore) -> Any:
-        """A tensor as it leaves the level."""
+        """Return a tensor as it leaves the level."""
         if not isinstance(tensor, TensorCore) or not tensor._requires_grad:
             return tensor
         return tensor if self.reaches_outside((tensor,)) else tensor.detach()
@@ -132,7 +132,9 @@ class PushLevel(Level):
         if not self.wraps:
             return super().hides(start)
         inputs = [node for node in nodes_behind([start]) if type(node) is LevelInput and node.level.open]
-        return bool(inputs) and isinstance(max([node.level for node in inputs], key=lambda level: level.number), PushLevel)
+        return bool(inputs) and isinstance(
+            max([node.level for node in inputs], key=lambda level: level.number), PushLevel
+        )
 
 
 def nodes_behind(starts: Sequence[Node], but: Collection[Node] = ()) -> Iterator[Node]:

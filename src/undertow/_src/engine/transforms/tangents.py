@@ -23,7 +23,7 @@ WITHOUT_FORMULA = {
 
 
 def no_formula(node: Any, in_place: bool) -> NotImplementedError | None:
-    """The error for an op that has no forward formula; None for one that has."""
+    """Return the error for an op that has no forward formula; None for one that has."""
     rule = node.rule
     name = WITHOUT_FORMULA.get(rule.node_name)
     if rule.node_name in (NOT_IMPLEMENTED, "NotImplemented"):
@@ -47,7 +47,9 @@ def refuse_out(level: Any, name: str, tensors: Sequence[Any]) -> None:
 
 
 def laid_out_as(primal: Any, tangent: Any) -> Any:
-    """A tangent in the layout of its tensor: strides, place in the memory, and whether it is conjugated or negated."""
+    """Return a tangent in the layout of its tensor: strides, place in the memory, and whether it is conjugated or
+    negated.
+    """
     if tangent is None or not (primal._is_strided and tangent._is_strided) or primal.is_meta:
         return tangent
     if _layout(primal) == _layout(tangent):

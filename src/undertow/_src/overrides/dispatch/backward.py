@@ -28,7 +28,11 @@ WHOLE = {
     "cdist": "_cdist_backward",
     "pdist": "_pdist_backward",
     "ctc_loss": "_ctc_loss_backward",
-    **{f"{kind}_pad{rank}d": f"{kind}_pad{rank}d_backward" for kind in ("reflection", "replication") for rank in (1, 2, 3)},
+    **{
+        f"{kind}_pad{rank}d": f"{kind}_pad{rank}d_backward"
+        for kind in ("reflection", "replication")
+        for rank in (1, 2, 3)
+    },
     **{
         f"upsample_{kind}": f"upsample_{kind}_backward"
         for kind in "nearest1d nearest2d nearest3d linear1d bilinear2d trilinear3d bicubic2d".split()
@@ -42,7 +46,7 @@ def watches(gradients: Any) -> bool:
 
 
 def gradients(node: RuleNode, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...] | None:
-    """A node's gradients by PyTorch's operators; None if its own formula is to run, on tensors.
+    """Return a node's gradients by PyTorch's operators; None if its own formula is to run, on tensors.
 
     A pass that is itself recorded runs undertow's formulas: they are differentiable, single operators here are not.
     """
@@ -66,7 +70,7 @@ def gradients(node: RuleNode, g: Any, needs: tuple[bool, ...] | None) -> tuple[A
 
 
 def _spec_of(name: str, known: dict[str, Any]) -> Any:
-    """The shape and dtype of an input, as far as its node knows them."""
+    """Return the shape and dtype of an input, as far as its node knows them."""
     spec = known.get(f"{name}_spec")
     if spec is None and isinstance(known.get(name), TensorCore):
         spec = known[name]._array
@@ -74,7 +78,9 @@ def _spec_of(name: str, known: dict[str, Any]) -> Any:
 
 
 def _whole(node: RuleNode, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...] | None:
-    """A gradient that is one operator of PyTorch's, shown with what the node has kept; undertow's formula computes it."""
+    """Return a gradient that is one operator of PyTorch's, shown with what the node has kept; undertow's formula
+    computes it.
+    """
     short = WHOLE.get(node.rule.name) or WHOLE.get(node.rule.node_name)
     if short is None:
         return None
@@ -93,7 +99,7 @@ def _whole(node: RuleNode, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any,
 
 
 def _known(node: RuleNode) -> dict[str, Any]:
-    """What a node kept, by name. A Python number among the operands is that number."""
+    """Return what a node kept, by name. A Python number among the operands is that number."""
     rule = node.rule
     node.unpack(False) if not isinstance(node.saved, tuple) else None  # raises the error of a freed graph
     known = {name: _opened(value, node) for name, value in zip(rule.saves, node.saved, strict=True)}
@@ -126,7 +132,7 @@ def _each(
 
 
 def _names(formula: Formula) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What a formula takes, and what of it it cannot do without."""
+    """Return what a formula takes, and what of it it cannot do without."""
     code = formula.__code__
     names = code.co_varnames[: code.co_argcount]
     return names, names[: code.co_argcount - len(formula.__defaults__ or ())]
@@ -137,14 +143,14 @@ def _has_all(formula: Formula, known: dict[str, Any]) -> bool:
 
 
 def _call(formula: Formula, known: dict[str, Any]) -> Any:
-    """A formula with those of the known values that it asks for; None if it asks for what the node does not have."""
+    """Return a formula with those of the known values that it asks for; None if it asks for what the node does not have."""
     if not _has_all(formula, known):
         return None
     return formula(**{name: known[name] for name in _names(formula)[0] if name in known})
 
 
 def _fit(g: Any, spec: Any) -> Any:
-    """Gives a gradient its input's shape and dtype."""
+    """Give a gradient its input's shape and dtype."""
     if g is None or spec is None:
         return g
     if tuple(g.shape) != spec.shape:
@@ -157,12 +163,12 @@ def _fit(g: Any, spec: Any) -> Any:
 
 
 def seed(output: Any) -> Any:
-    """The gradient that a pass starts with."""
+    """Return the gradient that a pass starts with."""
     return do("ones_like", output, pin_memory=False, memory_format=preserve_format)
 
 
 def accumulated(leaf: Any, grad: Any, g: Any, unshared: bool) -> Any:
-    """A leaf's gradient after a pass that is not recorded has brought `g`.
+    """Return a leaf's gradient after a pass that is not recorded has brought `g`.
 
     The first one is kept as it is if nobody else holds it and it lies in memory as the leaf does; else it is copied.
     """

@@ -45,12 +45,12 @@ _NUMBERS = (bool, int, float, complex, np.number)
 
 
 def _strided(values: Values) -> Values:
-    """A pool whose stride is its kernel's size leaves it out."""
+    """Return a pool whose stride is its kernel's size leaves it out."""
     return {**values, "stride": []} if values["stride"] == values["kernel_size"] else values
 
 
 def _whole(values: Values) -> Values:
-    """A reduction of everything names no dims."""
+    """Return a reduction of everything names no dims."""
     dim = values.get("dim")
     if isinstance(dim, (tuple, list)) and len(dim) == values["self"].ndim != 1 and not values.get("keepdim"):
         return {**values, "dim": None, "keepdim": None}
@@ -132,7 +132,7 @@ for _name in "nearest1d nearest2d nearest3d linear1d bilinear2d trilinear3d bicu
 
 
 def call_of(rule: Rule, inputs: tuple[Any, ...], statics: Values, in_place: bool = False) -> Call | None:
-    """The operator that PyTorch runs for a rule, with its arguments; None if undertow knows none."""
+    """Return the operator that PyTorch runs for a rule, with its arguments; None if undertow knows none."""
     fixed = len(rule.inputs) - rule.variadic
     values = dict(zip(rule.inputs, inputs[:fixed], strict=False))
     if rule.variadic:
@@ -149,7 +149,7 @@ def call_of(rule: Rule, inputs: tuple[Any, ...], statics: Values, in_place: bool
 
 
 def named(name: str) -> OpOverload:
-    """The operator for a rule whose arguments are not PyTorch's: they are handed over as the rule has them.
+    """Return the operator for a rule whose arguments are not PyTorch's: they are handed over as the rule has them.
 
     What no operator of PyTorch's is, is shown as `undertow.<name>.default`.
     """
@@ -159,7 +159,9 @@ def named(name: str) -> OpOverload:
 
 
 def bind(name: str, values: Values, as_scalar: bool = False) -> Call | None:
-    """The overload that takes these values, and the arguments to call it with. `as_scalar`: a number stays a number."""
+    """Return the overload that takes these values, and the arguments to call it with. `as_scalar`: a number stays
+    a number.
+    """
     numbers = name.rstrip("_") in _TAKES_NUMBERS_AS_TENSORS and not as_scalar
     for overload, schema in schemas.overloads(name).items():
         if numbers and overload.startswith("Scalar"):
@@ -171,7 +173,7 @@ def bind(name: str, values: Values, as_scalar: bool = False) -> Call | None:
 
 
 def _fit(schema: Schema, values: Values, numbers: bool) -> tuple[tuple[Any, ...], Values] | None:
-    """The arguments for one signature, or None if it does not take these values."""
+    """Return the arguments for one signature, or None if it does not take these values."""
     names = {argument.name for argument in schema.arguments}
     for name, value in values.items():
         if name not in names and name not in OWN and not _is_empty(value):
@@ -210,7 +212,7 @@ def _kind(argument: Argument) -> str:
 
 
 def _converted(argument: Argument, value: Any) -> Any:
-    """A value as PyTorch hands it over: lists for tuples, dtypes for NumPy's, one dim for a tuple of one."""
+    """Return a value as PyTorch hands it over: lists for tuples, dtypes for NumPy's, one dim for a tuple of one."""
     kind = _kind(argument)
     if isinstance(value, np.dtype):
         return DTYPE_OF[value]

@@ -23,7 +23,7 @@ def _rms_norm(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]) -> A
 
 
 def _where(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]) -> Any:
-    """A number to choose from is made a tensor first."""
+    """Return a number to choose from is made a tensor first."""
     if all(isinstance(each, TensorCore) for each in inputs):
         return NotImplemented
     return apply_generally(rule, tuple([_as_tensor(each) for each in inputs]), statics)
@@ -51,7 +51,7 @@ COMPOSITES: dict[str, Callable[[Rule, tuple[Any, ...], dict[str, Any]], Any]] = 
 
 
 def noise(input: Any, p: float, shape: tuple[int, ...] | None) -> Any:
-    """What dropout multiplies with."""
+    """Return what dropout multiplies with."""
     keep = 1 - p
     drawn = do("empty_like", input) if shape is None else do("new_empty", input, list(shape), **like(input))
     drawn = do("bernoulli_.float", drawn, *([] if keep == 0.5 else [keep]))

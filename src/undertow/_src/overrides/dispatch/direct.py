@@ -23,7 +23,7 @@ def _size(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
 
 
 def _options(kwargs: dict[str, Any], like: bool = False) -> dict[str, Any]:
-    """The options of a factory as PyTorch hands them over."""
+    """Return the options of a factory as PyTorch hands them over."""
     found = {name: kwargs[name] for name in _OPTIONS if kwargs.get(name) is not None}
     if not like:
         found["device"] = Device(found.get("device") or _defaults.stack[-1])
@@ -57,7 +57,7 @@ def _new_full(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given:
 
 
 def _by_count(*names: str) -> Form:
-    """An operator whose overload is told by the number of its arguments."""
+    """Return an operator whose overload is told by the number of its arguments."""
 
     def form(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given | None:
         rest = [value for name, value in kwargs.items() if name in ("start", "end", "step", "steps", "n", "m")]
@@ -73,7 +73,7 @@ def _randint(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given | None:
 
 
 def _asked_of(name: str) -> Form:
-    """A function of one tensor and perhaps more, as it is."""
+    """Return a function of one tensor and perhaps more, as it is."""
     return lambda args, kwargs: (name, args, {key: value for key, value in kwargs.items() if value is not None})
 
 
@@ -130,7 +130,11 @@ _FORMS: dict[str, Form] = {
 
 _ANSWERS = frozenset({"_local_scalar_dense", "equal", "allclose"})  # give Python's numbers
 
-_AS: dict[str, Callable[[Any], Any]] = {"__bool__": bool, "__float__": float, "__int__": int}  # what Python wants of them
+_AS: dict[str, Callable[[Any], Any]] = {
+    "__bool__": bool,
+    "__float__": float,
+    "__int__": int,
+}  # what Python wants of them
 
 
 def direct_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -153,14 +157,20 @@ def direct_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 def _guarded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Any]) -> Any:
-    """A function of tensors that may have no memory is to be made of operators that are offered: else it is refused."""
+    """Return a function of tensors that may have no memory is to be made of operators that are offered: else it is
+    refused.
+    """
     if not any(type(value) in CLASSES for value in given):
         return NotImplemented
     before = offering.offers
     result = function.__wrapped__(*args, **kwargs)
     if offering.offers == before:
         for value in tree.leaves(result):
-            if isinstance(value, TensorCore) and type(value) not in CLASSES and not any(value is each for each in given):
+            if (
+                isinstance(value, TensorCore)
+                and type(value) not in CLASSES
+                and not any(value is each for each in given)
+            ):
                 raise NotImplementedError(
                     f"undertow has no operators below {function.__name__}() that a class with __torch_dispatch__ could "
                     "take over: it is computed from memory, which such tensors need not have."
@@ -169,10 +179,9 @@ def _guarded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given
 
 
 def lifted(fresh: Any) -> Any:
-    """A tensor just made of data."""
+    """Return a tensor just made of data."""
     if not anybody(()) or not isinstance(fresh, TensorCore):
         return fresh
     asks, fresh._requires_grad = fresh._requires_grad, False
     result = offer(aten("lift_fresh"), (fresh,), {}, lambda: fresh)
     return result._asking(True) if asks else result
-

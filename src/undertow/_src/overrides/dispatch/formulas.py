@@ -308,7 +308,7 @@ def _amax(g: Any, self: Any, result: Any, dim: Any, keepdim: bool) -> Any:
 
 
 def _extreme(g: Any, self: Any, result: Any) -> Any:
-    """The gradient of the one largest element, shared among equals."""
+    """Return the gradient of the one largest element, shared among equals."""
     both = do("logical_and", do("isnan", result), do("isnan", self))
     mask = do("logical_or_", do("eq.Tensor", self, result), both)
     return mul(mask, div(g, do("sum", mask)))

@@ -10,12 +10,12 @@ REDUCTIONS = ("none", "mean", "sum")
 
 
 def functional(name: str) -> Callable[..., Any]:
-    """A function of `nn.functional`."""
+    """Return a function of `nn.functional`."""
     return getattr(importlib.import_module("undertow.nn.functional"), name)
 
 
 def torch(name: str) -> Callable[..., Any]:
-    """A function of the package."""
+    """Return a function of the package."""
     return getattr(importlib.import_module("undertow"), name)
 
 
@@ -43,16 +43,14 @@ def _attention(
 
 
 def _nll_loss_forward(self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
-    loss = functional("nll_loss")(
-        self, target, weight, ignore_index=ignore_index, reduction=REDUCTIONS[reduction]
-    )
+    loss = functional("nll_loss")(self, target, weight, ignore_index=ignore_index, reduction=REDUCTIONS[reduction])
     kept = target != ignore_index
     total = kept.sum().to(self.dtype) if weight is None else weight[target[kept]].sum()
     return loss, total
 
 
 def _loss(name: str, *parameters: str) -> Callable[..., Any]:
-    """A loss whose reduction comes as a number."""
+    """Return a loss whose reduction comes as a number."""
 
     def kernel(self: Any, target: Any, *given: Any, **named: Any) -> Any:
         options = dict(zip(parameters, given, strict=False)) | named
@@ -87,7 +85,7 @@ def _elu(self: Any, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> Any
 
 
 def _with_rest(function: Callable[..., Any], count: int) -> Callable[..., Any]:
-    """An operator that also returns what its gradient reads; here nothing reads it."""
+    """Return an operator that also returns what its gradient reads; here nothing reads it."""
 
     def kernel(self: Any, *given: Any, **named: Any) -> tuple[Any, ...]:
         found = function(self, *given, **named)
@@ -101,7 +99,9 @@ FORWARD: dict[str, Callable[..., Any]] = {
     "detach": lambda self: self.detach(),
     "lift_fresh": lambda self: self,
     "_local_scalar_dense": lambda self: self.item(),
-    "scalar_tensor": lambda s, *, dtype=None, layout=None, device=None, pin_memory=None: torch("full")((), s, dtype=dtype),
+    "scalar_tensor": lambda s, *, dtype=None, layout=None, device=None, pin_memory=None: torch("full")(
+        (), s, dtype=dtype
+    ),
     "_prelu_kernel": lambda self, weight: torch("where")(self > 0, self, weight * self),
     "_adaptive_avg_pool2d": lambda self, size: functional("adaptive_avg_pool2d")(self, size),
     "_adaptive_avg_pool3d": lambda self, size: functional("adaptive_avg_pool3d")(self, size),

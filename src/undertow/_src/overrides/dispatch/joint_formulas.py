@@ -17,7 +17,7 @@ Gradients = tuple[Any, ...]
 
 
 def _left(g: Any, right: Any, flipped: bool) -> Any:
-    """The gradient of the left factor, which lies in memory as that factor does (`flipped`: column by column)."""
+    """Return the gradient of the left factor, which lies in memory as that factor does (`flipped`: column by column)."""
     return do("t", do("mm", right, do("t", g))) if flipped else do("mm", g, do("t", right))
 
 
@@ -30,9 +30,7 @@ def _mm(g: Any, needs: Any, self: Any, mat2: Any, flipped: Any) -> Gradients:
     return _left(g, mat2, flipped[0]) if needs[0] else None, into_right
 
 
-def _addmm(
-    g: Any, needs: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any, flipped: Any, self_spec: Any
-) -> Gradients:
+def _addmm(g: Any, needs: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any, flipped: Any, self_spec: Any) -> Gradients:
     into_left = times(_left(g, mat2, flipped[0]), alpha) if needs[1] else None
     into_right = times(_right(g, mat1, flipped[1]), alpha) if needs[2] else None
     return sum_to(times(g, beta), self_spec.shape) if needs[0] else None, into_left, into_right
@@ -208,9 +206,7 @@ def _atan2(g: Any, needs: Any, self: Any, other: Any) -> Gradients:
     return into_self, mul(g, mul(neg(self), inverse)) if needs[1] else None
 
 
-def _index_put(
-    g: Any, needs: Any, indices: Any, values_spec: Any, accumulate: bool
-) -> Gradients | None:
+def _index_put(g: Any, needs: Any, indices: Any, values_spec: Any, accumulate: bool) -> Gradients | None:
     into_self = g
     if needs[0] and not accumulate:
         zeros = do("zeros", list(values_spec.shape), dtype=DTYPE_OF[g._array.dtype], layout=g.layout, device=g.device)

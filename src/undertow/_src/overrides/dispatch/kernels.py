@@ -17,7 +17,7 @@ from undertow._src.tensor.core import TensorCore
 
 
 def kernel_of(func: OpOverload) -> Callable[..., Any]:
-    """The function that computes an operator."""
+    """Return the function that computes an operator."""
     packet = func._packet
     if packet.namespace == "aten" and packet.__name__ in KERNELS:
         return KERNELS[packet.__name__]
@@ -25,12 +25,16 @@ def kernel_of(func: OpOverload) -> Callable[..., Any]:
     if operator is not None:
         return operator._kernel()
     if packet._call is None:
-        raise NotImplementedError(f"undertow has no torch.ops.{func}: its arguments are not those that it was offered with")
+        raise NotImplementedError(
+            f"undertow has no torch.ops.{func}: its arguments are not those that it was offered with"
+        )
     return packet._call
 
 
-def vjp(function: Callable[..., Any], inputs: Sequence[Any], g: Any, mask: Sequence[bool] | None = None) -> tuple[Any, ...]:
-    """The gradients of a function with respect to those inputs that are wanted."""
+def vjp(
+    function: Callable[..., Any], inputs: Sequence[Any], g: Any, mask: Sequence[bool] | None = None
+) -> tuple[Any, ...]:
+    """Return the gradients of a function with respect to those inputs that are wanted."""
     wanted = [True] * len(inputs) if mask is None else list(mask)
     given: list[Any] = []
     for each, want in zip(inputs, wanted, strict=True):
@@ -41,14 +45,16 @@ def vjp(function: Callable[..., Any], inputs: Sequence[Any], g: Any, mask: Seque
         output = function(*given)
         output = output[0] if isinstance(output, (tuple, list)) else output
         found = iter(grad(output, leaves, g, allow_unused=True))
-    return tuple([
-        next(found) if want and isinstance(each, TensorCore) else None
-        for each, want in zip(given, wanted, strict=True)
-    ])
+    return tuple(
+        [
+            next(found) if want and isinstance(each, TensorCore) else None
+            for each, want in zip(given, wanted, strict=True)
+        ]
+    )
 
 
 def _of(name: str, *options: str) -> Callable[..., Any]:
-    """The backward operator of a function in `nn.functional`: gradient, input, then the function's options."""
+    """Return the backward operator of a function in `nn.functional`: gradient, input, then the function's options."""
 
     def backward(g: Any, self: Any, *given: Any, **more: Any) -> Any:
         chosen = dict(zip(options, given, strict=False)) | more
@@ -154,7 +160,9 @@ def _binary_cross_entropy_backward(g: Any, self: Any, target: Any, weight: Any =
 
 
 def _pool_backward(name: str) -> Callable[..., Any]:
-    def max_pool(g: Any, self: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool, indices: Any) -> Any:
+    def max_pool(
+        g: Any, self: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool, indices: Any
+    ) -> Any:
         return vjp(lambda x: functional(name)(x, kernel, stride, padding, dilation, ceil), (self,), g)[0]
 
     def avg_pool(g: Any, self: Any, kernel: Any, stride: Any, padding: Any, *rest: Any) -> Any:

@@ -131,7 +131,7 @@ def _ask(func: OpOverload, args: Any, kwargs: Any) -> Any:
 
 
 def run(func: OpOverload, args: Any, kwargs: Any) -> Any:
-    """Computes an operator, asking nobody."""
+    """Compute an operator, asking nobody."""
     with nobody_asked(), below_autograd():
         for offered in reversed(local.modes.dispatch_calls):
             if offered.is_for(func, args, kwargs):
@@ -143,7 +143,7 @@ def run(func: OpOverload, args: Any, kwargs: Any) -> Any:
 
 
 def note_class(cls: Any) -> None:
-    """A new tensor class that defines `__torch_dispatch__`."""
+    """Return a new tensor class that defines `__torch_dispatch__`."""
     CLASSES.add(cls)
     torch_function.PLAIN.discard(cls)
     torch_function.QUIET.discard(cls)

@@ -33,7 +33,7 @@ Statics = dict[str, Any]
 
 
 def run_rule(rule: Rule, inputs: tuple[Any, ...], statics: Statics) -> Any:
-    """A rule on tensors: offered to whoever is asked, then recorded as ever."""
+    """Return a rule on tensors: offered to whoever is asked, then recorded as ever."""
     settle(inputs)
     composite = COMPOSITES.get(rule.name)
     if composite is not None:
@@ -74,7 +74,9 @@ def run_rule(rule: Rule, inputs: tuple[Any, ...], statics: Statics) -> Any:
 
 
 def _hidden_again(rule: Rule, inputs: tuple[Any, ...], statics: Statics) -> list[Any]:
-    """What a rule keeps for its gradient beside its results; tensors that wrap others have no values to tell it from."""
+    """Return what a rule keeps for its gradient beside its results; tensors that wrap others have no values to
+    tell it from.
+    """
     if any(type(each) in CLASSES for each in inputs):
         return [wrap(np.empty(0, np.float32)) for _ in rule.hidden]
     with nobody_asked():
@@ -82,7 +84,7 @@ def _hidden_again(rule: Rule, inputs: tuple[Any, ...], statics: Statics) -> list
 
 
 def as_returned(call: Call, rule: Rule, results: list[Any]) -> Any:
-    """A rule's results in the form in which its operator returns them."""
+    """Return a rule's results in the form in which its operator returns them."""
     if call[0].namespace != "aten":
         return results[0] if rule.outputs == 1 else tuple(results[: len(results) - len(rule.hidden)])
     returns = call[0]._schema.returns
@@ -99,7 +101,9 @@ def _listed(given: Any) -> list[Any]:
 
 
 def checked(given: Any, inputs: Sequence[Any]) -> Any:
-    """A tensor that a handler returned. One that was an argument is shown through a new tensor, which may get a history."""
+    """Return a tensor that a handler returned. One that was an argument is shown through a new tensor, which may
+    get a history.
+    """
     if not isinstance(given, TensorCore):
         raise RuntimeError(f"Unable to cast {given!r} to Tensor")
     if any(given is each for each in inputs):
@@ -158,7 +162,7 @@ class packing_later:
 
 
 def keep_detached(results: Sequence[Any], node: Any = None) -> None:
-    """What a node saved of its results is detached before their eyes who are asked."""
+    """Return what a node saved of its results is detached before their eyes who are asked."""
     if node is None:
         node = next((result._edge[0] for result in results if result._edge is not None), None)
     if not isinstance(node, RuleNode) or not isinstance(node.saved, tuple):
@@ -186,7 +190,7 @@ def keep_detached(results: Sequence[Any], node: Any = None) -> None:
 def run_write(
     rule: Rule, target: Any, others: tuple[Any, ...], statics: Statics, write: Callable[[], Any] | None = None
 ) -> Any:
-    """A rule whose result is written over its first input. `write` does so, asking nobody."""
+    """Return a rule whose result is written over its first input. `write` does so, asking nobody."""
     inputs = (target, *others)
     settle(inputs)
     call = call_of(rule, inputs, statics, in_place=True)
@@ -223,7 +227,7 @@ def show_view(rule: Rule, target: Any, statics: Statics) -> None:
 
 
 def run_custom(operator: Operator, kernel: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """An operator that a program has registered."""
+    """Return an operator that a program has registered."""
     if not anybody(leaves((args, kwargs))):
         return kernel(*args, **kwargs)
     space, _, name = operator.name.partition("::")

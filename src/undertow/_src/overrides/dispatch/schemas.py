@@ -10,7 +10,7 @@ from undertow._src.overrides.custom_operators import Schema
 
 @cache
 def _lines() -> dict[str, dict[str, str]]:
-    """The text of every signature, by operator and overload."""
+    """Return the text of every signature, by operator and overload."""
     found: dict[str, dict[str, str]] = {}
     for line in (Path(__file__).parent.parent / "aten_schemas.txt").read_text().splitlines():
         if not line.startswith("#"):
@@ -21,5 +21,5 @@ def _lines() -> dict[str, dict[str, str]]:
 
 @cache
 def overloads(name: str) -> dict[str, Schema]:
-    """The signatures of an operator by overload; none if it is not among those that undertow knows."""
+    """Return the signatures of an operator by overload; none if it is not among those that undertow knows."""
     return {overload: Schema("aten", line) for overload, line in _lines().get(name, {}).items()}

@@ -47,7 +47,7 @@ def times(g: Any, factor: Any) -> Any:
 
 
 def like(g: Any) -> dict[str, Any]:
-    """The options of a new tensor that is to be like this one."""
+    """Return the options of a new tensor that is to be like this one."""
     return {"dtype": DTYPE_OF[g._array.dtype], "layout": g.layout, "device": g.device}
 
 
@@ -60,7 +60,7 @@ def new_zeros(g: Any, shape: Any) -> Any:
 
 
 def dims_of(size: tuple[int, ...], dim: Any) -> list[int]:
-    """The dims that were reduced, counted from the front."""
+    """Return the dims that were reduced, counted from the front."""
     if dim is None or dim == ():
         return list(range(len(size)))
     return sorted([axis % len(size) for axis in ([dim] if isinstance(dim, int) else dim)]) if size else []
@@ -72,7 +72,7 @@ def covers(size: tuple[int, ...], dim: Any) -> bool:
 
 
 def unsqueezed(g: Any, size: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
-    """A reduced gradient with the dims that were reduced put back, as ones."""
+    """Return a reduced gradient with the dims that were reduced put back, as ones."""
     if not keepdim:
         for axis in dims_of(size, dim):
             g = do("unsqueeze", g, axis)
@@ -85,7 +85,7 @@ def reduced(size: tuple[int, ...], dim: Any) -> int:
 
 
 def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
-    """A gradient summed to the shape that was stretched."""
+    """Return a gradient summed to the shape that was stretched."""
     have = tuple(g.shape)
     extra = len(have) - len(shape)
     dims = [axis for axis in range(len(have)) if axis < extra or (shape[axis - extra] == 1 and have[axis] != 1)]
@@ -95,5 +95,5 @@ def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
 
 
 def without_zeros(quotient: Any, divisor: Any) -> Any:
-    """A quotient that is zero where the divisor is."""
+    """Return a quotient that is zero where the divisor is."""
     return do("masked_fill_.Scalar", quotient, do("eq.Scalar", divisor, 0), 0)

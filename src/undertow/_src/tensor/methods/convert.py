@@ -26,8 +26,10 @@ _NO_ACCELERATOR = "Cannot access accelerator device when none is available."
 
 
 def device_named(given: Any) -> Device:
-    """A device that tensors can live on, from what a program calls it."""
-    device = given if type(given) is Device else Device("cuda", given) if type(given) is int and gpus() else Device(given)
+    """Return a device that tensors can live on, from what a program calls it."""
+    device = (
+        given if type(given) is Device else Device("cuda", given) if type(given) is int and gpus() else Device(given)
+    )
     if device.type == "cuda" and device.index is None:
         device = Device("cuda", 0)
     return device
@@ -40,7 +42,7 @@ _WITHOUT_KERNELS = {
 
 
 def check_device(given: Any, makes: bool = False) -> None:
-    """Accepts the CPU (or None), and what JAX can use; refuses the rest as a PyTorch without accelerators does.
+    """Accept the CPU (or None), and what JAX can use; refuses the rest as a PyTorch without accelerators does.
 
     `makes`: a tensor is to be made there, not moved there.
     """
@@ -70,7 +72,7 @@ def check_device(given: Any, makes: bool = False) -> None:
 
 
 def converted(tensor: Any, kind: dtype | None, copy: bool = False, order: MemoryFormat | None = None) -> Any:
-    """The tensor in another dtype; itself if nothing changes and no copy is asked for."""
+    """Return the tensor in another dtype; itself if nothing changes and no copy is asked for."""
     array = tensor._array
     target = array.dtype if kind is None else kind.numpy
     order = None if order is preserve_format else order
@@ -127,25 +129,25 @@ class ConvertMethods(TensorCore):
 
     @public
     def type(self, dtype: Any = None, non_blocking: Any = False, **kwargs: Any) -> Any:
-        """The name of the tensor's type, or the tensor as another type: a dtype, a tensor type, or its name."""
+        """Return the name of the tensor's type, or the tensor as another type: a dtype, a tensor type, or its name."""
         if dtype is None:
             return f"torch.{DTYPE_OF[self._array.dtype].scalar_name}Tensor"
         return converted(self, _named_type(dtype))
 
     @public
     def type_as(self, other: Any) -> Any:
-        """The tensor in the dtype of another."""
+        """Return the tensor in the dtype of another."""
         check_tensor(other, "type_as", "other")
         return converted(self, DTYPE_OF[other._array.dtype])
 
     @public
     def cpu(self, memory_format: MemoryFormat = preserve_format) -> Any:
-        """The tensor on the CPU: itself if it is there."""
+        """Return the tensor on the CPU: itself if it is there."""
         return converted(self, None, order=memory_format) if self.device is cpu else moved(self, cpu)
 
     @public
     def cuda(self, device: Any = None, non_blocking: Any = False, memory_format: Any = preserve_format) -> Any:
-        """The tensor on a GPU."""
+        """Return the tensor on a GPU."""
         if isinstance(device, int) and not gpus():
             raise RuntimeError(_NO_ACCELERATOR)
         check_device("cuda" if device is None else device)
@@ -160,7 +162,7 @@ class ConvertMethods(TensorCore):
 
     @public
     def to_dense(self, dtype: Any = None, *, masked_grad: Any = True) -> Any:
-        """The tensor itself: it is dense already."""
+        """Return the tensor itself: it is dense already."""
         return converted(self, dtype)
 
 
@@ -193,7 +195,7 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _named_type(given: Any) -> dtype:
-    """The dtype of a tensor type such as `torch.DoubleTensor`, or of its name."""
+    """Return the dtype of a tensor type such as `torch.DoubleTensor`, or of its name."""
     if isinstance(given, dtype):
         return given
     kind = getattr(given, "dtype", None)

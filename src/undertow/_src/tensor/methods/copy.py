@@ -31,7 +31,7 @@ _NOT_A_TENSOR_CLASS = (
 
 
 def shell(array: Any, cls: Any, requires_grad: bool = False) -> Any:
-    """A new leaf of a class over an array."""
+    """Return a new leaf of a class over an array."""
     result = wrap(array, cls)
     result._requires_grad = requires_grad
     return result
@@ -39,7 +39,7 @@ def shell(array: Any, cls: Any, requires_grad: bool = False) -> Any:
 
 @public
 def detach(input: Any) -> Any:
-    """The same memory, outside the graph."""
+    """Return the same memory, outside the graph."""
     return input.detach()
 
 
@@ -112,7 +112,7 @@ class CopyMethods(TensorCore):
     # --- classes
 
     def as_subclass(self, cls: Any) -> Any:
-        """A view of this tensor as an instance of a tensor class, still part of the graph."""
+        """Return a view of this tensor as an instance of a tensor class, still part of the graph."""
         if not (isinstance(cls, type) and issubclass(cls, TensorCore)):
             raise TypeError(_NOT_A_TENSOR_CLASS)
         with DisableTorchFunctionSubclass():
@@ -123,7 +123,7 @@ class CopyMethods(TensorCore):
 
     @staticmethod
     def _make_subclass(cls: Any, data: Any, require_grad: bool = False, **options: Any) -> Any:
-        """A leaf of a tensor class over the memory of a tensor."""
+        """Return a leaf of a tensor class over the memory of a tensor."""
         if not (isinstance(cls, type) and issubclass(cls, TensorCore)):
             raise TypeError(_NOT_A_TENSOR_CLASS)
         if not isinstance(data, TensorCore):
@@ -144,7 +144,7 @@ class CopyMethods(TensorCore):
         dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False, requires_grad: bool = False,
         **options: Any,
     ) -> Any:  # fmt: skip
-        """A leaf of a tensor class that has a shape and no memory: its `__torch_dispatch__` says what it does."""
+        """Return a leaf of a tensor class that has a shape and no memory: its `__torch_dispatch__` says what it does."""
         if not (isinstance(cls, type) and issubclass(cls, TensorCore)):
             raise TypeError(_NOT_A_TENSOR_CLASS)
         if getattr(cls, "__torch_dispatch__", dispatch_disabled) is dispatch_disabled:
@@ -168,7 +168,7 @@ class CopyMethods(TensorCore):
     def new_tensor(
         self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: Any = False, pin_memory: Any = False
     ) -> Any:
-        """A copy of data in the dtype of this tensor."""
+        """Return a copy of data in the dtype of this tensor."""
         kind = parse_kind(dtype, "new_tensor", DTYPE_OF[self._array.dtype])
         check_options("new_tensor", device, None, pin_memory)
         if isinstance(data, TensorCore):
@@ -177,7 +177,7 @@ class CopyMethods(TensorCore):
 
     @public
     def new(self, *args: Any, **kwargs: Any) -> Any:
-        """The legacy constructor: a size or data, in the dtype of this tensor."""
+        """Return the legacy constructor: a size or data, in the dtype of this tensor."""
         return legacy_tensor(args, kwargs, DTYPE_OF[self._array.dtype], strict=True)
 
     # --- copy and pickle
@@ -242,7 +242,7 @@ class CopyMethods(TensorCore):
 
 
 def deep_copied_array(array: Array, memo: dict[int, Any]) -> Array:
-    """A copy of an array and of all the memory it is a part of: tensors that share memory share its copy."""
+    """Return a copy of an array and of all the memory it is a part of: tensors that share memory share its copy."""
     root = root_of(array)
     key: Any = ("memory of", id(root))  # the root itself may be a user's array, to be copied as such
     entry = memo.get(key)
@@ -253,7 +253,7 @@ def deep_copied_array(array: Array, memo: dict[int, Any]) -> Array:
 
 
 def rebuild_tensor(array: Array, requires_grad: bool, layout: Any = None, cls: Any = None) -> Any:
-    """A pickled or shallowly copied tensor: an array, or the bytes of a memory and how the tensor lies in it."""
+    """Return a pickled or shallowly copied tensor: an array, or the bytes of a memory and how the tensor lies in it."""
     if layout is not None:
         dtype, shape, strides, offset = layout
         array = np.ndarray(shape, dtype, array, offset * dtype.itemsize, strides)
@@ -263,14 +263,14 @@ def rebuild_tensor(array: Array, requires_grad: bool, layout: Any = None, cls: A
 
 
 def rebuild_reflected(source: Any, functions: tuple[Any, ...]) -> Any:
-    """A tensor that shows the memory of another through functions, the outermost first (`conj`)."""
+    """Return a tensor that shows the memory of another through functions, the outermost first (`conj`)."""
     for function in reversed(functions):
         source._array = reflect(source._array, function)
     return source
 
 
 def rebuild_from_type(cls: Any, plain: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-    """The same for a tensor with attributes, or of a subclass."""
+    """Return the same for a tensor with attributes, or of a subclass."""
     result = rebuild_tensor(*plain, **{} if cls is None else {"cls": cls})
     result.__dict__.update(attributes)
     return result

@@ -34,7 +34,9 @@ def is_laid_out_as(array: Any, order: memory_format | None) -> bool:
 
 
 def format_of(array: Any) -> memory_format:
-    """The memory format that an array's strides speak for: channels last if they grow in that order, and in no other."""
+    """Return the memory format that an array's strides speak for: channels last if they grow in that order, and in
+    no other.
+    """
     steps, sizes = lying(array).strides if Watch.trace is not None else array.strides, array.shape
     for order, axes in CHANNELS_LAST.items():
         if len(axes) == len(sizes) and steps[1] and 0 not in sizes:
@@ -74,11 +76,9 @@ def is_signed(input: Any) -> bool:
     return DTYPE_OF[input._array.dtype].is_signed
 
 
-
-
 @public
 def result_type(tensor1: Any, tensor2: Any) -> Dtype:
-    """The dtype that arithmetic on two tensors or numbers has."""
+    """Return the dtype that arithmetic on two tensors or numbers has."""
     ranks: tuple[list[Dtype], list[Dtype], list[Dtype]] = ([], [], [])
     for place, value in enumerate((tensor1, tensor2)):
         if isinstance(value, TensorCore):
@@ -111,12 +111,12 @@ def is_distributed(input: Any) -> bool:
 
 @public
 def get_device(input: Any) -> int:
-    """The index of the device: -1 for the CPU, which has none."""
+    """Return the index of the device: -1 for the CPU, which has none."""
     return -1 if input.device is cpu else input.device.index or 0
 
 
 def host_memory(tensor: Any) -> Any:
-    """The array that a tensor on the CPU stands on, brought to the host if a compiled program left it elsewhere."""
+    """Return the array that a tensor on the CPU stands on, brought to the host if a compiled program left it elsewhere."""
     array = tensor._array
     if type(array) is DeviceArray and array.device is cpu:
         tensor._array = array = array.on_host()
@@ -201,7 +201,7 @@ class LayoutMethods(TensorCore):
 
     @public
     def size(self, dim: int | None = None) -> Any:
-        """The shape, or the size along one dim."""
+        """Return the shape, or the size along one dim."""
         shape = self._array.shape
         if dim is None:
             return size_of(shape)
@@ -241,13 +241,15 @@ class LayoutMethods(TensorCore):
 
     @public
     def dim_order(self, *, ambiguity_check: bool | list[Any] = False) -> tuple[int, ...]:
-        """The dims from the one with the widest strides to the one with the narrowest.
+        """Return the dims from the one with the widest strides to the one with the narrowest.
 
         With `ambiguity_check` an order that is not the only one is refused, unless just one of the memory formats given
         there has it.
         """
         formats = ambiguity_check if isinstance(ambiguity_check, list) else []
-        if not isinstance(ambiguity_check, (bool, list)) or not all(isinstance(each, memory_format) for each in formats):
+        if not isinstance(ambiguity_check, (bool, list)) or not all(
+            isinstance(each, memory_format) for each in formats
+        ):
             raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
         steps = self._array.strides
         tied = len(set(steps)) < len(steps)
@@ -268,7 +270,7 @@ class LayoutMethods(TensorCore):
 
     @public
     def data_ptr(self) -> int:
-        """The address of the first element; 0 if there is none."""
+        """Return the address of the first element; 0 if there is none."""
         memory = origin(host_memory(self) if Watch.trace is None else self._array)
         if type(memory) is DeviceArray:
             return id(memory.cell)  # JAX moves memory: a number that all views of it have in common
@@ -276,7 +278,7 @@ class LayoutMethods(TensorCore):
 
     @public
     def untyped_storage(self) -> UntypedStorage:
-        """The whole memory that the tensor is a part of."""
+        """Return the whole memory that the tensor is a part of."""
         memory = origin(host_memory(self))
         if type(memory) is not ndarray:
             raise RuntimeError(
@@ -297,7 +299,7 @@ class LayoutMethods(TensorCore):
 
     @public
     def share_memory_(self) -> Any:
-        """Does nothing but return the tensor: threads share memory anyway, and processes get copies."""
+        """Do nothing but return the tensor: threads share memory anyway, and processes get copies."""
         return self
 
     @public

@@ -21,7 +21,7 @@ from undertow.storage import adopt
 
 
 def element(tensor: Any, function: str = "") -> Any:
-    """The only element of a tensor as a Python number."""
+    """Return the only element of a tensor as a Python number."""
     array = tensor._array
     if array.size != 1:
         if function == "item":
@@ -40,24 +40,22 @@ def _real_element(tensor: Any, c_type: str) -> Any:
 
 
 def on_host(tensor: Any) -> Any:
-    """A tensor's memory as NumPy's; a copy of it, if it lives on another device."""
+    """Return a tensor's memory as NumPy's; a copy of it, if it lives on another device."""
     array = host_memory(tensor)
     return array.numpy() if type(array) is DeviceArray else array
 
 
 def refuse_wrapper(tensor: Any, message: str) -> None:
-    """A class that takes over operators may have no memory to show."""
+    """Return a class that takes over operators may have no memory to show."""
     if special.dispatcher is not None and special.dispatcher.is_class(type(tensor)) and not local.modes.dispatch_off:
         raise RuntimeError(message)
 
 
 def raw_array(tensor: Any) -> Any:
-    """The memory of a tensor as a NumPy array, unless gradients or the dtype forbid it."""
+    """Return the memory of a tensor as a NumPy array, unless gradients or the dtype forbid it."""
     refuse_wrapper(tensor, ".numpy() is not supported for tensor subclasses.")
     if tensor.requires_grad and is_grad_enabled():
-        raise RuntimeError(
-            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
-        )
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
     if tensor.device is not cpu:
         raise TypeError(
             f"can't convert {tensor.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
@@ -70,7 +68,9 @@ def raw_array(tensor: Any) -> Any:
                 raise RuntimeError(
                     f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.resolve_{cure}().numpy() instead."
                 )
-    if array.dtype.kind == "V" or array.dtype == float8_e5m2.numpy:  # of other libraries' dtypes NumPy calls this a float
+    if (
+        array.dtype.kind == "V" or array.dtype == float8_e5m2.numpy
+    ):  # of other libraries' dtypes NumPy calls this a float
         raise TypeError(f"Got unsupported ScalarType {DTYPE_OF[array.dtype].scalar_name}")
     return array.view()
 
@@ -90,7 +90,7 @@ class PythonMethods(TensorCore):
 
     @public
     def item(self) -> Any:
-        """The only element, as a Python number."""
+        """Return the only element, as a Python number."""
         return element(self, "item")
 
     @public
@@ -160,12 +160,12 @@ class PythonMethods(TensorCore):
 
     @public
     def apply_(self, callable: Callable[[Any], Any]) -> Any:
-        """Replaces each element by a Python function of it; slow."""
+        """Replace each element by a Python function of it; slow."""
         return replace_elements(self, "apply_", callable)
 
     @public
     def map_(self, tensor: Any, callable: Callable[[Any, Any], Any]) -> Any:
-        """Replaces each element by a Python function of it and of another tensor's; slow."""
+        """Replace each element by a Python function of it and of another tensor's; slow."""
         return replace_elements(self, "map_", callable, tensor)
 
     # --- identity and text
@@ -207,7 +207,7 @@ class PythonMethods(TensorCore):
 
     @public
     def numpy(self, *, force: bool = False) -> Any:
-        """The same memory as a NumPy array; `force` detaches first."""
+        """Return the same memory as a NumPy array; `force` detaches first."""
         return raw_array(self.detach().cpu().resolve_conj().resolve_neg() if force else self)
 
     @public
@@ -218,7 +218,7 @@ class PythonMethods(TensorCore):
         return array.copy() if copy else array
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
-        """The result of a NumPy function of a tensor, as a tensor."""
+        """Return the result of a NumPy function of a tensor, as a tensor."""
         array = np.asarray(array)
         return wrap(adopt(array.astype(np.uint8) if array.dtype == np.bool_ else array))
 
@@ -236,15 +236,13 @@ class PythonMethods(TensorCore):
 
 
 def replace_elements(self: Any, name: str, function: Callable[..., Any], *others: Any) -> Any:
-    """Writes a Python function of each element, and of other tensors' elements, over the elements."""
+    """Write a Python function of each element, and of other tensors' elements, over the elements."""
     for given in others:
         if not isinstance(given, TensorCore):
             argument = "other" if name == "map_" else "x"
             raise TypeError(f"{name}(): argument '{argument}' (position 1) must be Tensor, not {type(given).__name__}")
     if any(each.requires_grad for each in (self, *others)):
-        raise RuntimeError(
-            f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead."
-        )
+        raise RuntimeError(f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.")
     array = self._array
     for given in others:
         if given._array.dtype != array.dtype:
@@ -268,7 +266,7 @@ def _warn_of_lost_gradient(tensor: Any) -> None:
 
 
 def _graph_notes(tensor: Any) -> list[str]:
-    """What `repr` says about gradients."""
+    """Return what `repr` says about gradients."""
     try:
         node = tensor.grad_fn
     except RuntimeError:  # a view whose base was written to in a way that gradients forbid

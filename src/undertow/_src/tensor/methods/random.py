@@ -41,7 +41,7 @@ def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None, 
 
 @public
 def poisson(input: Any, generator: Generator | None = None) -> Any:
-    """A Poisson draw for the rate at each place of a tensor."""
+    """Return a Poisson draw for the rate at each place of a tensor."""
     check_tensor(input, "poisson")
     check_kernel(input._array.dtype, "poisson_cpu", "fV")
     return apply(rules.poisson, input, values=stream_of(generator, input).poisson(input._array))
@@ -49,7 +49,7 @@ def poisson(input: Any, generator: Generator | None = None) -> Any:
 
 @public
 def binomial(count: Any, prob: Any, generator: Generator | None = None) -> Any:
-    """A binomial draw for the count and probability at each place of two tensors."""
+    """Return a binomial draw for the count and probability at each place of two tensors."""
     check_tensor(count, "binomial", "count")
     check_tensor(prob, "binomial", "prob", 2)
     for name, given in (("count", count), ("prob", prob)):
@@ -80,7 +80,7 @@ def multinomial(
 
 
 def _redrawn(self: Any, rule: Any, generator: Generator | None, draw: Draw) -> Any:
-    """Writes draws into a tensor, in memory order."""
+    """Write draws into a tensor, in memory order."""
     check_writable(self, local.modes.grad_enabled)  # before anything is drawn
     array = self._array
     values = draw(stream_of(generator), array.size, array.dtype)

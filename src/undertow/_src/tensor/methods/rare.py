@@ -41,7 +41,7 @@ def _resized_to(self: Any, size: tuple[int, ...], name: str) -> Any:
 
 @public
 def resize(self: Any, *sizes: Any) -> Any:
-    """A view in another shape; `view` and `reshape` say it better."""
+    """Return a view in another shape; `view` and `reshape` say it better."""
     return _resized_to(self, spread_ints(sizes, "resize", "sizes"), "resize")
 
 
@@ -65,7 +65,7 @@ def reinforce(self: Any, reward: Any) -> NoReturn:
 
 @public
 def map2_(self: Any, x: Any, y: Any, callable: Callable[[Any, Any, Any], Any]) -> Any:
-    """Replaces each element by a Python function of it and of two other tensors'; slow."""
+    """Replace each element by a Python function of it and of two other tensors'; slow."""
     return replace_elements(self, "map2_", callable, x, y)
 
 
@@ -74,13 +74,13 @@ def map2_(self: Any, x: Any, y: Any, callable: Callable[[Any, Any, Any], Any]) -
 
 @public
 def storage_type(self: Any) -> Any:
-    """The class of old for storages of the tensor's dtype."""
+    """Return the class of old for storages of the tensor's dtype."""
     return class_of_old(self)
 
 
 @public
 def const_data_ptr(self: Any) -> int:
-    """The address of the first element, for reading."""
+    """Return the address of the first element, for reading."""
     return self.data_ptr()
 
 
@@ -92,7 +92,7 @@ def record_stream(self: Any, s: Any) -> None:
 
 @public
 def module_load(self: Any, other: Any, assign: bool = False) -> Any:
-    """What `load_state_dict` makes of a parameter and what was saved for it when tensors are swapped."""
+    """Return what `load_state_dict` makes of a parameter and what was saved for it when tensors are swapped."""
     if not isinstance(other, TensorCore):
         raise AssertionError("other must be a Tensor")
     if assign:
@@ -133,7 +133,7 @@ _indices, _values, _nnz, _dimI, _dimV = map(_of_sparse_alone, ("_indices", "_val
 
 @public
 def __long__(self: Any) -> int:
-    """The one element as an int."""
+    """Return the one element as an int."""
     return int(self)
 
 
@@ -173,21 +173,23 @@ def _is_zerotensor(self: Any) -> bool:
 
 @public
 def _conj(self: Any) -> Any:
-    """The conjugate of complex numbers."""
+    """Return the conjugate of complex numbers."""
     if self._array.dtype.kind != "c":
-        raise RuntimeError("isComplexType(typeMetaToScalarType(dtype())) INTERNAL ASSERT FAILED: complex numbers expected")
+        raise RuntimeError(
+            "isComplexType(typeMetaToScalarType(dtype())) INTERNAL ASSERT FAILED: complex numbers expected"
+        )
     return conj(self)
 
 
 @public
 def _conj_physical(self: Any) -> Any:
-    """The conjugate in memory of its own."""
+    """Return the conjugate in memory of its own."""
     return conj_physical(self)
 
 
 @public
 def _lazy_clone(self: Any) -> Any:
-    """A copy; PyTorch would make it at the first write."""
+    """Return a copy; PyTorch would make it at the first write."""
     return wrap(self._array.copy()) if not self.requires_grad else self.clone()
 
 
@@ -195,7 +197,7 @@ def _lazy_clone(self: Any) -> Any:
 
 
 def _view_func(self: Any, new_base: Any, symint_visitor_fn: Any = None, tensor_visitor_fn: Any = None) -> Any:
-    """The same view of another base; None where that is laid out otherwise, or this is no view."""
+    """Return the same view of another base; None where that is laid out otherwise, or this is no view."""
     view = self._view
     if view is None:
         return None
@@ -206,7 +208,7 @@ def _view_func(self: Any, new_base: Any, symint_visitor_fn: Any = None, tensor_v
 
 
 def _view_func_unsafe(self: Any, new_base: Any, symint_visitor_fn: Any = None, tensor_visitor_fn: Any = None) -> Any:
-    """The same without a look at how the base is laid out."""
+    """Return the same without a look at how the base is laid out."""
     result = new_base
     for rule, statics, _, place in steps_of(self._view):
         result = apply(rule, result, **statics)
@@ -216,7 +218,7 @@ def _view_func_unsafe(self: Any, new_base: Any, symint_visitor_fn: Any = None, t
 
 
 def _rev_view_func_unsafe(self: Any, new_view: Any) -> NoReturn:
-    """The way back from a view to its base, which no kind of view here has."""
+    """Return the way back from a view to its base, which no kind of view here has."""
     raise RuntimeError("No _rev_view_func() found")
 
 

@@ -24,14 +24,14 @@ PYTORCH_CUDA_MEMCHECK = lazy_ts_backend_init = False
 
 
 def _dtype_test_suffix(dtypes: Any) -> str:
-    """What a test's name gets for one dtype, or several."""
+    """Return what a test's name gets for one dtype, or several."""
     if isinstance(dtypes, (list, tuple)):
         return "".join(f"_{dtype_name(kind)}" for kind in dtypes)
     return f"_{dtype_name(dtypes)}" if dtypes else ""
 
 
 def _update_param_kwargs(param_kwargs: dict[str, Any], name: str, value: Any) -> None:
-    """Adds an argument under its name, or under the plural of it if it is a list with more than one item."""
+    """Add an argument under its name, or under the plural of it if it is a list with more than one item."""
     plural = f"{name}s"
     param_kwargs.pop(name, None)
     param_kwargs.pop(plural, None)
@@ -63,7 +63,9 @@ class DeviceTypeTestBase(TestCase):
         return [cls.get_primary_device()]
 
     @classmethod
-    def set_test_configs(cls, *, op_overrides: Any = None, op_allowlist: Any = None, test_exclusions: Any = None) -> None:
+    def set_test_configs(
+        cls, *, op_overrides: Any = None, op_allowlist: Any = None, test_exclusions: Any = None
+    ) -> None:
         """Which operators are tested, and which tests are left out."""
         cls.op_overrides, cls.op_allowlist, cls.test_exclusions = op_overrides, op_allowlist, test_exclusions
 
@@ -81,7 +83,7 @@ class DeviceTypeTestBase(TestCase):
 
     @classmethod
     def _get_dtypes(cls, test: Any) -> Any:
-        """The dtypes that a test was given for this kind of device."""
+        """Return the dtypes that a test was given for this kind of device."""
         given = getattr(test, "dtypes", None)
         return None if given is None else given.get(cls.device_type, given.get("all"))
 
@@ -100,7 +102,7 @@ class DeviceTypeTestBase(TestCase):
 
     @classmethod
     def instantiate_test(cls, name: str, test: Test, *, generic_cls: Any = None) -> None:
-        """Gives the class a plain test for each case and dtype of one that takes a device."""
+        """Give the class a plain test for each case and dtype of one that takes a device."""
         parametrize_fn = getattr(test, "parametrize_fn", None)
         dtypes = cls._get_dtypes(test)
         if dtypes is not None:
@@ -130,7 +132,7 @@ def _each_dtype(dtypes: Any, test: Test, generic_cls: Any, device_cls: Any) -> I
 
 
 def _with_device(cls: Any, name: str, test: Test, arguments: dict[str, Any]) -> Test:
-    """A plain test: it is given the device, its arguments, and the tolerances that were set for its dtype."""
+    """Return a plain test: it is given the device, its arguments, and the tolerances that were set for its dtype."""
 
     @functools.wraps(test)
     def run(self: Any) -> Any:
@@ -193,7 +195,7 @@ class PrivateUse1TestBase(DeviceTypeTestBase):
 
 
 def get_device_type_test_bases() -> list[Any]:
-    """The kinds of device that tests run on."""
+    """Return the kinds of device that tests run on."""
     return [CPUTestBase]
 
 
@@ -205,7 +207,7 @@ def get_all_device_types() -> list[str]:
 
 
 def filter_desired_device_types(device_type_test_bases: Any, except_for: Any = None, only_for: Any = None) -> list[Any]:
-    """The bases whose devices are wanted."""
+    """Return the bases whose devices are wanted."""
     left_out = [except_for] if isinstance(except_for, str) else except_for
     wanted = [only_for] if isinstance(only_for, str) else only_for
     if left_out and wanted and set(left_out) & set(wanted):
@@ -218,7 +220,7 @@ def get_desired_device_type_test_bases(
     except_for: Any = None, only_for: Any = None, include_lazy: bool = False, allow_mps: bool = False,
     allow_xpu: bool = False,
 ) -> list[Any]:  # fmt: skip
-    """The bases that a class of tests, and the environment, ask for."""
+    """Return the bases that a class of tests, and the environment, ask for."""
     found = filter_desired_device_types(device_type_test_bases, except_for, only_for)
     only, without = [
         [name for name in os.getenv(key, "").split(",") if name]
@@ -231,9 +233,11 @@ def instantiate_device_type_tests(
     generic_test_class: Any, scope: dict[str, Any], except_for: Any = None, only_for: Any = None,
     include_lazy: bool = False, allow_mps: bool = False, allow_xpu: bool = False,
 ) -> None:  # fmt: skip
-    """Puts a class of tests for each kind of device into `scope`, in place of a class whose tests take a device."""
+    """Put a class of tests for each kind of device into `scope`, in place of a class whose tests take a device."""
     scope.pop(generic_test_class.__name__, None)
-    tests = {name: test for name, test in vars(generic_test_class).items() if name.startswith("test") and callable(test)}
+    tests = {
+        name: test for name, test in vars(generic_test_class).items() if name.startswith("test") and callable(test)
+    }
     for name in tests:
         delattr(generic_test_class, name)
     for base in get_desired_device_type_test_bases(except_for, only_for, include_lazy, allow_mps, allow_xpu):

@@ -153,7 +153,9 @@ def _skip_if_class(name: str, device_type: Any) -> type[skipIf]:
     def make(self: Any, dep: Any, reason: str) -> None:
         skipIf.__init__(self, dep, reason, device_type)
 
-    return type(name, (skipIf,), {"__init__": make, "__doc__": f"Skips a test on {device_type} where a condition holds."})
+    return type(
+        name, (skipIf,), {"__init__": make, "__doc__": f"Skips a test on {device_type} where a condition holds."}
+    )
 
 
 skipCPUIf = _skip_if_class("skipCPUIf", "cpu")
@@ -197,7 +199,7 @@ def skipPRIVATEUSE1(fn: Any) -> Any:
 
 
 def _leave(test: Any) -> Any:
-    """A test of something that NumPy has, or a remark on GPUs."""
+    """Return a test of something that NumPy has, or a remark on GPUs."""
     return test
 
 
@@ -213,7 +215,9 @@ skipCUDAIfNoMagma = skipCUDAIfNoCudnn = skipCUDAIfNoCusolver = skipCUDAIfMiopen 
 skipCUDAIfNotRocm = skipCUDAIfNoMagmaAndNoCusolver = skipCUDAIfNoMagmaAndNoLinalgsolver = _leave
 skipCUDAIfNoSparseGeneric = skipCUDAIfNoCusparseGeneric = skipCUDAIfNoHipsparseGeneric = _leave
 skipCUDAIfNoCusolverROCMIfNoMagma = skipCUDAIfNotMiopenSuggestNHWC = disablecuDNN = disableMkldnn = _leave
-skipCUDAIfRocm = skipCUDAIfVersionLessThan = skipCUDAIfCudnnVersionLessThan = skipCUDAIfRocmVersionLessThan = _leave_called
+skipCUDAIfRocm = skipCUDAIfVersionLessThan = skipCUDAIfCudnnVersionLessThan = skipCUDAIfRocmVersionLessThan = (
+    _leave_called
+)
 skipCUDAVersionIn = skipCUDAIfRocmHipBlasltVersionLessThan = skipCUDANonDefaultStreamIf = _leave_called
 
 
@@ -272,7 +276,7 @@ onlyNativeDeviceTypes = onlyOn(NATIVE_DEVICES)
 
 
 def onlyNativeDeviceTypesAnd(devices: Any = None) -> Decorator:
-    """The same and some other devices."""
+    """Return the same and some other devices."""
     return onlyOn([*NATIVE_DEVICES, *([devices] if isinstance(devices, str) else devices or ())])
 
 
@@ -305,7 +309,7 @@ def _has_sufficient_memory(device: Any, size: int) -> bool:
 
 
 def largeTensorTest(size: Any, device: Any = None, inductor: bool = False) -> Decorator:
-    """A test that needs much memory, in bytes or as "3GB"; it is skipped if there is less."""
+    """Return a test that needs much memory, in bytes or as "3GB"; it is skipped if there is less."""
     units = {"GB": 1024**3, "MB": 1024**2, "KB": 1024}
     needed = int(float(size[:-2]) * units[size[-2:].upper()]) if isinstance(size, str) else size
 

@@ -46,7 +46,7 @@ ANY_DTYPE_ORDER = (
 
 
 def _serialize_sample(sample_input: Any) -> str:
-    """A sample in words: the shapes and dtypes of its tensors."""
+    """Return a sample in words: the shapes and dtypes of its tensors."""
     if hasattr(sample_input, "summary"):
         return sample_input.summary()
     if isinstance(sample_input, TensorCore):
@@ -67,7 +67,7 @@ class ops(_TestParametrizer):
         self.skip_if_dynamo = skip_if_dynamo
 
     def _dtypes(self, op: Any, device_type: str) -> set[Any]:
-        """The dtypes of one operator; {None} for a test without any."""
+        """Return the dtypes of one operator; {None} for a test without any."""
         wanted = self.opinfo_dtypes
         supported = set(op.supported_dtypes(device_type))
         if isinstance(wanted, Sequence):
@@ -113,7 +113,7 @@ class ops(_TestParametrizer):
 
 
 def _naming_samples(test: Test) -> Test:
-    """A test whose errors say which sample it was given last."""
+    """Return a test whose errors say which sample it was given last."""
 
     @functools.wraps(test)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -155,7 +155,7 @@ def xfail(op_name: str, variant_name: str = "", *, device_type: Any = None, dtyp
 
 
 def skipOps(to_skip: Iterable[SkipSpec]) -> Callable[[Test], Test]:
-    """Decorates a test under `@ops`: for some operators it is skipped, or expected to fail."""
+    """Decorate a test under `@ops`: for some operators it is skipped, or expected to fail."""
     specs = list(to_skip)
 
     def decorate(test: Test) -> Test:

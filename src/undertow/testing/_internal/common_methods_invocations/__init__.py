@@ -45,7 +45,7 @@ L, M, S, XS = 20, 10, 5, 3
 
 
 def mask_not_all_zeros(shape: Any) -> Any:
-    """A random mask that lets something through."""
+    """Return a random mask that lets something through."""
     if not len(shape):
         raise AssertionError("a mask of one element cannot be random")
     while True:
@@ -76,7 +76,7 @@ def gather_variable(shape: Any, index_dim: int, max_indices: int, duplicate: boo
 
 
 def bernoulli_scalar() -> Any:
-    """A random 0 or 1."""
+    """Return a random 0 or 1."""
     return randn(()).gt(0).to(making.d.uint8)
 
 

@@ -99,8 +99,14 @@ def unary_operators() -> list[OpInfo]:
         smooth = name not in _NOT_DIFFERENTIABLE
         made.append(
             UnaryUfuncInfo(
-                name, dtypes=dtypes_of(letters), domain=(low, high), ref=reference, aliases=_ALIASES.get(name),
-                supports_autograd=smooth, supports_forward_ad=smooth, supports_fwgrad_bwgrad=smooth,
+                name,
+                dtypes=dtypes_of(letters),
+                domain=(low, high),
+                ref=reference,
+                aliases=_ALIASES.get(name),
+                supports_autograd=smooth,
+                supports_forward_ad=smooth,
+                supports_fwgrad_bwgrad=smooth,
                 promotes_int_to_float="b" in letters and "f" in letters and name in _FROM_INTEGERS,
             )
         )
@@ -120,12 +126,18 @@ def binary_operators() -> list[OpInfo]:
         smooth = name not in _NOT_DIFFERENTIABLE
         made.append(
             BinaryUfuncInfo(
-                name, dtypes=dtypes_of(letters), aliases=_ALIASES.get(name), supports_autograd=smooth,
-                supports_forward_ad=smooth, supports_fwgrad_bwgrad=smooth, supports_one_python_scalar=False,
+                name,
+                dtypes=dtypes_of(letters),
+                aliases=_ALIASES.get(name),
+                supports_autograd=smooth,
+                supports_forward_ad=smooth,
+                supports_fwgrad_bwgrad=smooth,
+                supports_one_python_scalar=False,
                 supports_rhs_python_scalar=name not in _TENSORS_ONLY,
                 lhs_make_tensor_kwargs=_LEFT.get(kind[0]) if kind else None,
                 rhs_make_tensor_kwargs=_RIGHT[kind[0]] if kind else None,
-                always_returns_bool=name in ("eq", "ne", "gt", "ge", "lt", "le", "isclose") or name.startswith("logical"),
+                always_returns_bool=name in ("eq", "ne", "gt", "ge", "lt", "le", "isclose")
+                or name.startswith("logical"),
             )
         )
     for variant, mode, letters in (
@@ -133,9 +145,14 @@ def binary_operators() -> list[OpInfo]:
     ):  # fmt: skip
         made.append(
             BinaryUfuncInfo(
-                "div", variant_test_name=variant, dtypes=dtypes_of(letters), aliases=("divide",),
+                "div",
+                variant_test_name=variant,
+                dtypes=dtypes_of(letters),
+                aliases=("divide",),
                 sample_kwargs=lambda device, dtype, input, mode=mode: ({"rounding_mode": mode}, {}),
-                rhs_make_tensor_kwargs={"exclude_zero": True}, supports_forward_ad=True, supports_fwgrad_bwgrad=True,
+                rhs_make_tensor_kwargs={"exclude_zero": True},
+                supports_forward_ad=True,
+                supports_fwgrad_bwgrad=True,
             )
         )
     return made
@@ -231,8 +248,12 @@ def spectral_operators() -> list[OpInfo]:
             letters = "bif" if base in ("rfft", "ihfft") else "bifc"
             made.append(
                 SpectralFuncInfo(
-                    f"fft.{base}{suffix}", ref=getattr(np.fft, f"{base}{suffix}", None), ndimensional=kind,
-                    dtypes=dtypes_of(letters), supports_forward_ad=True, supports_fwgrad_bwgrad=True,
+                    f"fft.{base}{suffix}",
+                    ref=getattr(np.fft, f"{base}{suffix}", None),
+                    ndimensional=kind,
+                    dtypes=dtypes_of(letters),
+                    supports_forward_ad=True,
+                    supports_fwgrad_bwgrad=True,
                 )
             )
     return [

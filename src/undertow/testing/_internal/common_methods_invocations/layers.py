@@ -98,7 +98,8 @@ def _pools() -> list[OpInfo]:
 def _losses() -> list[OpInfo]:
     def two(*shape: int, **limits: Any) -> Calls:
         return lambda t: [
-            (t(*shape, **limits), t(*shape, **limits), {"reduction": reduction}) for reduction in ("mean", "sum", "none")
+            (t(*shape, **limits), t(*shape, **limits), {"reduction": reduction})
+            for reduction in ("mean", "sum", "none")
         ]
 
     def signs(t: Any, *shape: int) -> Any:
@@ -127,5 +128,3 @@ def _losses() -> list[OpInfo]:
              gradcheck_wrapper=gradcheck_wrapper_ctc_loss, supports_gradgrad=False,
              supports_forward_ad=False, supports_fwgrad_bwgrad=False),
     ]  # fmt: skip
-
-

@@ -28,7 +28,7 @@ Calls = Callable[..., list[Any]]
 
 
 def dtypes_of(letters: str) -> _dispatch_dtypes:
-    """The dtypes that letters stand for."""
+    """Return the dtypes that letters stand for."""
     return _dispatch_dtypes(kind for letter in letters for kind in _LETTERS[letter])
 
 
@@ -40,7 +40,7 @@ class Maker:
         self.requires_grad = requires_grad and (dtype.is_floating_point or dtype.is_complex)
 
     def __call__(self, *shape: int, low: Any = None, high: Any = None, grad: bool = True, **options: Any) -> Any:
-        """A tensor of random values."""
+        """Return a tensor of random values."""
         if self.dtype is d.bool:
             low = high = None
         elif self.dtype is d.uint8 and low is not None:
@@ -51,15 +51,15 @@ class Maker:
         )  # fmt: skip
 
     def whole(self, high: int, *shape: int, low: int = 0) -> Any:
-        """A tensor of indices."""
+        """Return a tensor of indices."""
         return make_tensor(shape, dtype=d.int64, device=self.device, low=low, high=high)
 
     def flags(self, *shape: int) -> Any:
-        """A mask."""
+        """Return a mask."""
         return make_tensor(shape, dtype=d.bool, device=self.device)
 
     def given(self, values: Any) -> Any:
-        """Indices, as they are."""
+        """Return indices, as they are."""
         return tensor(values, device=self.device)
 
     def regular(self, *shape: int) -> Any:
@@ -75,7 +75,7 @@ class Maker:
 
 
 def sampled(calls: Calls) -> Callable[..., Iterator[SampleInput]]:
-    """A `sample_inputs_func` from a list of calls."""
+    """Return a `sample_inputs_func` from a list of calls."""
 
     def samples(op: Any, device: Any, dtype: Any, requires_grad: bool = False, **kwargs: Any) -> Iterator[SampleInput]:
         for call in calls(Maker(device, dtype, requires_grad)):
@@ -90,12 +90,14 @@ def sampled(calls: Calls) -> Callable[..., Iterator[SampleInput]]:
 
 
 def seeded(name: str) -> Callable[..., Any]:
-    """A function that draws the same numbers each time."""
+    """Return a function that draws the same numbers each time."""
     return lambda *args, **kwargs: wrapper_set_seed(_getattr_qual(import_module("undertow"), name), *args, **kwargs)
 
 
 def operator(name: str, letters: str, calls: Calls, **options: Any) -> OpInfo:
-    """A row of a table. `name/variant` tells two rows of one operator apart; a dot first means a method of tensors."""
+    """Return a row of a table. `name/variant` tells two rows of one operator apart; a dot first means a method of
+    tensors.
+    """
     name, _, variant = name.partition("/")
     if not any(letter in letters for letter in "fhBc"):
         options.setdefault("supports_autograd", False)

@@ -57,7 +57,9 @@ def _pairs(t: Maker) -> list[tuple[Any, Any]]:
 
 
 def _reduced(t: Maker) -> list[Any]:
-    return [(x, {"mask": m, **more}) for x, m in _pairs(t) for more in ({}, {"dim": 1}, {"dim": (0, 1), "keepdim": True})]
+    return [
+        (x, {"mask": m, **more}) for x, m in _pairs(t) for more in ({}, {"dim": 1}, {"dim": (0, 1), "keepdim": True})
+    ]
 
 
 def _along(dim: int, t: Maker) -> list[Any]:

@@ -22,7 +22,7 @@ REAL_AND_BOOL = "bifhB"
 
 
 def _method(name: str, letters: str, calls: Calls, **options: Any) -> OpInfo:
-    """An operator that is a method of tensors only."""
+    """Return an operator that is a method of tensors only."""
     method = getattr(Tensor, name)
     return operator(name, letters, calls, op=lambda tensor, *args, **kwargs: method(tensor, *args, **kwargs),
                     method_variant=method, **options)  # fmt: skip

@@ -39,7 +39,7 @@ def _dtypes(letters: str) -> set[Any]:
 
 
 def with_facts(op: OpInfo) -> OpInfo:
-    """An operator with what is known of PyTorch's."""
+    """Return an operator with what is known of PyTorch's."""
     known = _table().get(f"{op.name}/{op.variant_test_name}")
     if known is not None:
         dtypes, backward, flags, aten_name, others = known

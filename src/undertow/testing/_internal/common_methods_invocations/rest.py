@@ -34,12 +34,12 @@ def _row(name: str, calls: Calls, **options: Any) -> OpInfo:
 
 
 def _plain(name: str, calls: Calls, **options: Any) -> OpInfo:
-    """A function that is no method."""
+    """Return a function that is no method."""
     return _row(name, calls, **_NO_VARIANTS, **options)
 
 
 def _method(name: str, calls: Calls, **options: Any) -> OpInfo:
-    """A method of tensors."""
+    """Return a method of tensors."""
     method = getattr(Tensor, name)
     return _row(name, calls, op=lambda tensor, *args, **kwargs: method(tensor, *args, **kwargs), **options)
 
@@ -81,7 +81,7 @@ def _converted(name: str, tensor: Any, **options: Any) -> Any:
 
 
 def _copies() -> list[OpInfo]:
-    """Views that are copies, and pieces that know nothing of each other."""
+    """View that are copies, and pieces that know nothing of each other."""
     return [
         _plain("alias_copy", lambda t: [t(2, 3), t()]),
         _plain("as_strided_copy", lambda t: [(t(8), (2, 3), (1, 2)), (t(8), (2, 2), (3, 1), 1)]),
@@ -153,7 +153,10 @@ def _made() -> list[OpInfo]:
         return [(size, {**more, "sym": sym, "dtype": t.dtype}) for size in (1, 5) for sym in (True, False)]
 
     def ends(t: Maker, *more: Any) -> list[Any]:
-        return [(t(low=1, high=3), t(low=4, high=6), 5, {"dtype": t.dtype}), (1, t(low=4, high=6), 3, {"dtype": t.dtype})]
+        return [
+            (t(low=1, high=3), t(low=4, high=6), 5, {"dtype": t.dtype}),
+            (1, t(low=4, high=6), 3, {"dtype": t.dtype}),
+        ]
 
     return [
         *[_plain(f"signal.windows.{name}", partial(windows, more)) for name, more in _WINDOWS.items()],
@@ -217,13 +220,13 @@ def _matrices() -> list[OpInfo]:
 
 
 def _factors(t: Maker) -> tuple[Any, Any]:
-    """The LU factors of a matrix as one, and where its rows went."""
+    """Return the LU factors of a matrix as one, and where its rows went."""
     factors, rows = import_module("undertow").linalg.lu_factor(t.regular(3, 3).detach())
     return factors.requires_grad_(t.requires_grad), rows
 
 
 def _reflectors(t: Maker) -> tuple[Any, Any]:
-    """What `geqrf` makes of a matrix."""
+    """Return what `geqrf` makes of a matrix."""
     made = import_module("undertow").geqrf(t(3, 2).detach())
     return made[0].requires_grad_(t.requires_grad), made[1].requires_grad_(t.requires_grad)
 
@@ -238,7 +241,7 @@ def _kept_singular(op: Any, matrix: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _product_of(name: str) -> Any:
-    """The product of what a function takes a matrix apart into: the parts by themselves are nobody's choice."""
+    """Return the product of what a function takes a matrix apart into: the parts by themselves are nobody's choice."""
 
     def product(matrix: Any, **kwargs: Any) -> Any:
         u, s, v = wrapper_set_seed(getattr(import_module("undertow"), name), matrix, **kwargs)
@@ -249,7 +252,10 @@ def _product_of(name: str) -> Any:
 
 def _inner() -> list[OpInfo]:
     def reduced(how: str, t: Maker) -> list[Any]:
-        return [(t(3, 2), 0, t.given([0, 2, 0]), t(3, 2), how), (t(4), 0, t.given([1]), t(1), how, {"include_self": False})]
+        return [
+            (t(3, 2), 0, t.given([0, 2, 0]), t(3, 2), how),
+            (t(4), 0, t.given([1]), t(1), how, {"include_self": False}),
+        ]
 
     def unbiased(t: Maker) -> list[Any]:
         return [(t(4), True), (t(2, 3), False)]
@@ -370,7 +376,7 @@ def _last_first(name: str, n: int) -> Any:
 
 
 def _reflected(name: str) -> OpInfo:
-    """An operator with its sides exchanged."""
+    """Return an operator with its sides exchanged."""
     method = getattr(Tensor, name)
     away = {"low": 0.5, "high": 3, "exclude_zero": True}
     return BinaryUfuncInfo(

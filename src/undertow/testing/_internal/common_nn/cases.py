@@ -30,7 +30,7 @@ def get_reduction(m: Any) -> str:
 
 
 def get_weight(m: Any) -> Any:
-    """The weights of a loss's classes."""
+    """Return the weights of a loss's classes."""
     return getattr(m, "weight", None)
 
 
@@ -44,7 +44,7 @@ class NNTestCase(TestCase):
             return module(*given, **kwargs) if isinstance(given, tuple) else module(given, **kwargs)
 
     def _get_parameters(self, module: Any) -> tuple[list[Any], list[Any]]:
-        """The parameters of a layer and their gradients; those that have none get zeros."""
+        """Return the parameters of a layer and their gradients; those that have none get zeros."""
         params = list(module.parameters())
         for param in params:
             if param.grad is None:
@@ -59,7 +59,7 @@ class NNTestCase(TestCase):
                 param.grad.detach_()
 
     def _backward(self, module: Any, input: Any, output: Any, grad_output: Any, create_graph: bool = False) -> Any:
-        """Runs a backward pass, and gives the gradients of the inputs."""
+        """Run a backward pass, and gives the gradients of the inputs."""
         output.backward(grad_output, retain_graph=True, create_graph=create_graph)
         grads = [each.grad for each in tree_leaves(input) if isinstance(each, TensorCore)]
         return grads[0] if isinstance(input, TensorCore) else tuple(grads)
@@ -89,7 +89,7 @@ class NNTestCase(TestCase):
     def _analytical_jacobian(
         self, module: Any, input: Any, jacobian_input: bool = True, jacobian_parameters: bool = True
     ) -> tuple[Any, ...]:
-        """The Jacobian that backward passes give: of the inputs, and of all parameters together."""
+        """Return the Jacobian that backward passes give: of the inputs, and of all parameters together."""
         output = self._forward(module, input)
         wanted = self._wanted(module, input, jacobian_input, jacobian_parameters)
         columns: list[list[Any]] = [[] for _ in wanted]
@@ -100,13 +100,15 @@ class NNTestCase(TestCase):
             seed[place] = 1
             self._backward(module, input, output, seed.view_as(output))
             for column, each in zip(columns, wanted, strict=True):
-                column.append((zeros(each.shape, dtype=each.dtype) if each.grad is None else each.grad).reshape(-1).clone())
+                column.append(
+                    (zeros(each.shape, dtype=each.dtype) if each.grad is None else each.grad).reshape(-1).clone()
+                )
         return self._in_parts([cat([c.unsqueeze(1) for c in column], 1) for column in columns], input, jacobian_input)
 
     def _numerical_jacobian(
         self, module: Any, input: Any, jacobian_input: bool = True, jacobian_parameters: bool = True
     ) -> tuple[Any, ...]:
-        """The same by finite differences."""
+        """Return the same by finite differences."""
         eps, found = 1e-6, []
         for each in self._wanted(module, input, jacobian_input, jacobian_parameters):
             rows, flat = [], each.detach().view(-1)
@@ -158,7 +160,7 @@ class TestBase:
         self._arg_cache: dict[str, Any] = {}
 
     def get_name(self) -> str:
-        """The test's name."""
+        """Return the test's name."""
         if self.fullname is not None:
             return f"test_{self.fullname}"
         return f"test_{self.constructor.__name__}" + (f"_{self.desc}" if self.desc else "")
@@ -222,7 +224,7 @@ class ModuleTest(TestBase):
         self.default_dtype = kwargs.get("default_dtype")
 
     def _made(self) -> tuple[Any, Any]:
-        """The layer and its input, in double precision, which finite differences need."""
+        """Return the layer and its input, in double precision, which finite differences need."""
         module, given = self.constructor(*self.constructor_args).to(double), self._get_input()
 
         def doubled(value: Any) -> Any:
@@ -252,7 +254,7 @@ class ModuleTest(TestBase):
         test_case.check_jacobian(module, input, self.jacobian_input)
 
     def noncontiguize(self, obj: Any) -> Any:
-        """Inputs that do not lie in one piece."""
+        """Return inputs that do not lie in one piece."""
         return tree_map(
             lambda value: noncontiguous_like(value.detach()).requires_grad_(value.requires_grad)
             if isinstance(value, TensorCore) else value,
@@ -312,7 +314,11 @@ class CriterionTest(InputVariableMixin, TestBase):  # type: ignore[misc]
         self.check_gradgrad, self.check_complex = kwargs.get("check_gradgrad", True), kwargs.get("check_complex", False)
 
     def __call__(self, test_case: Any) -> None:
-        module, given, target = self.constructor(*self.constructor_args).to(double), self._get_input(), self._get_target()
+        module, given, target = (
+            self.constructor(*self.constructor_args).to(double),
+            self._get_input(),
+            self._get_target(),
+        )
         given, target = tree_map(_doubled, given), tree_map(_doubled, target)
         inputs = (*(given if isinstance(given, tuple) else (given,)), target, *self.extra_args)
         if self.reference_fn is not None:
@@ -350,7 +356,7 @@ def _rand_tensor_non_equal(*size: int) -> Any:
 
 
 def _create_basic_net() -> tuple[Any, Any, Any]:
-    """A small net in a net, and the two of them."""
+    """Return a small net in a net, and the two of them."""
 
     layer = _Holder("layer_dummy", zeros(1, 3, 3, 7))
     net = _Holder("dummy", zeros(7, 3, 3, 1), l1=_Holder("layer_dummy", zeros(1, 3, 3, 7)))

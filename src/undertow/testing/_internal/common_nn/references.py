@@ -52,7 +52,7 @@ def cross_entropy_loss_reference(
     input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Any:  # fmt: skip
-    """The loss of the logarithm of softmax; the target holds classes, or their probabilities."""
+    """Return the loss of the logarithm of softmax; the target holds classes, or their probabilities."""
     logs = input.log_softmax(1)
     if target.is_floating_point():
         spread = target * (1 - label_smoothing) + label_smoothing / input.size(1)
@@ -89,7 +89,7 @@ def huberloss_reference(input: Any, target: Any, reduction: str = "mean", delta:
 
 
 def hingeembeddingloss_reference(input: Any, target: Any, margin: float = 1.0, reduction: str = "mean") -> Any:
-    """The input where the target is 1, and what it lacks to the margin where it is -1."""
+    """Return the input where the target is 1, and what it lacks to the margin where it is -1."""
     return _reduced(where(target == 1, input, (margin - input).clamp(min=0)), reduction)
 
 

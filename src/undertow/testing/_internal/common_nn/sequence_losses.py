@@ -47,7 +47,7 @@ def ctcloss_reference(
 
 
 def single_batch_reference_fn(input: Any, parameters: Any, module: Any) -> Any:
-    """What a layer returns for one example, found by giving it a batch of one."""
+    """Return what a layer returns for one example, found by giving it a batch of one."""
 
     def batched(value: Any) -> Any:
         return tuple(batched(each) for each in value) if isinstance(value, (list, tuple)) else value.unsqueeze(0)
@@ -60,7 +60,7 @@ def single_batch_reference_fn(input: Any, parameters: Any, module: Any) -> Any:
 def _test_bfloat16_ops(
     test_case: Any, op: Any, device: Any, inp_dims: Any = (), prec: float = 1e-2, scale_factor: float | None = None
 ) -> None:
-    """A layer returns the same in bfloat16 as in float32, and has the same gradient, but for rounding."""
+    """Return a layer returns the same in bfloat16 as in float32, and has the same gradient, but for rounding."""
     scale = 1.0 if scale_factor is None else scale_factor
     wide = (randn(inp_dims, dtype=float32, device=device) / scale).requires_grad_()
     narrow = wide.detach().to(bfloat16).requires_grad_()

@@ -39,12 +39,19 @@ module_tests: list[Row] = [
     _row("Softmax", (1,), (10, 20), reference_fn=_softmax_reference),
     _row("Softmax2d", (), (1, 3, 10, 5), reference_fn=lambda i, p, m: i.exp() / i.exp().sum(1, True)),
     _row("LogSoftmax", (1,), (10, 20), reference_fn=lambda i, p, m: _softmax_reference(i, p, m).log()),
-    _row("ELU", (2.0,), (3, 2, 5)), _row("Hardshrink", (2.0,), (4, 3, 2, 4)),
-    _row("LeakyReLU", (0.5,), (3, 2, 5), check_inplace=True), _row("LogSigmoid", (), (2, 3, 4)),
-    _row("Softplus", (2, -100), (10, 5)), _row("Softshrink", (1,), (3, 2, 5)), _row("PReLU", (3,), (2, 3, 4)),
+    _row("ELU", (2.0,), (3, 2, 5)),
+    _row("Hardshrink", (2.0,), (4, 3, 2, 4)),
+    _row("LeakyReLU", (0.5,), (3, 2, 5), check_inplace=True),
+    _row("LogSigmoid", (), (2, 3, 4)),
+    _row("Softplus", (2, -100), (10, 5)),
+    _row("Softshrink", (1,), (3, 2, 5)),
+    _row("PReLU", (3,), (2, 3, 4)),
     _row("Softsign", (), (3, 2, 5), reference_fn=lambda i, p, m: i / (1 + i.abs())),
-    _row("Softmin", (1,), (10, 20)), _row("Tanhshrink", (), (2, 3, 4, 5)),
-    _row("GELU", (), (2, 3)), _row("SiLU", (), (2, 3)), _row("Mish", (), (2, 3)),
+    _row("Softmin", (1,), (10, 20)),
+    _row("Tanhshrink", (), (2, 3, 4, 5)),
+    _row("GELU", (), (2, 3)),
+    _row("SiLU", (), (2, 3)),
+    _row("Mish", (), (2, 3)),
 ]
 
 
@@ -111,7 +118,7 @@ criterion_tests: list[Row] = [
 
 
 def wrap_functional(fn: Callable[..., Any], **kwargs: Any) -> type[nn.Module]:
-    """A layer that calls a function."""
+    """Return a layer that calls a function."""
 
     class FunctionalModule(nn.Module):
         def forward(self, *args: Any) -> Any:

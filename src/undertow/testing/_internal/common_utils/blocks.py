@@ -30,7 +30,7 @@ from undertow.testing._utils import freeze_rng_state as freeze_rng_state
 
 @contextlib.contextmanager
 def set_default_dtype(dtype: Any) -> Iterator[None]:
-    """A block with another default dtype."""
+    """Return a block with another default dtype."""
     before = get_default_dtype()
     _set_default_dtype(dtype)
     try:
@@ -41,7 +41,7 @@ def set_default_dtype(dtype: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def set_default_tensor_type(tensor_type: Any) -> Iterator[None]:
-    """A block with another default type of tensors."""
+    """Return a block with another default type of tensors."""
     before = get_default_dtype()
     _set_default_tensor_type(tensor_type)
     try:
@@ -84,7 +84,7 @@ class SwapTensorsGuard:
 
 
 def wrapSwapTensorsTest(swap: bool | None = None) -> Callable[[Any], Any]:
-    """A decorator: the test runs with swapping of parameters set so; None leaves it."""
+    """Return a decorator: the test runs with swapping of parameters set so; None leaves it."""
 
     def decorate(test: Any) -> Any:
         @functools.wraps(test)
@@ -99,7 +99,7 @@ def wrapSwapTensorsTest(swap: bool | None = None) -> Callable[[Any], Any]:
 
 @contextlib.contextmanager
 def set_warn_always_context(new_val: bool) -> Iterator[None]:
-    """A block in which warnings that are given once are given each time, or not."""
+    """Return a block in which warnings that are given once are given each time, or not."""
     before = is_warn_always_enabled()
     set_warn_always(new_val)
     try:
@@ -128,7 +128,7 @@ class AlwaysWarnTypedStorageRemoval:
 
 @contextlib.contextmanager
 def TemporaryFileName(*args: Any, **kwargs: Any) -> Iterator[str]:
-    """The name of a file that is gone after the block."""
+    """Return the name of a file that is gone after the block."""
     if kwargs.pop("delete", False):
         raise UserWarning("only TemporaryFileName with delete=False is supported on Windows.")
     file: Any = tempfile.NamedTemporaryFile(*args, **{**kwargs, "delete": False})
@@ -141,7 +141,7 @@ def TemporaryFileName(*args: Any, **kwargs: Any) -> Iterator[str]:
 
 @contextlib.contextmanager
 def TemporaryDirectoryName(suffix: str | None = None) -> Iterator[str]:
-    """The name of a folder that is gone after the block."""
+    """Return the name of a folder that is gone after the block."""
     with tempfile.TemporaryDirectory(suffix=suffix) as folder:
         yield folder
 
@@ -158,7 +158,7 @@ class BytesIOContext(io.BytesIO):
 
 @contextlib.contextmanager
 def set_cwd(path: str) -> Iterator[None]:
-    """A block in another folder."""
+    """Return a block in another folder."""
     before = os.getcwd()
     os.chdir(path)
     try:
@@ -169,7 +169,7 @@ def set_cwd(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def disable_gc() -> Iterator[None]:
-    """A block without the collector of circles."""
+    """Return a block without the collector of circles."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -181,7 +181,7 @@ def disable_gc() -> Iterator[None]:
 
 @contextlib.contextmanager
 def check_leaked_tensors(limit: int = 1, matched_type: type = TensorCore) -> Iterator[None]:
-    """A block that may leave so many tensors alive that only the collector of circles can free."""
+    """Return a block that may leave so many tensors alive that only the collector of circles can free."""
     gc.collect()
     gc.disable()
     flags = gc.get_debug()
@@ -192,7 +192,9 @@ def check_leaked_tensors(limit: int = 1, matched_type: type = TensorCore) -> Ite
         gc.collect()
         left = [each for each in gc.garbage if isinstance(each, matched_type)]
         if len(left) >= limit:
-            shown = ", ".join(str(tuple(each.shape)) if isinstance(each, TensorCore) else repr(each) for each in left[:10])
+            shown = ", ".join(
+                str(tuple(each.shape)) if isinstance(each, TensorCore) else repr(each) for each in left[:10]
+            )
             warnings.warn(f"{len(left)} tensors were left in circles: {shown}", stacklevel=2)
     finally:
         gc.set_debug(flags)
@@ -202,7 +204,7 @@ def check_leaked_tensors(limit: int = 1, matched_type: type = TensorCore) -> Ite
 
 @contextlib.contextmanager
 def _nothing(*args: Any, **kwargs: Any) -> Iterator[None]:
-    """A block about something that is not here: streams and memory of GPUs, a compiler of scripts."""
+    """Return a block about something that is not here: streams and memory of GPUs, a compiler of scripts."""
     yield
 
 

@@ -115,7 +115,7 @@ class TestCase(SparseSamples, unittest.TestCase):
     def assertNotEqual(  # type: ignore[override]
         self, x: Any, y: Any, msg: Any = None, *, atol: float | None = None, rtol: float | None = None, **kwargs: Any
     ) -> None:
-        """The opposite."""
+        """Return the opposite."""
         with self.assertRaises(AssertionError, msg=msg):
             self.assertEqual(x, y, msg, atol=atol, rtol=rtol, **kwargs)
 
@@ -163,7 +163,9 @@ class TestCase(SparseSamples, unittest.TestCase):
         self, torch_fn: Any, np_fn: Any, tensor_like: Any, device: Any = None, dtype: Any = None, **kwargs: Any
     ) -> None:
         """Whether a function gives what NumPy's gives."""
-        tensor = tensor_like if isinstance(tensor_like, TensorCore) else as_tensor(tensor_like, dtype=dtype, device=device)
+        tensor = (
+            tensor_like if isinstance(tensor_like, TensorCore) else as_tensor(tensor_like, dtype=dtype, device=device)
+        )
         array = tensor.detach().float().numpy() if tensor.dtype is dtypes.bfloat16 else tensor.detach().numpy()
         expected = np_fn(array)
         actual = torch_fn(tensor)
@@ -204,7 +206,7 @@ class TestCase(SparseSamples, unittest.TestCase):
 
     @contextlib.contextmanager
     def assertWarnsOnceRegex(self, category: Any, regex: str = "") -> Iterator[None]:
-        """A block that warns of this once, however often it happens."""
+        """Return a block that warns of this once, however often it happens."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             yield
@@ -217,11 +219,11 @@ class TestCase(SparseSamples, unittest.TestCase):
 
     @contextlib.contextmanager
     def assertLeaksNoCudaTensors(self, name: str | None = None) -> Iterator[None]:
-        """A block that leaves no tensors on a GPU."""
+        """Return a block that leaves no tensors on a GPU."""
         yield
 
     def assertLogs(self, logger: Any = None, level: Any = None) -> Any:
-        """A block that logs something; the logger of the whole program unless another is named."""
+        """Return a block that logs something; the logger of the whole program unless another is named."""
         return super().assertLogs(logging.getLogger("torch") if logger is None else logger, level)
 
     def assertNoLogs(self, logger: Any = None, level: Any = None) -> Any:
@@ -235,7 +237,7 @@ class TestCase(SparseSamples, unittest.TestCase):
     # --- expected texts
 
     def _remove_ansi_escape(self, input: str) -> str:
-        """A text without colours."""
+        """Return a text without colours."""
         return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", input)
 
     def remove_comment_lines(self, input_string: str) -> str:
@@ -294,14 +296,14 @@ class TestCase(SparseSamples, unittest.TestCase):
         self.assertMultiLineEqual(expected, re.sub(r"CppOp\[(.+?)\]", "CppOp[]", s))
 
     def assertExpectedStripMangled(self, s: str, subname: str | None = None) -> None:
-        """The same without the numbers in names that scripts get."""
+        """Return the same without the numbers in names that scripts get."""
         self.assertExpected(re.sub(r"__torch__[^ ]+", "", s), subname)
 
     # --- other programs
 
     @staticmethod
     def run_process_no_exception(code: str, env: dict[str, str] | None = None) -> tuple[bytes, bytes]:
-        """Runs a program in a new Python, which must end well; what it wrote to the two streams."""
+        """Run a program in a new Python, which must end well; what it wrote to the two streams."""
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, env={**os.environ, **(env or {})}, check=False
         )
@@ -311,7 +313,7 @@ class TestCase(SparseSamples, unittest.TestCase):
 
     @staticmethod
     def runWithPytorchAPIUsageStderr(code: str) -> str:
-        """What a program writes to its stream of errors."""
+        """Return what a program writes to its stream of errors."""
         return TestCase.run_process_no_exception(code)[1].decode("ascii")
 
 
@@ -328,7 +330,7 @@ class NestedTensorTestCase(TestCase):
 
     @contextlib.contextmanager
     def branch_nested_state(self) -> Iterator[None]:
-        """A block after which the numbering of ragged sizes is as before: nothing is numbered here."""
+        """Return a block after which the numbering of ragged sizes is as before: nothing is numbered here."""
         yield
 
 
@@ -336,7 +338,7 @@ def munge_exc(
     e: Any, *, suppress_suffix: bool = True, suppress_prefix: bool = True, file: str | None = None, skip: int = 0,
     strip_carets: bool = True, strip_stack_attribution: bool = True,
 ) -> str:  # fmt: skip
-    """The text of an exception without what changes from machine to machine: paths, line numbers, addresses."""
+    """Return the text of an exception without what changes from machine to machine: paths, line numbers, addresses."""
     text = str(e) if suppress_prefix and not isinstance(e, str) else e if isinstance(e, str) else _whole(e)
     text = re.sub(r'File "([^"]+)", line \d+', lambda found: f'File "{os.path.basename(found[1])}", line N', text)
     text = re.sub(r"0x[0-9a-fA-F]+", "0xN", text)

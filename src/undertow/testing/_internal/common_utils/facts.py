@@ -36,7 +36,7 @@ class LazyVal:
 
 
 def make_lazy_class(cls: type) -> type:
-    """A class whose instances wait for a value; their operators ask for it."""
+    """Return a class whose instances wait for a value; their operators ask for it."""
 
     class Lazy:
         def __init__(self, cb: Callable[[], Any]) -> None:
@@ -50,7 +50,15 @@ def make_lazy_class(cls: type) -> type:
 
         return method
 
-    left_alone = ("__class__", "__new__", "__init__", "__init_subclass__", "__getattribute__", "__setattr__", "__dict__")
+    left_alone = (
+        "__class__",
+        "__new__",
+        "__init__",
+        "__init_subclass__",
+        "__getattribute__",
+        "__setattr__",
+        "__dict__",
+    )
     for name in dir(cls):
         if name.startswith("__") and callable(getattr(cls, name)) and name not in left_alone:
             setattr(Lazy, name, operator_of(name))
@@ -68,7 +76,7 @@ class TestEnvironment:
         name: str, env_var: str | None = None, default: bool = False, include_in_repro: bool = True,
         enabled_fn: Callable[..., bool] | None = None, implied_by_fn: Callable[[], bool] = lambda: False,
     ) -> bool:  # fmt: skip
-        """A switch."""
+        """Return a switch."""
         enabled_fn = enabled_fn or (lambda value, default: (value != "0") if default else value == "1")
         enabled = bool(default)
         if env_var is not None:
@@ -85,7 +93,7 @@ class TestEnvironment:
         name: str, env_var: str | None = None, default: Any = None, include_in_repro: bool = True,
         parse_fn: Callable[[Any], Any] = lambda value: value,
     ) -> Any:  # fmt: skip
-        """A value."""
+        """Return a value."""
         given = default if env_var is None else os.getenv(env_var)
         value = default if given is None else parse_fn(given)
         if include_in_repro and value != default and env_var is not None:
@@ -95,7 +103,7 @@ class TestEnvironment:
 
     @staticmethod
     def repro_env_var_prefix() -> str:
-        """The options that were set, as a command line begins with them."""
+        """Return the options that were set, as a command line begins with them."""
         return " ".join(f"{name}={value}" for name, value in TestEnvironment.repro_env_vars.items())
 
 
@@ -145,7 +153,9 @@ TEST_BAILOUTS = TEST_DISCOVER = TEST_IN_SUBPROCESS = USE_PYTEST = SHOWLOCALS = R
 TEST_WITH_SLOW = TestEnvironment.def_flag("TEST_WITH_SLOW", env_var="PYTORCH_TEST_WITH_SLOW")
 TEST_SKIP_FAST = TestEnvironment.def_flag("TEST_SKIP_FAST", env_var="PYTORCH_TEST_SKIP_FAST")
 TEST_WITH_SLOW_GRADCHECK = TestEnvironment.def_flag("TEST_WITH_SLOW_GRADCHECK", "PYTORCH_TEST_WITH_SLOW_GRADCHECK")
-PRINT_REPRO_ON_FAILURE = TestEnvironment.def_flag("PRINT_REPRO_ON_FAILURE", "PYTORCH_PRINT_REPRO_ON_FAILURE", True, False)
+PRINT_REPRO_ON_FAILURE = TestEnvironment.def_flag(
+    "PRINT_REPRO_ON_FAILURE", "PYTORCH_PRINT_REPRO_ON_FAILURE", True, False
+)
 OPINFO_SAMPLE_INPUT_INDEX = TestEnvironment.def_setting(
     "OPINFO_SAMPLE_INPUT_INDEX", "PYTORCH_OPINFO_SAMPLE_INPUT_INDEX", None, False, int
 )
@@ -187,7 +197,7 @@ dtype2prec_DONTUSE = {dtypes.float32: 1e-5, dtypes.float64: 1e-5, dtypes.float16
 
 
 def numpy_to_torch_dtype(np_dtype: Any) -> Any:
-    """The dtype that is NumPy's."""
+    """Return the dtype that is NumPy's."""
     return numpy_to_torch_dtype_dict[np.dtype(np_dtype).type]
 
 
@@ -207,7 +217,7 @@ def getRocmVersion() -> tuple[int, int]:
 
 
 def getRocmArchName(device_index: int = 0) -> str:
-    """The name of an AMD GPU, of which there is none."""
+    """Return the name of an AMD GPU, of which there is none."""
     raise AssertionError("Torch not compiled with CUDA enabled")
 
 
@@ -220,7 +230,7 @@ def is_navi3_arch() -> bool:
 
 
 def get_gcc_major_version() -> None:
-    """The version of the compiler for extensions: none is used."""
+    """Return the version of the compiler for extensions: none is used."""
 
 
 def _is_privateuse1_backend_available() -> bool:

@@ -19,7 +19,7 @@ def gradcheck(fn: Any, inputs: Any, **kwargs: Any) -> bool:
 
 
 def gradgradcheck(fn: Any, inputs: Any, grad_outputs: Any = None, **kwargs: Any) -> bool:
-    """The same of its second gradient."""
+    """Return the same of its second gradient."""
     defaults = {"check_batched_grad": False, "fast_mode": not TEST_WITH_SLOW_GRADCHECK, "nondet_tol": 0.0}
     return _gradgradcheck(fn, inputs, grad_outputs, **defaults | kwargs)
 
@@ -31,7 +31,7 @@ def _assertGradAndGradgradChecks(test_case: Any, apply_fn: Any, inputs: Any, **k
 
 
 def outs_and_grads(fn: Any, graph_inps: Any, inps: Any) -> tuple[Any, list[Any]]:
-    """What a function returns, and the gradients of its inputs."""
+    """Return what a function returns, and the gradients of its inputs."""
     outs = fn(*graph_inps)
     for out in tree_leaves(outs):
         if getattr(out, "requires_grad", False):
@@ -52,7 +52,7 @@ def compare_equal_outs_and_grads(test: Any, m1: Any, m2: Any, inps: Any) -> None
 
 
 def clone_input_helper(input: Any) -> Any:
-    """A copy of a tensor, or of a sequence of them."""
+    """Return a copy of a tensor, or of a sequence of them."""
     return tree_map(lambda value: value.clone() if hasattr(value, "clone") else value, input)
 
 
@@ -62,7 +62,7 @@ class TestGradients(TestCase):
     exact_dtype = True
 
     def _get_safe_inplace(self, inplace_variant: Any) -> Any:
-        """A variant that writes in place, applied to a copy."""
+        """Return a variant that writes in place, applied to a copy."""
 
         @functools.wraps(inplace_variant)
         def on_a_copy(t: Any, *args: Any, **kwargs: Any) -> Any:

@@ -34,12 +34,12 @@ Decorator = Callable[[Any], Any]
 
 
 def _leave(test: Any) -> Any:
-    """The test itself: what it should not run on is not here."""
+    """Return the test itself: what it should not run on is not here."""
     return test
 
 
 def _leave_called(*args: Any, **kwargs: Any) -> Any:
-    """The same, where the decorator may be given arguments."""
+    """Return the same, where the decorator may be given arguments."""
     return args[0] if len(args) == 1 and callable(args[0]) and not kwargs else _leave
 
 
@@ -107,7 +107,7 @@ def skip_but_pass_in_sandcastle_if(condition: Any, reason: str) -> Decorator:
 
 
 def slowTest(fn: Any) -> Any:
-    """A test that takes long: it runs if PYTORCH_TEST_WITH_SLOW is 1."""
+    """Return a test that takes long: it runs if PYTORCH_TEST_WITH_SLOW is 1."""
     marked = unittest.skipUnless(TEST_WITH_SLOW, "test is slow; run with PYTORCH_TEST_WITH_SLOW to enable test")(fn)
     marked.slow_test = True
     return marked
@@ -124,7 +124,7 @@ def check_if_enable(test: Any) -> None:
 
 
 def xfailIf(condition: Any) -> Decorator:
-    """A test that is known to fail where a condition holds."""
+    """Return a test that is known to fail where a condition holds."""
     return unittest.expectedFailure if condition else _leave
 
 
@@ -149,7 +149,7 @@ def lazy_skip_if(condition_fn: Callable[[], bool], reason: str) -> Decorator:
 
 @contextmanager
 def skip_exception_type(exc_type: Any) -> Iterator[None]:
-    """A block that skips the test if it raises this."""
+    """Return a block that skips the test if it raises this."""
     try:
         yield
     except exc_type as error:
@@ -160,7 +160,7 @@ def skip_exception_type(exc_type: Any) -> Iterator[None]:
 
 
 def serialTest(condition: bool = True) -> Decorator:
-    """A test that runs alone, where tests run side by side under pytest."""
+    """Return a test that runs alone, where tests run side by side under pytest."""
 
     def decorate(test: Any) -> Any:
         if condition and "pytest" in sys.modules:
@@ -171,7 +171,7 @@ def serialTest(condition: bool = True) -> Decorator:
 
 
 def suppress_warnings(fn: Any) -> Any:
-    """A test whose warnings are not shown."""
+    """Return a test whose warnings are not shown."""
 
     @functools.wraps(fn)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -183,7 +183,7 @@ def suppress_warnings(fn: Any) -> Any:
 
 
 def coalescedonoff(f: Any) -> Any:
-    """A test of sparse tensors, once with coalesced ones and once without."""
+    """Return a test of sparse tensors, once with coalesced ones and once without."""
 
     @functools.wraps(f)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -194,7 +194,7 @@ def coalescedonoff(f: Any) -> Any:
 
 
 def wrapDeterministicFlagAPITest(fn: Any) -> Any:
-    """A test that may turn deterministic algorithms on and off: after it they are as before."""
+    """Return a test that may turn deterministic algorithms on and off: after it they are as before."""
 
     @functools.wraps(fn)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -205,7 +205,7 @@ def wrapDeterministicFlagAPITest(fn: Any) -> Any:
 
 
 def recover_orig_fp32_precision(fn: Any) -> Any:
-    """A test that may change the precision of matrix products: after it, it is as before."""
+    """Return a test that may change the precision of matrix products: after it, it is as before."""
 
     @functools.wraps(fn)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -219,12 +219,12 @@ def recover_orig_fp32_precision(fn: Any) -> Any:
 
 
 def with_ieee_matmul_precision(f: Any) -> Any:
-    """A test in which matrix products have their full precision, as they always have here."""
+    """Return a test in which matrix products have their full precision, as they always have here."""
     return recover_orig_fp32_precision(f)
 
 
 def retry(ExceptionToCheck: Any, tries: int = 3, delay: float = 3, skip_after_retries: bool = False) -> Decorator:
-    """Tries again after an exception, so many times; then the test fails, or is skipped."""
+    """Try again after an exception, so many times; then the test fails, or is skipped."""
 
     def decorate(fn: Any) -> Any:
         @functools.wraps(fn)
@@ -247,7 +247,7 @@ def retry(ExceptionToCheck: Any, tries: int = 3, delay: float = 3, skip_after_re
 
 
 def retry_on_connect_failures(func: Any = None, connect_errors: Any = ADDRESS_IN_USE) -> Any:
-    """Tries again while connecting fails for one of these reasons."""
+    """Try again while connecting fails for one of these reasons."""
     if func is None:
         return functools.partial(retry_on_connect_failures, connect_errors=connect_errors)
     reasons = [connect_errors] if isinstance(connect_errors, str) else list(connect_errors)
@@ -267,7 +267,7 @@ def retry_on_connect_failures(func: Any = None, connect_errors: Any = ADDRESS_IN
 
 
 def print_repro_on_failure(repro_parts: Any) -> Any:
-    """A block that adds to an error the command that shows it again."""
+    """Return a block that adds to an error the command that shows it again."""
 
     @contextmanager
     def block() -> Iterator[None]:
@@ -283,7 +283,7 @@ def print_repro_on_failure(repro_parts: Any) -> Any:
 
 
 def patch_test_members(updates: dict[str, Any]) -> Decorator:
-    """A test during which attributes of the test object have other values."""
+    """Return a test during which attributes of the test object have other values."""
 
     def decorate(test: Any) -> Any:
         @functools.wraps(test)
@@ -297,7 +297,7 @@ def patch_test_members(updates: dict[str, Any]) -> Decorator:
 
 
 def mock_wrapper(method: Any) -> Any:
-    """A method that also calls a `mock`, to be asked afterwards what it was called with."""
+    """Return a method that also calls a `mock`, to be asked afterwards what it was called with."""
     mock = sys.modules["unittest.mock"].MagicMock()
 
     @functools.wraps(method)

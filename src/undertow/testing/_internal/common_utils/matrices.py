@@ -18,41 +18,41 @@ __all__ = [
 
 
 def random_symmetric_matrix(size: int, *batches: int, **options: Any) -> Any:
-    """A matrix that is its own transpose."""
+    """Return a matrix that is its own transpose."""
     matrix = randn(*batches, size, size, dtype=options.get("dtype"))
     return (matrix + matrix.mT) / 2
 
 
 def random_hermitian_matrix(size: int, *batches: int, **options: Any) -> Any:
-    """A matrix that is its own conjugate transpose."""
+    """Return a matrix that is its own conjugate transpose."""
     matrix = randn(*batches, size, size, dtype=options.get("dtype"))
     return (matrix + matrix.mH) / 2
 
 
 def random_symmetric_psd_matrix(size: int, *batches: int, **options: Any) -> Any:
-    """A symmetric matrix without negative eigenvalues."""
+    """Return a symmetric matrix without negative eigenvalues."""
     matrix = randn(*batches, size, size, dtype=options.get("dtype"))
     return matrix @ matrix.mT
 
 
 def random_hermitian_psd_matrix(size: int, *batches: int, dtype: Any = None, device: Any = None) -> Any:
-    """A Hermitian matrix without negative eigenvalues."""
+    """Return a Hermitian matrix without negative eigenvalues."""
     matrix = randn(*batches, size, size, dtype=dtype)
     return matrix @ matrix.mH
 
 
 def random_symmetric_pd_matrix(size: int, *batches: int, **options: Any) -> Any:
-    """A symmetric matrix with positive eigenvalues only."""
+    """Return a symmetric matrix with positive eigenvalues only."""
     return random_symmetric_psd_matrix(size, *batches, **options) + 1e-5 * eye(size, dtype=options.get("dtype"))
 
 
 def random_hermitian_pd_matrix(size: int, *batches: int, dtype: Any = None, device: Any = None) -> Any:
-    """A Hermitian matrix with positive eigenvalues only."""
+    """Return a Hermitian matrix with positive eigenvalues only."""
     return random_hermitian_psd_matrix(size, *batches, dtype=dtype) + eye(size, dtype=dtype)
 
 
 def random_square_matrix_of_rank(size: int, rank: int, **options: Any) -> Any:
-    """A square matrix of a given rank."""
+    """Return a square matrix of a given rank."""
     left, values, right = linalg.svd(randn(size, size, dtype=options.get("dtype")))
     for place in range(size):
         values[place] = 0 if place >= rank else 1 if values[place] == 0 else values[place]
@@ -60,13 +60,13 @@ def random_square_matrix_of_rank(size: int, rank: int, **options: Any) -> Any:
 
 
 def random_lowrank_matrix(rank: int, rows: int, columns: int, *batches: int, **options: Any) -> Any:
-    """A matrix of low rank."""
+    """Return a matrix of low rank."""
     dtype = options.get("dtype")
     return randn(*batches, rows, rank, dtype=dtype) @ randn(*batches, rank, columns, dtype=dtype)
 
 
 def random_matrix(rows: int, columns: int, *batches: int, **options: Any) -> Any:
-    """A matrix whose singular values are 1, 1/2 … 1/n, or with `singular=True` one whose last one is 0."""
+    """Return a matrix whose singular values are 1, 1/2 … 1/n, or with `singular=True` one whose last one is 0."""
     dtype, device = options.get("dtype"), options.get("device")
     silent, singular = options.get("silent", False), options.get("singular", False)
     if silent and not (rows and columns):
@@ -82,7 +82,7 @@ def random_matrix(rows: int, columns: int, *batches: int, **options: Any) -> Any
 
 
 def random_matrix_with_scaled_reduction_dim(rows: int, columns: int, *batches: int, **options: Any) -> Any:
-    """A matrix for products: scaled, so that the sums over one of its dims stay of size one."""
+    """Return a matrix for products: scaled, so that the sums over one of its dims stay of size one."""
     dim = options.pop("reduction_dim", -2)
     if dim not in (-1, -2):
         raise ValueError("reduction_dim must be either -1 or -2.")
@@ -92,7 +92,7 @@ def random_matrix_with_scaled_reduction_dim(rows: int, columns: int, *batches: i
 def random_well_conditioned_matrix(
     *shape: int, dtype: Any, device: Any = None, mean: float = 1.0, sigma: float = 0.001
 ) -> Any:
-    """A matrix whose singular values are near one number."""
+    """Return a matrix whose singular values are near one number."""
     left, _, right = linalg.svd(randn(*shape, dtype=dtype), full_matrices=False)
     values = randn(*shape[:-2], min(shape[-2:]), dtype=dtype.to_real() if dtype.is_complex else dtype) * sigma + mean
     return (left * values.to(dtype).unsqueeze(-2)) @ right

@@ -45,19 +45,19 @@ def is_iterable_of_tensors(iterable: Any, include_empty: bool = False) -> bool:
 
 
 def iter_indices(tensor: Any) -> Any:
-    """The indices of all elements."""
+    """Return the indices of all elements."""
     if tensor.dim() == 0:
         return range(0)
     return range(tensor.size(0)) if tensor.dim() == 1 else product(*map(range, tensor.size()))
 
 
 def get_tensors_from(args: Any, kwargs: Any) -> set[Any]:
-    """The tensors among the arguments of a call."""
+    """Return the tensors among the arguments of a call."""
     return {value for value in tree_leaves((args, kwargs)) if isinstance(value, TensorCore)}
 
 
 def first_sample(self: Any, samples: Iterable[Any]) -> Any:
-    """The first of some samples; the test is skipped if there are none."""
+    """Return the first of some samples; the test is skipped if there are none."""
     try:
         return next(iter(samples))
     except StopIteration:
@@ -65,7 +65,7 @@ def first_sample(self: Any, samples: Iterable[Any]) -> Any:
 
 
 def noncontiguous_like(t: Any) -> Any:
-    """A copy of a tensor that does not lie in one piece."""
+    """Return a copy of a tensor that does not lie in one piece."""
     if not t.is_contiguous():
         return t
     wide = t.detach().new_empty(*t.shape, 2)
@@ -75,7 +75,7 @@ def noncontiguous_like(t: Any) -> Any:
 
 
 def bytes_to_scalar(byte_list: list[int], dtype: Any, device: Any) -> Any:
-    """A tensor of no dims whose memory holds these bytes."""
+    """Return a tensor of no dims whose memory holds these bytes."""
     made = empty((), dtype=dtype, device=device)
     if made.element_size() != len(byte_list):
         raise AssertionError(f"{len(byte_list)} bytes for a {dtype} of {made.element_size()}")
@@ -109,6 +109,6 @@ def _test_function(fn: Any, device: Any) -> Any:
 
 
 def _device_spec_from_test_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The device that a test was called with."""
+    """Return the device that a test was called with."""
     given = kwargs.get("device", kwargs.get("devices", args[1] if len(args) > 1 else None))
     return given[0] if isinstance(given, (list, tuple)) and given else given

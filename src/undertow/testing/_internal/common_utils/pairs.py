@@ -25,7 +25,7 @@ _ARRAYS = (TensorCore, np.ndarray)
 
 
 def _only_element(value: Any, kind: str, id: Place) -> Any:
-    """The number in a tensor or array of one element."""
+    """Return the number in a tensor or array of one element."""
     size = value.numel() if isinstance(value, TensorCore) else value.size
     if size != 1:
         raise ErrorMeta(
@@ -85,14 +85,18 @@ class TensorOrArrayPair(TensorLikePair):
     """Two tensors or arrays, in any mixture."""
 
     def __init__(
-        self, actual: Any, expected: Any, *, rtol_override: float = 0.0, atol_override: float = 0.0, **other_parameters: Any
+        self,
+        actual: Any,
+        expected: Any,
+        *,
+        rtol_override: float = 0.0,
+        atol_override: float = 0.0,
+        **other_parameters: Any,
     ) -> None:
         super().__init__(actual, expected, **other_parameters)
         self.rtol, self.atol = max(self.rtol, rtol_override), max(self.atol, atol_override)
 
-    def _process_inputs(
-        self, actual: Any, expected: Any, *, id: Place, allow_subclasses: bool
-    ) -> tuple[Any, Any]:
+    def _process_inputs(self, actual: Any, expected: Any, *, id: Place, allow_subclasses: bool) -> tuple[Any, Any]:
         self._check_inputs_isinstance(actual, expected, cls=_ARRAYS)
         return self._to_tensor(actual), self._to_tensor(expected)
 
@@ -101,7 +105,13 @@ class TypedStoragePair(TensorLikePair):
     """Two typed storages."""
 
     def __init__(
-        self, actual: Any, expected: Any, *, rtol_override: float = 0.0, atol_override: float = 0.0, **other_parameters: Any
+        self,
+        actual: Any,
+        expected: Any,
+        *,
+        rtol_override: float = 0.0,
+        atol_override: float = 0.0,
+        **other_parameters: Any,
     ) -> None:
         self._check_inputs_isinstance(actual, expected, cls=TypedStorage)
         super().__init__(actual, expected, **other_parameters)

@@ -44,7 +44,7 @@ class _TestParametrizer:
 
 
 def compose_parametrize_fns(old_parametrize_fn: Any, new_parametrize_fn: Any) -> Callable[..., Iterator[Case]]:
-    """The cases of two parametrizations together."""
+    """Return the cases of two parametrizations together."""
 
     def both(test: Test, generic_cls: Any, device_cls: Any) -> Iterator[Case]:
         for outer, outer_name, outer_arguments, outer_decorators in new_parametrize_fn(test, generic_cls, device_cls):
@@ -166,7 +166,7 @@ class swap(_TestParametrizer):
 
 
 def bound(test: Test, arguments: dict[str, Any], decorators: Iterable[Any], name: str) -> Test:
-    """A test with these arguments, under a name of its own."""
+    """Return a test with these arguments, under a name of its own."""
 
     @functools.wraps(test)
     def run(self: Any, *args: Any) -> Any:
@@ -183,7 +183,7 @@ def bound(test: Test, arguments: dict[str, Any], decorators: Iterable[Any], name
 
 
 def instantiate_parametrized_tests(generic_cls: Any) -> Any:
-    """Gives a class one plain test for each case of its parametrized ones."""
+    """Give a class one plain test for each case of its parametrized ones."""
     for name, test in list(vars(generic_cls).items()):
         if not name.startswith("test") or not hasattr(test, "parametrize_fn"):
             continue

@@ -23,7 +23,7 @@ from undertow.testing._internal.common_utils import cases, facts
 
 
 def parse_cmd_line_args() -> None:
-    """Takes PyTorch's own options from the command line; what is left is unittest's."""
+    """Take PyTorch's own options from the command line; what is left is unittest's."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--accept", action="store_true")
     parser.add_argument("--seed", type=int)
@@ -35,7 +35,7 @@ def parse_cmd_line_args() -> None:
 
 
 def run_tests(argv: list[str] | None = None) -> None:
-    """Runs the tests of the program."""
+    """Run the tests of the program."""
     if argv is None:
         parse_cmd_line_args()
     unittest.main(argv=argv or facts.UNITTEST_ARGS)
@@ -53,7 +53,7 @@ def load_tests(loader: Any, tests: Any, pattern: Any) -> unittest.TestSuite:
 
 
 def discover_test_cases_recursively(suite_or_case: Any) -> list[unittest.TestCase]:
-    """The tests in a suite of suites."""
+    """Return the tests in a suite of suites."""
     if isinstance(suite_or_case, unittest.TestCase):
         return [suite_or_case]
     return [case for each in suite_or_case for case in discover_test_cases_recursively(each)]
@@ -77,22 +77,28 @@ def lint_test_case_extension(suite: Any) -> bool:
 
 
 def check_test_defined_in_running_script(test_case: Any) -> None:
-    """A check of PyTorch's own test suite; its files' tests may be anywhere here."""
+    """Return a check of PyTorch's own test suite; its files' tests may be anywhere here."""
 
 
 def set_running_script_path() -> None:
-    """Notes which file is run."""
+    """Note which file is run."""
     facts.running_script_path = os.path.realpath(sys.argv[0]) if sys.argv and sys.argv[0].endswith(".py") else None
 
 
 def sanitize_test_filename(filename: str) -> str:
-    """The path of a file of tests as part of a name."""
+    """Return the path of a file of tests as part of a name."""
     return re.sub(r"[\\/]", ".", filename.removesuffix(".py")).lstrip(".")
 
 
 def remove_device_and_dtype_suffixes(test_name: str) -> str:
-    """A test's name without what was added for a device and dtypes."""
-    kinds = {str(kind).split(".")[1] for kind in facts.torch_to_numpy_dtype_dict} | {"cpu", "cuda", "meta", "mps", "xpu"}
+    """Return a test's name without what was added for a device and dtypes."""
+    kinds = {str(kind).split(".")[1] for kind in facts.torch_to_numpy_dtype_dict} | {
+        "cpu",
+        "cuda",
+        "meta",
+        "mps",
+        "xpu",
+    }
     parts = test_name.split("_")
     while len(parts) > 1 and parts[-1] in kinds:
         parts.pop()
@@ -100,7 +106,7 @@ def remove_device_and_dtype_suffixes(test_name: str) -> str:
 
 
 def chunk_list(lst: list[Any], nchunks: int) -> list[list[Any]]:
-    """A list dealt out into so many."""
+    """Return a list dealt out into so many."""
     return [lst[start::nchunks] for start in range(nchunks)]
 
 
@@ -109,7 +115,7 @@ def split_if_not_empty(x: str) -> list[str]:
 
 
 def maybe_load_json(filename: str) -> dict[str, Any]:
-    """What a file of JSON holds; nothing if there is no such file."""
+    """Return what a file of JSON holds; nothing if there is no such file."""
     return json.loads(Path(filename).read_text()) if os.path.isfile(filename) else {}
 
 
@@ -121,7 +127,7 @@ def get_writable_path(path: str) -> str:
 
 
 def wait_for_process(p: Any, timeout: float | None = None) -> int:
-    """Waits for a program's end and gives its return code."""
+    """Wait for a program's end and gives its return code."""
     try:
         return p.wait(timeout=timeout)
     except KeyboardInterrupt:
@@ -140,7 +146,7 @@ def wait_for_process(p: Any, timeout: float | None = None) -> int:
 def shell(
     command: Any, cwd: Any = None, env: Any = None, stdout: Any = None, stderr: Any = None, timeout: Any = None
 ) -> int:
-    """Runs a command and gives its return code."""
+    """Run a command and gives its return code."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()  # before the program writes to them
     words = command if not isinstance(command, str) else shlex.split(command)
@@ -152,7 +158,7 @@ def retry_shell(
     command: Any, cwd: Any = None, env: Any = None, stdout: Any = None, stderr: Any = None, timeout: Any = None,
     retries: int = 1, was_rerun: bool = False,
 ) -> tuple[int, bool]:  # fmt: skip
-    """Runs a command, again if it fails, so many times; its return code and whether it was run again."""
+    """Run a command, again if it fails, so many times; its return code and whether it was run again."""
     if retries < 0:
         raise AssertionError(f"Expecting non negative number for number of retries, got {retries}")
     code = shell(command, cwd, env, stdout, stderr, timeout)
@@ -165,7 +171,7 @@ def retry_shell(
 def run_concurrently(
     worker_func: Callable[..., Any], num_threads: int | None = None, args: tuple[Any, ...] = (), kwargs: Any = None
 ) -> None:
-    """Calls a function, or each of a list of functions, in threads that start together; raises what one raises."""
+    """Call a function, or each of a list of functions, in threads that start together; raises what one raises."""
     workers = [worker_func] * (num_threads or 1) if callable(worker_func) else list(worker_func)
     gate, failed = threading.Barrier(len(workers)), list[BaseException]()
 
@@ -186,14 +192,14 @@ def run_concurrently(
 
 
 def find_free_port() -> int:
-    """A port that nobody listens on."""
+    """Return a port that nobody listens on."""
     with socket.socket() as listener:
         listener.bind(("localhost", 0))
         return listener.getsockname()[1]
 
 
 def download_file(url: str, binary: bool = True) -> str:
-    """The path of a file from the net, fetched once; a test is skipped if the net cannot be reached."""
+    """Return the path of a file from the net, fetched once; a test is skipped if the net cannot be reached."""
     path = os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), "data", os.path.basename(url))
     if not os.path.exists(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -206,12 +212,12 @@ def download_file(url: str, binary: bool = True) -> str:
 
 
 def _cpu_sleep(cycles: int) -> None:
-    """Waits so many cycles of a processor of one gigahertz."""
+    """Wait so many cycles of a processor of one gigahertz."""
     time.sleep(cycles / 1e9)
 
 
 def device_sleep(device: str, cycles: int) -> None:
-    """Keeps a device busy for a time."""
+    """Keep a device busy for a time."""
     _cpu_sleep(cycles)
 
 
@@ -220,11 +226,11 @@ def get_cycles_per_ms(device: str = "cpu") -> float:
 
 
 def open_source_signpost(**kwargs: Any) -> None:
-    """Reports to nobody."""
+    """Report to nobody."""
 
 
 def prof_callable(callable: Any, *args: Any, **kwargs: Any) -> Any:
-    """Calls a script; more than once only where scripts are profiled."""
+    """Call a script; more than once only where scripts are profiled."""
     return callable(*args, **kwargs)
 
 
@@ -236,7 +242,7 @@ prof_meth_call = func_call = meth_call = prof_func_call
 
 
 def copy_func(f: Any) -> Any:
-    """A function with the same code and its own attributes."""
+    """Return a function with the same code and its own attributes."""
     made = type(f)(f.__code__, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
     made.__kwdefaults__, made.__dict__ = f.__kwdefaults__, dict(f.__dict__)
     return made

@@ -18,7 +18,7 @@ class SparseSamples:
     def genSparseTensor(
         self, size: Any, sparse_dim: int, nnz: int, is_uncoalesced: bool, device: Any, dtype: Any
     ) -> tuple[Any, Any, Any]:
-        """A sparse tensor with so many values, its indices and its values."""
+        """Return a sparse tensor with so many values, its indices and its values."""
         if not all(length > 0 for length in size[:sparse_dim]) and nnz != 0:
             raise AssertionError("invalid arguments")
         values = make_tensor((nnz, *size[sparse_dim:]), dtype=dtype, device=device, low=-1, high=1)
@@ -32,7 +32,7 @@ class SparseSamples:
         return made, made._indices().clone(), made._values().clone()
 
     def safeToDense(self, t: Any) -> Any:
-        """A sparse tensor as a dense one."""
+        """Return a sparse tensor as a dense one."""
         return t.coalesce().to_dense() if t.is_sparse else t.to_dense()
 
 
@@ -43,7 +43,7 @@ def is_coalesced_indices(s: Any) -> bool:
 
 
 def _generate_indices_prefer_all_rows(rows: int, cols: int, num_indices: int) -> Any:
-    """Indices of so many places of a matrix, such that as many rows as possible have one; in order."""
+    """Return indices of so many places of a matrix, such that as many rows as possible have one; in order."""
     each, more = divmod(num_indices, rows)
     chosen = []
     for place, row in enumerate(random.sample(range(rows), rows)):
@@ -52,7 +52,9 @@ def _generate_indices_prefer_all_rows(rows: int, cols: int, num_indices: int) ->
 
 
 def random_sparse_matrix(rows: int, columns: int, density: float = 0.01, **kwargs: Any) -> Any:
-    """A sparse matrix, of which about that part of the elements is given; none of its singular values is near zero."""
+    """Return a sparse matrix, of which about that part of the elements is given; none of its singular values is
+    near zero.
+    """
     dtype, device = kwargs.get("dtype"), kwargs.get("device", "cpu")
     count = max(min(rows, columns), int(rows * columns * density))
     indices = ones(2, count, dtype=int64, device=device)
@@ -65,7 +67,7 @@ def random_sparse_matrix(rows: int, columns: int, density: float = 0.01, **kwarg
 
 
 def random_sparse_pd_matrix(matrix_size: int, density: float = 0.01, **kwargs: Any) -> Any:
-    """A sparse symmetric matrix with the eigenvalues 1/n, 2/n … 1: a diagonal one, turned in random planes."""
+    """Return a sparse symmetric matrix with the eigenvalues 1/n, 2/n … 1: a diagonal one, turned in random planes."""
     dtype, device = kwargs.get("dtype"), kwargs.get("device", "cpu")
     matrix = (ones(matrix_size, dtype=dtype, device=device).cumsum(0) / matrix_size).diag()
     while (matrix != 0).sum().item() < density * matrix_size * matrix_size:

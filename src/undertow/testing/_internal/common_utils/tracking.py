@@ -34,7 +34,7 @@ _tracked: dict[str, TrackedInput] = {}
 
 
 def extract_test_fn() -> Callable[..., Any] | None:
-    """The test method that is running, found on the stack."""
+    """Return the test method that is running, found on the stack."""
     frame = inspect.currentframe()
     while frame is not None:
         owner = frame.f_locals.get("self")
@@ -50,7 +50,7 @@ def _test_id() -> str | None:
 
 
 def get_tracked_input() -> TrackedInput | None:
-    """The sample that the running test was given last."""
+    """Return the sample that the running test was given last."""
     return _tracked.get(_test_id() or "")
 
 

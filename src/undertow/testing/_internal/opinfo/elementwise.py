@@ -18,7 +18,15 @@ from undertow.testing._internal.opinfo.samples import ErrorInput, L, M, S, Sampl
 
 Samples = Iterator[SampleInput]
 SHAPES = ((), (S,), (M, S), (1, S, 1), (0,), (2, 0, 3))
-PAIRS_OF_SHAPES = (((), ()), ((S,), ()), ((S,), (S,)), ((S, 1), (S,)), ((), (M, S)), ((M, S), (1, S)), ((0, 1, 3), (3,)))
+PAIRS_OF_SHAPES = (
+    ((), ()),
+    ((S,), ()),
+    ((S,), (S,)),
+    ((S, 1), (S,)),
+    ((), (M, S)),
+    ((M, S), (1, S)),
+    ((0, 1, 3), (3,)),
+)
 # Where memory and shape go apart: shape, strides, offset.
 STRIDED = (((5, 6, 2), (1, 1, 7), 2), ((5, 5, 2), (1, 1, 7), 3), ((5, 5, 4), (1, 1, 7), 2), ((2, 2), (0, 1), 1))
 _LARGE = {d.float16: (-501, 501, -1001.2, 1001.2), d.bfloat16: (-501, 501, -1001.2, 1001.2)}
@@ -32,7 +40,7 @@ class NumericsFilter(NamedTuple):
 
 
 def _replace_values_in_tensor(tensor: Any, condition: Any, safe_value: Any) -> None:
-    """Writes a value where a condition holds, in place."""
+    """Write a value where a condition holds, in place."""
     with no_grad():
         tensor.masked_fill_(condition(tensor), safe_value)
 
@@ -47,13 +55,13 @@ def _shaped(shape: Any, op: Any, device: Any, dtype: Any, requires_grad: bool, *
 
 
 def _make_unary_elementwise_tensor(shape: Any, *, op: Any, dtype: Any, **kwargs: Any) -> Any:
-    """A tensor of values that an operator takes."""
+    """Return a tensor of values that an operator takes."""
     made = _shaped(shape, op, kwargs.pop("device", "cpu"), dtype, kwargs.pop("requires_grad", False), **kwargs)
     return _filter_unary_elementwise_tensor(made, op=op)
 
 
 def _filter_unary_elementwise_tensor(a: Any, *, op: Any) -> Any:
-    """A tensor without the values that an operator is not compared at."""
+    """Return a tensor without the values that an operator is not compared at."""
     given = getattr(op, "reference_numerics_filter", None)
     if given is not None:
         with no_grad():
@@ -64,13 +72,17 @@ def _filter_unary_elementwise_tensor(a: Any, *, op: Any) -> Any:
 # --- one tensor
 
 
-def generate_elementwise_unary_tensors(op: Any, *, device: Any, dtype: Any, requires_grad: bool, **kwargs: Any) -> Samples:
+def generate_elementwise_unary_tensors(
+    op: Any, *, device: Any, dtype: Any, requires_grad: bool, **kwargs: Any
+) -> Samples:
     """Tensors of many shapes; of bool, both values."""
     if dtype is d.bool:
         yield SampleInput(tensor([True, False], device=device), kwargs=op.sample_kwargs(device, dtype, None)[0])
         return
     for shape in ((1026,), (812,), *SHAPES):
-        a = _make_unary_elementwise_tensor(shape, op=op, device=device, dtype=dtype, requires_grad=requires_grad, **kwargs)
+        a = _make_unary_elementwise_tensor(
+            shape, op=op, device=device, dtype=dtype, requires_grad=requires_grad, **kwargs
+        )
         yield SampleInput(a, kwargs=op.sample_kwargs(device, dtype, a)[0])
 
 
@@ -153,7 +165,7 @@ def generate_elementwise_unary_arbitrarily_strided_tensors(
 def sample_inputs_elementwise_unary(
     op_info: Any, device: Any, dtype: Any, requires_grad: bool, op_kwargs: Any = None, **kwargs: Any
 ) -> Samples:
-    """A tensor of one dim and one of none."""
+    """Return a tensor of one dim and one of none."""
     for shape in ((L,), (), (S, 2)):
         a = _make_unary_elementwise_tensor(shape, op=op_info, device=device, dtype=dtype, requires_grad=requires_grad)
         yield SampleInput(a, kwargs=op_kwargs or op_info.sample_kwargs(device, dtype, a)[0])
@@ -188,7 +200,11 @@ class UnaryUfuncInfo(OpInfo):
             name, dtypes=dtypes, sample_inputs_func=sample_inputs_func,
             reference_inputs_func=reference_inputs_func, **kwargs,
         )  # fmt: skip
-        self.domain, self.sample_kwargs, self.reference_numerics_filter = domain, sample_kwargs, reference_numerics_filter
+        self.domain, self.sample_kwargs, self.reference_numerics_filter = (
+            domain,
+            sample_kwargs,
+            reference_numerics_filter,
+        )
         self.handles_complex_extremal_values, self.handles_large_floats = (
             handles_complex_extremal_values, handles_large_floats,
         )  # fmt: skip
@@ -279,7 +295,7 @@ def generate_elementwise_binary_extremal_value_tensors(
 def generate_elementwise_binary_with_scalar_samples(
     op: Any, *, device: Any, dtype: Any, requires_grad: bool = False
 ) -> Samples:
-    """A tensor and a number."""
+    """Return a tensor and a number."""
     for shape in ((), (S,), (M, S)):
         sample = _pair(op, (shape, ()), device, dtype, requires_grad, False)
         if op.supports_rhs_python_scalar:
@@ -293,7 +309,7 @@ def generate_elementwise_binary_with_scalar_samples(
 def generate_elementwise_binary_with_scalar_and_type_promotion_samples(
     op: Any, *, device: Any, dtype: Any, requires_grad: bool = False
 ) -> Samples:
-    """A tensor and a number of another kind."""
+    """Return a tensor and a number of another kind."""
     if op.name in ("eq", "ne", "gt", "ge", "lt", "le", "logical_and", "logical_or", "logical_xor"):
         for scalar in (math.nan, math.inf, -math.inf):
             sample = _pair(op, ((M, S), ()), device, dtype, requires_grad, False)
@@ -306,7 +322,9 @@ def sample_inputs_elementwise_binary(op: Any, device: Any, dtype: Any, requires_
         yield _pair(op, shapes, device, dtype, requires_grad, kwargs.get("exclude_zero", False))
 
 
-def reference_inputs_elementwise_binary(op: Any, device: Any, dtype: Any, requires_grad: bool, **kwargs: Any) -> Samples:
+def reference_inputs_elementwise_binary(
+    op: Any, device: Any, dtype: Any, requires_grad: bool, **kwargs: Any
+) -> Samples:
     """All of the above."""
     options: Any = {"device": device, "dtype": dtype, "requires_grad": requires_grad}
     yield from op.sample_inputs_func(op, device, dtype, requires_grad, **kwargs)

@@ -31,7 +31,7 @@ IS_FBCODE = TEST_WITH_ROCM = USE_PYTEST = False
 
 
 def _getattr_qual(obj: Any, name: str, default: Any = _NOTHING) -> Any:
-    """The attribute of a path such as `nn.functional.relu`."""
+    """Return the attribute of a path such as `nn.functional.relu`."""
     for part in name.split("."):
         obj = getattr(obj, part, _NOTHING)
         if obj is _NOTHING:
@@ -168,7 +168,7 @@ class OpInfo:
                 setattr(self, name, self.supports_forward_ad)
 
     def rename_aliases(self, names: Iterable[str]) -> None:
-        """Gives it other names."""
+        """Give it other names."""
         self.aliases = tuple(AliasInfo(name) for name in names)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -208,7 +208,7 @@ class OpInfo:
     # --- samples
 
     def _maybe_skip_or_xfail(self, rules: Any, device: Any, sample: Any, idx: int) -> Any:
-        """The block for one sample: what the first rule says that is for it."""
+        """Return the block for one sample: what the first rule says that is for it."""
         test = extract_test_fn()
         for rule in rules or ():
             if rule.op_match_fn(device, self) and rule.sample_match_fn(device, sample):
@@ -216,7 +216,7 @@ class OpInfo:
         return contextlib.nullcontext()
 
     def _sample_callback_fn(self, use_subtests: bool, device: Any) -> Callable[[Any, int], Any]:
-        """Samples as they are, or each with a block to run its part of the test in."""
+        """Return samples as they are, or each with a block to run its part of the test in."""
         rules = getattr(extract_test_fn(), "sample_skips_and_xfails", None)
         if not use_subtests:
             return lambda sample, number: sample
@@ -230,7 +230,7 @@ class OpInfo:
         )  # fmt: skip
 
     def sample_inputs(self, device: Any, dtype: Any, requires_grad: bool = False, **kwargs: Any) -> Any:
-        """Samples to call it with, tensors on a device and in a dtype."""
+        """Return samples to call it with, tensors on a device and in a dtype."""
         options: dict[str, Any] = {key: kwargs.pop(key) for key in ("use_subtests", "set_seed") if key in kwargs}
         conjugated = kwargs.pop("include_conjugated_inputs", False) and dtype.is_complex
         samples = self.sample_inputs_func(self, device, dtype, requires_grad, **kwargs)
@@ -239,7 +239,7 @@ class OpInfo:
         return self._tracked(samples, "sample input", options, device)
 
     def conjugate_sample_inputs(self, device: Any, dtype: Any, requires_grad: bool = False, **kwargs: Any) -> Any:
-        """Samples whose first tensor is a conjugated view."""
+        """Return samples whose first tensor is a conjugated view."""
 
         def conjugate(value: Any) -> Any:
             return value.detach().conj().requires_grad_(value.requires_grad)
@@ -260,7 +260,7 @@ class OpInfo:
         return self._tracked(function(self, device, dtype, requires_grad, **kwargs), "reference input", options, device)
 
     def error_inputs(self, device: Any, **kwargs: Any) -> Any:
-        """Samples that it refuses."""
+        """Return samples that it refuses."""
         options: dict[str, Any] = {key: kwargs.pop(key) for key in ("use_subtests", "set_seed") if key in kwargs}
         errors = self.error_inputs_func(self, device, **kwargs) if self.error_inputs_func is not None else ()
         return self._tracked(errors, "error input", options, device)
@@ -277,7 +277,7 @@ class OpInfo:
     def sample_inputs_sparse(
         self, layout: Any, device: Any, dtype: Any, requires_grad: bool = False, **kwargs: Any
     ) -> Iterator[SampleInput]:
-        """The samples with a sparse first tensor."""
+        """Return the samples with a sparse first tensor."""
         if self.sample_inputs_sparse_coo_func is not None:
             yield from self.sample_inputs_sparse_coo_func(self, device, dtype, requires_grad, **kwargs)
             return
@@ -292,7 +292,7 @@ class OpInfo:
     # --- what it supports
 
     def get_decorators(self, test_class: str, test_name: str, device: Any, dtype: Any, param_kwargs: Any) -> list[Any]:
-        """The decorators for one test of it."""
+        """Return the decorators for one test of it."""
         found: list[Any] = []
         for decorator in self.decorators:
             if not isinstance(decorator, DecorateInfo):
@@ -302,11 +302,11 @@ class OpInfo:
         return found
 
     def supported_dtypes(self, device_type: Any) -> set[Any]:
-        """The dtypes that it takes; it raises, for others."""
+        """Return the dtypes that it takes; it raises, for others."""
         return set(self.dtypes) if _on_device(device_type) == "cpu" else set()
 
     def supported_backward_dtypes(self, device_type: Any) -> set[Any]:
-        """The dtypes whose gradient it has."""
+        """Return the dtypes whose gradient it has."""
         if not self.supports_autograd or _on_device(device_type) != "cpu":
             return set()
         return set(self.backward_dtypes)

@@ -79,7 +79,9 @@ class SpectralFuncType(Enum):
     ND = 3
 
 
-def sample_inputs_spectral_ops(self: Any, device: Any, dtype: Any, requires_grad: bool = False, **kwargs: Any) -> Samples:
+def sample_inputs_spectral_ops(
+    self: Any, device: Any, dtype: Any, requires_grad: bool = False, **kwargs: Any
+) -> Samples:
     """Tensors with other lengths, dims and norms."""
 
     def signal() -> Any:
@@ -159,7 +161,7 @@ class ForeachFuncInfo(OpInfo):
         self.ref_inplace = single_in_place
 
     def sample_zero_size_inputs(self, device: Any, dtype: Any, requires_grad: bool = False, **kwargs: Any) -> Samples:
-        """Lists of empty tensors."""
+        """List of empty tensors."""
         yield SampleInput(sample_inputs_foreach(self, device, dtype, 3, zero_size=True, requires_grad=requires_grad))
 
 
@@ -171,7 +173,9 @@ def _lists(self: Any, device: Any, dtype: Any, requires_grad: bool, **kwargs: An
     name = self.name.removeprefix("_foreach_")
     for count in (1, 4):
         lists = [
-            sample_inputs_foreach(self, device, dtype, count, zero_size=False, requires_grad=requires_grad, low=1, high=5)
+            sample_inputs_foreach(
+                self, device, dtype, count, zero_size=False, requires_grad=requires_grad, low=1, high=5
+            )
             for _ in range(_LISTS_TAKEN.get(name, 1))
         ]
         yield SampleInput(lists[0], args=(*lists[1:], 0.5) if name == "lerp" else tuple(lists[1:]))
@@ -181,12 +185,12 @@ def _lists(self: Any, device: Any, dtype: Any, requires_grad: bool, **kwargs: An
 
 
 def gradcheck_wrapper_hermitian_input(op: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
-    """The operator of a matrix that is made Hermitian."""
+    """Return the operator of a matrix that is made Hermitian."""
     return op(input + input.mH, *args, **kwargs)
 
 
 def gradcheck_wrapper_triangular_input(op: Any, *args: Any, upper: bool = False, idx: int = 0, **kwargs: Any) -> Any:
-    """The operator of a matrix that is made triangular."""
+    """Return the operator of a matrix that is made triangular."""
     matrix = args[idx].triu() if upper else args[idx].tril()
     return op(*args[:idx], matrix, *args[idx + 1 :], upper=upper, **kwargs)
 
@@ -194,7 +198,7 @@ def gradcheck_wrapper_triangular_input(op: Any, *args: Any, upper: bool = False,
 def gradcheck_wrapper_triangular_input_real_positive_diagonal(
     op: Any, *args: Any, upper: bool = False, idx: int = 0, **kwargs: Any
 ) -> Any:
-    """The operator of a triangular matrix whose diagonal is made real and positive."""
+    """Return the operator of a triangular matrix whose diagonal is made real and positive."""
     matrix = args[idx]
     diagonal = matrix.diagonal(0, -2, -1)
     positive = matrix - diagonal.diag_embed() + (diagonal * diagonal.conj()).real.sqrt().to(matrix.dtype).diag_embed()
@@ -204,7 +208,7 @@ def gradcheck_wrapper_triangular_input_real_positive_diagonal(
 
 
 def gradcheck_wrapper_masked_operation(op: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
-    """The operator with zeros where its mask lets nothing through."""
+    """Return the operator with zeros where its mask lets nothing through."""
     output = op(input, *args, **kwargs)
     if kwargs.get("mask") is None:
         return output
@@ -212,7 +216,7 @@ def gradcheck_wrapper_masked_operation(op: Any, input: Any, *args: Any, **kwargs
 
 
 def gradcheck_wrapper_masked_pointwise_operation(op: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
-    """A function of two tensors with masks, and zeros where both are masked out."""
+    """Return a function of two tensors with masks, and zeros where both are masked out."""
     output = op(input, *args, **kwargs)
     masks = kwargs.get("input_mask"), kwargs.get("other_mask")
     if masks[0] is None or masks[1] is None:
@@ -221,7 +225,7 @@ def gradcheck_wrapper_masked_pointwise_operation(op: Any, input: Any, *args: Any
 
 
 def gradcheck_wrapper_ctc_loss(op: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
-    """The loss of probabilities that are made to sum to one."""
+    """Return the loss of probabilities that are made to sum to one."""
     return op(input.log_softmax(dim=2), *args, **kwargs)
 
 

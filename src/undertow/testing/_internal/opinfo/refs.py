@@ -17,7 +17,7 @@ _CONVERSIONS = frozenset("bfloat16 bool byte char double float half int long sho
 def _find_referenced_opinfo(
     referenced_name: str, variant_name: str, *, op_db: Iterable[OpInfo] | None = None
 ) -> OpInfo:
-    """The operator that a reference stands for."""
+    """Return the operator that a reference stands for."""
     for op in op_db or ():
         if op.name == referenced_name and op.variant_test_name == variant_name:
             return op
@@ -74,7 +74,7 @@ _KINDS: tuple[tuple[type[OpInfo], Any], ...] = (
 
 
 def references(op_db: list[OpInfo]) -> list[OpInfo]:
-    """The references of a table's operators."""
+    """Return the references of a table's operators."""
     made: list[OpInfo] = []
     for op in op_db:
         home, _, short = op.name.rpartition(".")

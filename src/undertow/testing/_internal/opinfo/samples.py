@@ -85,7 +85,7 @@ class SampleInput:
         return self._repr_helper(lambda value: _map(_in_words, value))
 
     def transform(self, f: Callable[[Any], Any]) -> SampleInput:
-        """The sample with a function applied to its tensors and dtypes."""
+        """Return the sample with a function applied to its tensors and dtypes."""
 
         def change(value: Any) -> Any:
             return f(value) if isinstance(value, (TensorCore, Dtype)) else value
@@ -97,7 +97,7 @@ class SampleInput:
         )  # fmt: skip
 
     def numpy(self) -> SampleInput:
-        """The sample with NumPy's arrays and dtypes."""
+        """Return the sample with NumPy's arrays and dtypes."""
 
         def convert(value: Any) -> Any:
             if isinstance(value, Dtype):
@@ -109,7 +109,7 @@ class SampleInput:
         return self.transform(convert)
 
     def noncontiguous(self) -> SampleInput:
-        """The sample with tensors that do not lie in one piece."""
+        """Return the sample with tensors that do not lie in one piece."""
         return self.transform(lambda value: noncontiguous_like(value) if isinstance(value, TensorCore) else value)
 
 
@@ -157,7 +157,7 @@ class AliasInfo:
 
 
 def clone_sample(sample: SampleInput, **kwargs: Any) -> SampleInput:
-    """A copy of a sample, detached from the graph."""
+    """Return a copy of a sample, detached from the graph."""
 
     def copy(value: Any) -> Any:
         if not isinstance(value, TensorCore):

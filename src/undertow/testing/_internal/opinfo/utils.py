@@ -31,7 +31,7 @@ def prod_numpy(a: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def reference_reduction_numpy(f: Callable[..., Any], supports_keepdims: bool = True) -> Callable[..., Any]:
-    """A reduction of NumPy's with the arguments of PyTorch's: dim, keepdim, mask, identity."""
+    """Return a reduction of NumPy's with the arguments of PyTorch's: dim, keepdim, mask, identity."""
 
     @wraps(f)
     def reduced(x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -56,7 +56,7 @@ def reference_reduction_numpy(f: Callable[..., Any], supports_keepdims: bool = T
 
 
 def np_unary_ufunc_integer_promotion_wrapper(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of NumPy's that gives float32 for whole numbers, as PyTorch's do."""
+    """Return a function of NumPy's that gives float32 for whole numbers, as PyTorch's do."""
 
     def promoted(x: Any) -> Any:
         return fn(x.astype(np.float32)) if np.issubdtype(x.dtype, np.integer) or x.dtype == np.bool_ else fn(x)

@@ -31,7 +31,11 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, (TensorCore, str, bytes)):
         return data
     if isinstance(data, (np.ndarray, np.generic)):
-        return data if isinstance(data, np.ndarray) and np_str_obj_array_pattern.search(data.dtype.str) else as_tensor(data)
+        return (
+            data
+            if isinstance(data, np.ndarray) and np_str_obj_array_pattern.search(data.dtype.str)
+            else as_tensor(data)
+        )
     if isinstance(data, Mapping):
         return _like_mapping(data, {key: default_convert(value) for key, value in data.items()})
     if _is_namedtuple(data):
@@ -44,7 +48,7 @@ def default_convert(data: Any) -> Any:
 
 
 def collate(batch: Any, *, collate_fn_map: dict[Any, Collate] | None = None) -> Any:
-    """A list of samples as one batch; `collate_fn_map` says by the samples' type how leaves are put together."""
+    """Return a list of samples as one batch; `collate_fn_map` says by the samples' type how leaves are put together."""
     sample = batch[0]
     makers = collate_fn_map or {}
     if type(sample) in makers:
@@ -103,7 +107,7 @@ default_collate_fn_map: dict[Any, Collate] = {
 
 
 def default_collate(batch: Any) -> Any:
-    """A list of samples as one batch: tensors stacked, numbers made tensors, lists and dicts collated inside.
+    """Return a list of samples as one batch: tensors stacked, numbers made tensors, lists and dicts collated inside.
 
     >>> default_collate([(torch.tensor([1.0]), 5), (torch.tensor([2.0]), 6)])
     [tensor([[1.], [2.]]), tensor([5, 6])]
@@ -116,7 +120,7 @@ def _is_namedtuple(value: Any) -> bool:
 
 
 def _like_mapping(model: Any, content: dict[Any, Any]) -> Any:
-    """The content in a mapping of the model's class, or in a dict if that cannot be made."""
+    """Return the content in a mapping of the model's class, or in a dict if that cannot be made."""
     try:
         if isinstance(model, MutableMapping):
             clone = copy.copy(model)
@@ -128,7 +132,7 @@ def _like_mapping(model: Any, content: dict[Any, Any]) -> Any:
 
 
 def _like_sequence(model: Any, content: list[Any]) -> Any:
-    """The content in a sequence of the model's class, or in a list if that cannot be made."""
+    """Return the content in a sequence of the model's class, or in a list if that cannot be made."""
     try:
         if isinstance(model, MutableSequence):
             clone = copy.copy(model)

@@ -16,7 +16,7 @@ class _BaseDatasetFetcher:
         self.drop_last = drop_last
 
     def fetch(self, possibly_batched_index: Any) -> Any:
-        """The batch at these indices, or the sample at this one. To be overridden."""
+        """Return the batch at these indices, or the sample at this one. To be overridden."""
         raise NotImplementedError
 
 
@@ -24,7 +24,7 @@ class _MapDatasetFetcher(_BaseDatasetFetcher):
     """Asks a dataset for the samples at some indices."""
 
     def fetch(self, possibly_batched_index: Any) -> Any:
-        """The batch at these indices, or the sample at this one."""
+        """Return the batch at these indices, or the sample at this one."""
         if not self.auto_collation:
             return self.collate_fn(self.dataset[possibly_batched_index])
         if getattr(self.dataset, "__getitems__", None):
@@ -55,6 +55,6 @@ class _IterableDatasetFetcher(_BaseDatasetFetcher):
 
 
 def create_fetcher(is_iterable: bool, dataset: Any, auto_collation: bool, collate_fn: Any, drop_last: bool) -> Any:
-    """The fetcher that a dataset needs."""
+    """Return the fetcher that a dataset needs."""
     kind = _IterableDatasetFetcher if is_iterable else _MapDatasetFetcher
     return kind(dataset, auto_collation, collate_fn, drop_last)

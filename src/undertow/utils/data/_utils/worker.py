@@ -78,7 +78,7 @@ class Failure:
         self.text = "".join(traceback.format_exception(error))
 
     def reraise(self) -> None:
-        """Raises the same class with the worker's traceback as its message."""
+        """Raise the same class with the worker's traceback as its message."""
         message = f"Caught {self.name} {self.where}.\nOriginal {self.text}"
         if issubclass(self.kind, KeyError):
             raise self.kind(_PlainText(message))  # a KeyError shows the repr of its message
@@ -99,14 +99,14 @@ class _PlainText(str):
 
 
 def packed(value: Any) -> list[Any]:
-    """A pickle and the large buffers it refers to, which need no copy."""
+    """Return a pickle and the large buffers it refers to, which need no copy."""
     buffers: list[pickle.PickleBuffer] = []
     content = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
     return [content, *[buffer.raw() for buffer in buffers]]
 
 
 def send(connection: Connection, parts: list[Any]) -> None:
-    """Sends what `packed` made."""
+    """Send what `packed` made."""
     connection.send_bytes(pickle.dumps([memoryview(part).nbytes for part in parts]))
     for part in parts:
         if memoryview(part).nbytes:
@@ -125,7 +125,7 @@ def receive(connection: Connection) -> list[Any]:
 
 
 def unpacked(parts: list[Any]) -> Any:
-    """The value that `packed` was given."""
+    """Return the value that `packed` was given."""
     return pickle.loads(parts[0], buffers=parts[1:])
 
 
@@ -146,12 +146,12 @@ class Plan:
         self.num_workers: int = fields["num_workers"]
 
     def fetcher(self) -> Any:
-        """A new iteration over the dataset."""
+        """Return a new iteration over the dataset."""
         return create_fetcher(self.is_iterable, self.dataset, self.auto_collation, self.collate_fn, self.drop_last)
 
 
 def run_worker(plan: Plan, number: int, tasks: Connection, results: Connection, inherited: list[Connection]) -> None:
-    """The main function of a worker process. `inherited` are ends of other workers' pipes that a fork copied."""
+    """Return the main function of a worker process. `inherited` are ends of other workers' pipes that a fork copied."""
     global _worker_info
     for connection in inherited:
         connection.close()
@@ -213,7 +213,7 @@ def _generate_state(base_seed: int, worker_id: int) -> list[int]:
 
 
 def _next_task(tasks: Connection, parent: int) -> Task | None:
-    """The next task; None when there is nothing more to do or nobody left to do it for."""
+    """Return the next task; None when there is nothing more to do or nobody left to do it for."""
     try:
         while not tasks.poll(MP_STATUS_CHECK_INTERVAL):
             if os.getppid() != parent:
@@ -241,5 +241,3 @@ def _send_all(outbox: queue.SimpleQueue[list[Any] | None], results: Connection) 
         pass  # the main process has gone on without us
     finally:
         results.close()
-
-

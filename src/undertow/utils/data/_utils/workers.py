@@ -80,7 +80,7 @@ class Workers:
     # --- an iteration
 
     def begin(self, indices: Iterator[Any]) -> None:
-        """Starts an iteration: every worker gets its first tasks."""
+        """Start an iteration: every worker gets its first tasks."""
         self.epoch += 1
         self.indices = indices
         self.sent = 0
@@ -93,7 +93,7 @@ class Workers:
             self._give_task()
 
     def next_batch(self) -> Any:
-        """The next batch; StopIteration when all have been handed out."""
+        """Return the next batch; StopIteration when all have been handed out."""
         while True:
             while self.next < self.sent and self.next not in self.pending:
                 self.next += 1  # handed out before its turn, or of a worker that had nothing left
@@ -117,7 +117,7 @@ class Workers:
         return None if self.in_order else next(iter(self.arrived), None)
 
     def _give_task(self) -> None:
-        """Gives the next indices to the next worker that still works."""
+        """Give the next indices to the next worker that still works."""
         if not any(self.working):
             return
         try:
@@ -134,7 +134,7 @@ class Workers:
         self.sent += 1
 
     def _take_answer(self) -> None:
-        """Waits for any worker's answer and puts it where it belongs."""
+        """Wait for any worker's answer and puts it where it belongs."""
         worker = self._wait()
         try:
             epoch, number, answer = unpacked(receive(self.results[worker]))
@@ -150,7 +150,7 @@ class Workers:
             self.arrived[number] = answer
 
     def _wait(self) -> int:
-        """The number of a worker that has answered."""
+        """Return the number of a worker that has answered."""
         deadline = time.monotonic() + self.timeout if self.timeout else None
         while True:
             patience = MP_STATUS_CHECK_INTERVAL
@@ -180,7 +180,7 @@ class Workers:
     # --- the end
 
     def stop(self) -> None:
-        """Ends the processes: they are asked first, and killed if they do not answer in time."""
+        """End the processes: they are asked first, and killed if they do not answer in time."""
         if os.getpid() != self.owner:  # a fork's copy of the iterator
             return
         for connection in self.tasks:

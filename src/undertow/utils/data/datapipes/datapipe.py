@@ -36,7 +36,7 @@ class IterDataPipe(_Chained, IterableDataset[Any]):
     functions: ClassVar[dict[str, Callable[..., Any]]] = {}
 
     def reset(self) -> None:
-        """Called before a new iteration; override it to begin anew."""
+        """Prepare for a new iteration; override it to begin anew."""
 
 
 class MapDataPipe(_Chained, Dataset[Any]):

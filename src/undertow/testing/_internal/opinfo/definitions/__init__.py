@@ -8,5 +8,5 @@ from undertow.testing._internal.common_methods_invocations import _all
 
 
 def family(prefix: str) -> list[Any]:
-    """The operators whose names begin so."""
+    """Return the operators whose names begin so."""
     return [op for op in _all() if op.name.startswith(prefix)]
