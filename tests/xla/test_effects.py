@@ -19,7 +19,7 @@ import undertow as torch
 from tests.xla import hook_collection as zoo
 from tests.xla.random_programs import Outcome
 from undertow._src.base.lazy import LateMethod
-from undertow._src.compile.effects import Effects, Exactly, analyse, analyse_module, kind_of, state, trust
+from undertow._src.compile.effects import Effects, Exactly, analyse, analyse_module, kind_of, purity, state
 from undertow._src.compile.effects.objects import in_class
 from undertow._src.compile.effects.source import definition
 from undertow._src.ops.sort import SortMethods
@@ -387,9 +387,9 @@ def test_classes_of_undertow_are_known_by_what_they_are() -> None:
         torch.nn.Linear,
         torch.optim.SGD,
     ]
-    assert [trust.home(kind) for kind in own] == ["own"] * len(own)
-    assert trust.home(real_torch.nn.Linear) == "user"
-    assert trust.home(zoo.Scaler) == trust.home(zoo.Block) == trust.home(zoo.Watched) == "user"
+    assert [purity.origin_of(kind) for kind in own] == ["own"] * len(own)
+    assert purity.origin_of(real_torch.nn.Linear) == "user"
+    assert purity.origin_of(zoo.Scaler) == purity.origin_of(zoo.Block) == purity.origin_of(zoo.Watched) == "user"
     hook = lambda g: g.to(torch.device("cpu")) + torch.FloatTensor([1.0]) + zoo.MASK.to(torch.float64)
     assert analyse(hook, ["tensor"]).pure
 

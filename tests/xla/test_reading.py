@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import undertow as torch
-from undertow._src.compile.effects import analyse, read, trust
+from undertow._src.compile.effects import analyse, purity, read
 
 LOG: list[Any] = []
 
@@ -173,7 +173,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A module that counts as one of an installed package."""
     (tmp_path / "a_package_that_is_read.py").write_text(PACKAGE)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(trust, "_INSTALLED_FOLDERS", (*trust._INSTALLED_FOLDERS, f"{tmp_path}/"))
+    monkeypatch.setattr(purity, "_INSTALLED_FOLDERS", (*purity._INSTALLED_FOLDERS, f"{tmp_path}/"))
     yield importlib.import_module("a_package_that_is_read")
     del sys.modules["a_package_that_is_read"]
 

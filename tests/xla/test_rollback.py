@@ -15,7 +15,7 @@ import undertow as torch
 from tests.xla.twins import Case, Cases, agree
 from undertow import nn
 from undertow._src.compile import CompileError, CompileWarning
-from undertow._src.compile.effects import trust
+from undertow._src.compile.effects import purity
 from undertow._src.compile.guards import snapshot
 from undertow._src.compile.guards.reachability import Reached
 from undertow._src.compile.tracing import traced as tracing
@@ -294,7 +294,7 @@ def test_an_error_after_the_trace_leaves_nothing_of_it(method: str, monkeypatch:
 
 def test_code_of_jax_is_not_looked_at_wherever_it_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """A trace changes what JAX remembers: to put that back would break it."""
-    monkeypatch.setattr(trust, "is_installed", lambda file: False)
+    monkeypatch.setattr(purity, "is_installed", lambda file: False)
     import jax
 
     state = Reached()
@@ -304,9 +304,9 @@ def test_code_of_jax_is_not_looked_at_wherever_it_is_kept(monkeypatch: pytest.Mo
 
 
 def test_packages_of_another_environment_are_installed() -> None:
-    assert trust.is_installed("/opt/shared/lib/python3.11/site-packages/package/file.py")
-    assert trust.is_installed("/usr/lib/python3/dist-packages/package/file.py")
-    assert not trust.is_installed("/home/me/work/site/packages.py")
+    assert purity.is_installed("/opt/shared/lib/python3.11/site-packages/package/file.py")
+    assert purity.is_installed("/usr/lib/python3/dist-packages/package/file.py")
+    assert not purity.is_installed("/home/me/work/site/packages.py")
 
 
 def test_classes_of_extension_modules_are_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,7 +315,7 @@ def test_classes_of_extension_modules_are_not_watched(monkeypatch: pytest.Monkey
     module.__file__ = "/home/me/work/compiled_here.cpython-311-x86_64-linux-gnu.so"
     monkeypatch.setitem(sys.modules, "compiled_here", module)
     kind = type("Made", (), {"__module__": "compiled_here"})
-    assert not trust.written_here(kind)
+    assert not purity.written_here(kind)
     state = Reached()
     state.walk(kind(), "made")
     assert kind not in state.classes

@@ -10,7 +10,7 @@ import torch as real_torch
 
 import undertow
 from undertow._src.base import ownership
-from undertow._src.compile.effects import trust
+from undertow._src.compile.effects import purity
 from undertow.why.objects import package_of
 
 SCRIPT = """
@@ -135,6 +135,6 @@ def test_classes_of_pytorch_and_of_others_are_not() -> None:
     Copied = type("Copied", (undertow.nn.Module,), {"__module__": "torch.nn.modules", "forward": lambda self, x: x})
     Odd = type("Odd", (), {"__module__": property(lambda self: 1), "method": lambda self: 2})
     for kind in (real_torch.nn.Linear, real_torch.FloatTensor, real_torch.optim.SGD, real_torch.Size, Copied, Odd):
-        assert not ownership.is_own_class(kind) and trust.home(kind) == "user", kind
+        assert not ownership.is_own_class(kind) and purity.origin_of(kind) == "user", kind
     assert package_of(real_torch.ones(1)) is real_torch and package_of(undertow.ones(1)) is undertow
     assert package_of(Copied()) is undertow  # it is made from a class of undertow's

@@ -16,7 +16,7 @@ import pytest
 import undertow as torch
 from undertow import nn
 from undertow._src.compile import CompileError, CompileWarning, compiled
-from undertow._src.compile.effects import Coverage, state, trust
+from undertow._src.compile.effects import Coverage, purity, state
 from undertow._src.compile.guards.reachability import Reached
 from undertow._src.compile.splitting import effect_splitting
 from undertow._src.compile.tracing.recording import Recording
@@ -201,9 +201,9 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     (tmp_path / f"{NAME}_part.py").write_text("def doubled(v): return v * 2\n")
     (tmp_path / f"{NAME}_acting.py").write_text(ACTING)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(trust, "_INSTALLED_FOLDERS", (*trust._INSTALLED_FOLDERS, str(tmp_path)))
+    monkeypatch.setattr(purity, "_INSTALLED_FOLDERS", (*purity._INSTALLED_FOLDERS, str(tmp_path)))
     monkeypatch.setattr(effect_splitting, "FEW_STEPS", 12)
-    trust._folder.cache_clear()
+    purity._folder.cache_clear()
     return lambda: World(capsys)
 
 

@@ -16,7 +16,7 @@ import pytest
 import undertow as torch
 from undertow import nn
 from undertow._src.compile import CompileError
-from undertow._src.compile.effects import trust
+from undertow._src.compile.effects import purity
 
 PACKAGE = """
 import numpy
@@ -77,13 +77,13 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A package that is installed."""
     (tmp_path / "undertow_tests_installed.py").write_text(PACKAGE)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(trust, "_INSTALLED_FOLDERS", (*trust._INSTALLED_FOLDERS, str(tmp_path)))
-    trust._folder.cache_clear()
+    monkeypatch.setattr(purity, "_INSTALLED_FOLDERS", (*purity._INSTALLED_FOLDERS, str(tmp_path)))
+    purity._folder.cache_clear()
     import undertow_tests_installed  # type: ignore[import-not-found]
 
     yield undertow_tests_installed
     del sys.modules["undertow_tests_installed"]
-    trust._folder.cache_clear()
+    purity._folder.cache_clear()
 
 
 def sees(step: Any, change: Callable[[], Any]) -> None:

@@ -13,7 +13,7 @@ from undertow._src.base.hooks import RemovableHandle
 from undertow._src.base.modes import local
 from undertow._src.base.tree import leaves
 from undertow._src.compile.callbacks.registrations import code_of
-from undertow._src.compile.effects import Called, Effect, Effects, Exactly, Kind, Parts, Read, analyse, trust
+from undertow._src.compile.effects import Called, Effect, Effects, Exactly, Kind, Parts, Read, analyse, purity
 from undertow._src.compile.effects.objects import entries_of, instance_dict
 from undertow._src.compile.guards.places import ABSENT, PLAIN, Place, Stores, contents_of, held_at, place_at
 from undertow._src.compile.guards.reachability import Reached
@@ -34,13 +34,13 @@ _OF_ANY_MODULE = frozenset(vars(Module()))
 def is_own(hook: Any) -> bool:
     """Whether a hook is undertow's own; one that `why` watches is the user's."""
     code = _written_as(hook)
-    return code is not None and trust.home(code) == "own" and not is_watched(hook)
+    return code is not None and purity.origin_of(code) == "own" and not is_watched(hook)
 
 
 def is_watched(hook: Any) -> bool:
     """Whether it is a function of `why` around a hook."""
     code = _written_as(hook)
-    return code is not None and trust.own_module(code.__code__.co_filename).startswith("why.")
+    return code is not None and purity.own_module(code.__code__.co_filename).startswith("why.")
 
 
 def _written_as(hook: Any) -> FunctionType | None:
@@ -164,7 +164,9 @@ def hooks_on_leaves(tensors: list[Any]) -> list[Any]:
 @functools.lru_cache(maxsize=256)
 def _names_in_own_code(kind: Any) -> frozenset[str]:
     """Return the names that undertow's classes, of which a class is one, use in their methods."""
-    parents = [parent for parent in kind.__mro__ if trust.home(parent) == "own" and not issubclass(Module, parent)]
+    parents = [
+        parent for parent in kind.__mro__ if purity.origin_of(parent) == "own" and not issubclass(Module, parent)
+    ]
     methods = [each for parent in parents for each in vars(parent).values() if isinstance(each, FunctionType)]
     return frozenset(_OF_ANY_MODULE).union(*[method.__code__.co_names for method in methods])
 

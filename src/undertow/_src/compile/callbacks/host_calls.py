@@ -19,7 +19,7 @@ from undertow._src.base.tree import leaves, map_leaves
 from undertow._src.compile.callbacks.container_mirrors import Prop, Turn
 from undertow._src.compile.callbacks.registrations import Removals, where_defined
 from undertow._src.compile.callbacks.roles import Alias, Itself, Look, Role
-from undertow._src.compile.effects import trust
+from undertow._src.compile.effects import purity
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import held_at, put
 from undertow._src.compile.tracing.sparse_parts import Parts, apart, is_sparse, parts_of_sparse
@@ -114,7 +114,7 @@ class HostCall:
         self.recording, self.autocast = local.modes.grad_enabled, local.modes.autocast
         # Hooks of the user's on tensors that are saved, which eager mode would call for what this one computes.
         self.packs = any(
-            trust.home(pack) != "own" and hook is not pack and hook is not unpack
+            purity.origin_of(pack) != "own" and hook is not pack and hook is not unpack
             for pack, unpack, _ in local.modes.saved_hooks
         )
         schedules = Watch.trace.schedules

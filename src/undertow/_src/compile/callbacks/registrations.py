@@ -10,7 +10,7 @@ from typing import Any
 
 from undertow._src.base import hooks
 from undertow._src.base.sites import Site
-from undertow._src.compile.effects import trust
+from undertow._src.compile.effects import purity
 from undertow._src.compile.guards.places import put_back
 from undertow._src.compile.guards.reachability import GLOBAL_HOOKS, Reached
 
@@ -82,7 +82,7 @@ def _inside(hook: Any) -> Iterator[Any]:
         hook = hook.func
     if hasattr(hook, "hook"):
         yield hook.hook
-    if trust.home(hook) == "own":
+    if purity.origin_of(hook) == "own":
         for cell in getattr(hook, "__closure__", None) or ():
             if callable(cell.cell_contents):
                 yield cell.cell_contents

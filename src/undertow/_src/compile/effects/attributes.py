@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from undertow._src.base.lazy import present
-from undertow._src.compile.effects import trust
+from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.objects import MISSING, in_class, instance_dict, static_value, stored
 from undertow._src.compile.effects.state import State
 from undertow._src.compile.effects.values import (
@@ -50,7 +50,7 @@ _ABOUT_CODE = {"__name__", "__qualname__", "__module__", "__doc__", "__annotatio
 
 
 def is_tensor(value: Any) -> bool:
-    return isinstance(value, Tensor) and trust.home(type(value)) == "own"
+    return isinstance(value, Tensor) and purity.origin_of(type(value)) == "own"
 
 
 def named(name: str) -> Value:
@@ -98,33 +98,33 @@ class Attributes(State):
             return frozenset([TENSOR, NONE])
         if name == "grad_fn":
             return frozenset([OWN, NONE])
-        if name in trust.PLAIN_ATTRIBUTES:
+        if name in purity.PLAIN_ATTRIBUTES:
             return ONE[PLAIN]
-        if name in trust.RESULT_FIELDS and atom in (MADE, OWN):
+        if name in purity.RESULT_FIELDS and atom in (MADE, OWN):
             return frozenset([MADE, Method(name, atom)])
-        if name in trust.TENSOR_METHODS or atom is OWN:
+        if name in purity.TENSOR_METHODS or atom is OWN:
             return frozenset([Method(name, atom)])
-        if name in trust.TENSOR_NAMES:
+        if name in purity.TENSOR_NAMES:
             if name.startswith("is_"):
                 return ONE[PLAIN]
             if name.startswith("_"):
                 return frozenset([TENSOR, NONE])
             return ONE[MADE] if atom is MADE else ONE[TENSOR]
-        if atom is TENSORS and (name in ("items", "keys", "get") or name in trust.OWN_CHANGES):
+        if atom is TENSORS and (name in ("items", "keys", "get") or name in purity.OWN_CHANGES):
             return frozenset([Method(name, atom)])
         return self.unknown(f"reads `.{name}` of a tensor", node)
 
     def _fresh_attribute(self, atom: Fresh, name: str, node: Any) -> Value:
         found = atom.field(name)
         kind = atom.kind
-        if isinstance(kind, type) and trust.home(kind) == "user":
+        if isinstance(kind, type) and purity.origin_of(kind) == "user":
             if name == "__class__":
                 return frozenset([Known(kind, kind.__name__)])
             inherited = in_class(kind, name)
             if inherited is not MISSING:
                 return found | self._inherited(inherited, kind, atom, name, node)
             hook = in_class(kind, "__getattr__")
-            if isinstance(hook, FunctionType) and trust.home(hook) == "user":
+            if isinstance(hook, FunctionType) and purity.origin_of(hook) == "user":
                 found |= self.call_function(hook, Arguments([frozenset([atom]), named(name)]), node)
             return found | atom.contents | ONE[PLAIN]
         return found | frozenset([Method(name, atom)])
@@ -157,9 +157,9 @@ class Attributes(State):
         if isinstance(found, classmethod):
             return frozenset([Bound(Known(found.__func__, name), Known(kind, kind.__name__))])
         if isinstance(found, property):
-            if isinstance(found.fget, FunctionType) and trust.home(found.fget) == "user":
+            if isinstance(found.fget, FunctionType) and purity.origin_of(found.fget) == "user":
                 return self.call_function(found.fget, Arguments([frozenset([owner])]), node)
-            if isinstance(found.fget, FunctionType) and trust.home(found.fget) == "own":
+            if isinstance(found.fget, FunctionType) and purity.origin_of(found.fget) == "own":
                 return ONE[OWN]
             return self.unknown(f"reads the property `{name}`", node)
         if isinstance(found, _METHOD_TYPES):
@@ -180,10 +180,10 @@ class Attributes(State):
                 self.found(known, owner.value, name)
                 return frozenset([known])
             return ONE[PLAIN]
-        if callable(found) and trust.home(kind) not in ("user", "own"):
+        if callable(found) and purity.origin_of(kind) not in ("user", "own"):
             return frozenset([Method(name, owner)])  # compiled by Cython
         getter = in_class(type(found), "__get__")
-        if isinstance(getter, FunctionType) and trust.home(getter) == "user":
+        if isinstance(getter, FunctionType) and purity.origin_of(getter) == "user":
             given = [Known(found, name), owner, Known(kind, kind.__name__)]
             return self.call_function(getter, Arguments([frozenset([each]) for each in given]), node)
         if getter is not MISSING and type(found).__name__ != "_tuplegetter":
@@ -209,7 +209,7 @@ class Attributes(State):
         if isinstance(value, type):
             return self._class_attribute(atom, name, node)
         if is_plain(value) and (
-            trust.home(kind) != "user" or (isinstance(value, enum.Enum) and name in ("name", "value"))
+            purity.origin_of(kind) != "user" or (isinstance(value, enum.Enum) and name in ("name", "value"))
         ):
             if isinstance(value, enum.Enum) and name in ("name", "value"):
                 return frozenset([Known(getattr(value, f"_{name}_"), f"{atom.name}.{name}")])
@@ -217,7 +217,7 @@ class Attributes(State):
                 return frozenset([Known(getattr(value, name), f"{atom.name}.{name}")])
             return frozenset([Method(name, atom if self.decides and type(value) is str else PLAIN)])
         if is_tensor(value) and name not in instance_dict(value):
-            if name in trust.TENSOR_METHODS:
+            if name in purity.TENSOR_METHODS:
                 return frozenset([Method(name, atom)])
             return self._tensor_attribute(TENSOR, name, node)
         if name == "__class__":
@@ -227,7 +227,7 @@ class Attributes(State):
         if name in _ABOUT_CODE and callable(value):
             return ONE[PLAIN]
         lookup = in_class(kind, "__getattribute__")
-        if isinstance(lookup, FunctionType) and trust.home(lookup) == "user":
+        if isinstance(lookup, FunctionType) and purity.origin_of(lookup) == "user":
             return self.call_function(lookup, Arguments([frozenset([atom]), named(name)]), node)
         return self.usual_attribute(atom, name, node)
 
@@ -253,24 +253,24 @@ class Attributes(State):
         own = stored(value, name)
         if own is MISSING and kind.__dictoffset__:
             self.depends_on(f"{atom.name}.{name}", lambda: stored(atom.get(), name), MISSING, value)
-            if inherited is not MISSING and trust.home(kind) in ("user", "own"):
+            if inherited is not MISSING and purity.origin_of(kind) in ("user", "own"):
                 self.depends_on(f"{kind.__name__}.{name}", lambda: in_class(type(atom.get()), name), inherited, kind)
                 self._looked_up_in_class(kind, name)
-        put = self.restored(value, name) if trust.home(kind) != "builtin" else EMPTY
+        put = self.restored(value, name) if purity.origin_of(kind) != "builtin" else EMPTY
         if own is not MISSING:
             known = Known(own, f"{atom.name}.{name}", lambda: stored(atom.get(), name))
             self.found(known, value, name)
             return put | {known}
         if inherited is not MISSING:
             return put | self._inherited(inherited, kind, atom, name, node)
-        if isinstance(value, np.ndarray) and name in trust.TENSOR_METHODS:
+        if isinstance(value, np.ndarray) and name in purity.TENSOR_METHODS:
             return frozenset([Method(name, atom)])
         self.place(value, name)  # it may be there another time
         if put:
             return put
         fallback = in_class(kind, "__getattr__")
         if isinstance(fallback, FunctionType):
-            if trust.home(fallback) == "user":
+            if purity.origin_of(fallback) == "user":
                 return self.call_function(fallback, Arguments([frozenset([atom]), named(name)]), node)
             return ONE[PLAIN] if isinstance(value, Module) else ONE[OWN]
         if fallback is not MISSING:
@@ -279,7 +279,7 @@ class Attributes(State):
 
     def _looked_up_in_class(self, kind: type, name: str) -> None:
         """Note an attribute of a class in an installed package; of the user's classes all are watched."""
-        if trust.home(kind) == "user" and not trust.written_here(kind):
+        if purity.origin_of(kind) == "user" and not purity.written_here(kind):
             self.place(kind, name)
 
     def _module_attribute(self, atom: Known, name: str, node: Any) -> Value:
@@ -288,7 +288,7 @@ class Attributes(State):
             return frozenset([Known(present(module), f"{atom.name}.__dict__")])
         found = present(module).get(name, MISSING)
         if found is MISSING:
-            if trust.module_home(module) == "user":
+            if purity.origin_of_module(module) == "user":
                 self.looked_up(present(module), name)
                 fallback = present(module).get("__getattr__")
                 if isinstance(fallback, FunctionType):
@@ -301,7 +301,7 @@ class Attributes(State):
         if name in present(module):
             self.looked_up(present(module), name)
         known = Known(found, f"{atom.name}.{name}", lambda: present(module).get(name, MISSING))
-        if trust.module_home(module) == "user":
+        if purity.origin_of_module(module) == "user":
             self.found(known, present(module), name)  # where a function of that module has its globals
         return self.restored(present(module), name) | {known}
 
@@ -317,7 +317,7 @@ class Attributes(State):
             return self.computed(f"asks for `{atom.name}.__subclasses__`", node)
         if found is MISSING:
             return self.unknown(f"reads `{atom.name}.{name}`, which is not in the class", node)
-        if not is_plain(found) or trust.home(kind) != "user":  # else it is noted with its place, below
+        if not is_plain(found) or purity.origin_of(kind) != "user":  # else it is noted with its place, below
             self.depends_on(f"{atom.name}.{name}", lambda: in_class(kind, name), found, kind)
             self._looked_up_in_class(kind, name)
         if isinstance(found, FunctionType):
@@ -326,7 +326,7 @@ class Attributes(State):
             return self._inherited(found, kind, atom, name, node)
         known = Known(found, f"{atom.name}.{name}", lambda: in_class(kind, name))
         put = EMPTY
-        if trust.home(kind) == "user":
+        if purity.origin_of(kind) == "user":
             self.found(known, kind, name)
             for parent in kind.__mro__:
                 put |= self.restored(parent, name)
@@ -338,7 +338,7 @@ class Attributes(State):
         """Whether setting an attribute calls code of the user's, which is then gone through."""
         setter, through = in_class(kind, "__setattr__"), in_class(kind, name)
         own = frozenset([atom])
-        if isinstance(setter, FunctionType) and trust.home(setter) == "user":
+        if isinstance(setter, FunctionType) and purity.origin_of(setter) == "user":
             self.call_function(setter, Arguments([own, named(name), value]), node)
         elif isinstance(through, property) and isinstance(through.fset, FunctionType):
             self.call_function(through.fset, Arguments([own, value]), node)
@@ -355,7 +355,7 @@ class Attributes(State):
         if isinstance(atom, Method):
             atom = atom.owner
         if isinstance(atom, Known):
-            if is_tensor(atom.value) and name in trust.SETTABLE_ATTRIBUTES:
+            if is_tensor(atom.value) and name in purity.SETTABLE_ATTRIBUTES:
                 self._set_of_tensor(atom, name, node)
                 return
             if self._stored_by_code(type(atom.value), atom, name, value, node):
@@ -364,13 +364,13 @@ class Attributes(State):
             self.store(target, name, value)
             self.effect(kind, f"{verb} `{atom.name}.{name}`", node, target, name)
         elif isinstance(atom, Fresh):
-            if isinstance(atom.kind, type) and trust.home(atom.kind) == "user":
+            if isinstance(atom.kind, type) and purity.origin_of(atom.kind) == "user":
                 self._stored_by_code(atom.kind, atom, name, value, node)
             self.set_field(atom, name, value)
             self.change(atom)
         elif atom in TENSORISH:
             self._set_of_tensor(atom, name, node)
-            if name not in trust.SETTABLE_ATTRIBUTES and atom is not MADE:
+            if name not in purity.SETTABLE_ATTRIBUTES and atom is not MADE:
                 self.effect(kind, f"{verb} `.{name}` of a tensor", node)
         elif atom not in (PLAIN, NONE) and not isinstance(atom, Closure):
             self.blur(name)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._src.compile.effects import trust
+from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.attributes import is_tensor
 from undertow._src.compile.effects.decisions import agreed, is_instance, truth
 from undertow._src.compile.effects.elements import is_iterator
@@ -47,12 +47,12 @@ class BuiltinCalls(Functions):
 
     def _call_numpy(self, function: Any, name: str, arguments: Arguments, node: Any) -> Value:
         module = getattr(function, "__module__", None) or ""
-        if trust.numpy_effect(name, module):
-            field = "random" if "random" in module else "output" if name in trust.NUMPY_FILES else "harmless"
+        if purity.numpy_effect(name, module):
+            field = "random" if "random" in module else "output" if name in purity.NUMPY_FILES else "harmless"
             self.effect("call", f"calls `numpy.{name}`", node, field=field)
             return ONE[OPAQUE]
         written = [arguments.keywords.get("out", EMPTY), arguments.more_keywords]
-        if name in trust.NUMPY_FILLERS:
+        if name in purity.NUMPY_FILLERS:
             written += arguments.positional[:1]
         if isinstance(function, np.ufunc):
             written += arguments.positional[function.nin if name == function.__name__ else 3 :]
@@ -93,7 +93,7 @@ class BuiltinCalls(Functions):
         return frozenset(result) or ONE[PLAIN]
 
     def _call_key(self, function: Any, arguments: Arguments, node: Any) -> None:
-        if id(function) not in trust.CALLERS:
+        if id(function) not in purity.CALLERS:
             return
         keyed = function in (sorted, min, max, itertools.groupby)
         called = arguments.keywords.get("key", EMPTY)
@@ -116,7 +116,7 @@ class BuiltinCalls(Functions):
         self.use(arguments.all(), deep=1)
         self.protocols(arguments.all() | self.inside(arguments.all()), node, names=of_function(function))
         self._call_key(function, arguments, node)
-        if function in (functools.partial, functools.wraps, functools.update_wrapper) or function in trust.CONTEXTS:
+        if function in (functools.partial, functools.wraps, functools.update_wrapper) or function in purity.CONTEXTS:
             return self.fresh(node, function, arguments.all())
         inside = EMPTY
         for value in (*arguments.positional, *arguments.keywords.values(), arguments.more):
@@ -195,7 +195,7 @@ class BuiltinCalls(Functions):
             return None
         for special in ("__getattribute__", "__getattr__"):
             method = in_class(kind, special)
-            if isinstance(method, FunctionType) and trust.home(method) == "user":
+            if isinstance(method, FunctionType) and purity.origin_of(method) == "user":
                 return None
         inherited = in_class(kind, name)
         if isinstance(inherited, property):

@@ -9,7 +9,7 @@ from functools import partial
 from types import FunctionType
 from typing import Any
 
-from undertow._src.compile.effects import trust
+from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.graph import Notes
 from undertow._src.compile.effects.objects import MISSING, in_class, instance_dict, is_namespace
 from undertow._src.compile.effects.own_calls import OwnCalls
@@ -85,9 +85,9 @@ class Calls(OwnCalls):
         return self.unknown("calls something unknown", node)
 
     def _call_fresh(self, atom: Fresh, arguments: Arguments, node: Any) -> Value:
-        if isinstance(atom.kind, type) and trust.home(atom.kind) == "user":
+        if isinstance(atom.kind, type) and purity.origin_of(atom.kind) == "user":
             method = in_class(atom.kind, "__call__")
-            if isinstance(method, FunctionType) and trust.home(method) == "user":
+            if isinstance(method, FunctionType) and purity.origin_of(method) == "user":
                 return self.call_function(method, arguments.after(frozenset([atom])), node)
             forward = in_class(atom.kind, "forward")
             if issubclass(atom.kind, Module) and isinstance(forward, FunctionType):
@@ -121,7 +121,7 @@ class Calls(OwnCalls):
             return ONE[PLAIN]
         if id(value) in UNSEEN:
             return self.computed(f"calls `{UNSEEN[id(value)].removeprefix('builtins.')}`", node)
-        if id(value) in trust.EVALUATED:
+        if id(value) in purity.EVALUATED:
             found = self._evaluated(value, arguments)
             if found is not None:
                 return found
@@ -137,13 +137,13 @@ class Calls(OwnCalls):
             for each in arguments.all():
                 if isinstance(each, Known) and (is_namespace(each.value) or isinstance(each.value, types.ModuleType)):
                     return self.computed(f"goes through all of `{each.name}`", node)
-        if id(value) in trust.PLAIN_RESULT:
+        if id(value) in purity.PLAIN_RESULT:
             self.use(arguments.all(), deep=3)
             self.protocols(arguments.all() | self.inside(arguments.all()), node, names=of_function(value))
             return ONE[PLAIN]
-        if id(value) in trust.ELEMENT_RESULT:
+        if id(value) in purity.ELEMENT_RESULT:
             return self._element_result(value, arguments, node)
-        if id(value) in trust.MAKERS:
+        if id(value) in purity.MAKERS:
             return self.made_getter(value, arguments) or self._make(value, arguments, node)
         if is_getter(value):
             return self._call_getter(value, arguments, node)
@@ -170,17 +170,17 @@ class Calls(OwnCalls):
             return result
         if isinstance(value, Module) and in_class(type(value), "__call__") is in_class(Module, "__call__"):
             return self.call_module(atom, arguments, node)
-        home = trust.home(value)
-        if home == "numpy":
+        origin = purity.origin_of(value)
+        if origin == "numpy":
             return self._call_numpy(value, getattr(value, "__name__", ""), arguments, node)
         if isinstance(value, functools._lru_cache_wrapper) and isinstance(value.__wrapped__, FunctionType):
             return self._call_cached(atom, value.__wrapped__, arguments, node)
         step = instance_dict(value).get("__wrapped__")
-        if home == "own" and isinstance(step, (FunctionType, types.MethodType)):  # it is compiled
+        if origin == "own" and isinstance(step, (FunctionType, types.MethodType)):  # it is compiled
             return self.call_atom(Known(step, atom.name), arguments, node)
         method = in_class(type(value), "__call__")
         if isinstance(method, FunctionType):
-            if home == "user":
+            if origin == "user":
                 self.called(atom)
             return self.call_atom(Known(method, atom.name), arguments.after(frozenset([atom])), node)
         return self.outside_call(atom, arguments, node)
@@ -192,15 +192,15 @@ class Calls(OwnCalls):
         if isinstance(atom.value, FunctionType) and "." not in name:
             name = f"{atom.value.__module__}.{atom.value.__qualname__}"
         what = "prints" if atom.value is print else f"calls `{name}`"
-        field = field or trust.field_of(atom.value)
+        field = field or purity.field_of(atom.value)
         targets = self._given_away(arguments) if field == "unknown" else []
         for target in targets:
             self.place(target, None)
             self.store(target, None, ONE[PLAIN])
             self.effect("call", what, node, target, field=field)
-        if not targets or trust.home(atom.value) != "standard":
+        if not targets or purity.origin_of(atom.value) != "standard":
             self.effect("call", what, node, field=field)
-        if trust.home(atom.value) not in ("standard", "builtin"):
+        if purity.origin_of(atom.value) not in ("standard", "builtin"):
             self.here.may_write = True
         return ONE[NONE] if atom.value is print else ONE[OPAQUE]
 
@@ -246,23 +246,23 @@ class Calls(OwnCalls):
         return frozenset([known])
 
     def _call_python(self, atom: Known, function: FunctionType, arguments: Arguments, node: Any) -> Value:
-        home = trust.home(function)
-        if home == "user":
+        origin = purity.origin_of(function)
+        if origin == "user":
             return self.call_function(function, arguments, node)
-        if home == "own":
+        if origin == "own":
             return self.call_own(atom, function, arguments, node)
-        if home == "numpy":
+        if origin == "numpy":
             return self._call_numpy(function, function.__name__, arguments, node)
-        if home == "einops":
+        if origin == "einops":
             self.use(arguments.all(), deep=3)
             return ONE[MADE]
-        if id(function) in trust.ELEMENT_RESULT:
+        if id(function) in purity.ELEMENT_RESULT:
             return self._element_result(function, arguments, node)
-        if id(function) in trust.MAKERS:
+        if id(function) in purity.MAKERS:
             return self._make(function, arguments, node)
         inner = instance_dict(function).get("__wrapped__")
         if isinstance(inner, FunctionType):  # a context manager made of a generator, and the like
-            if trust.home(inner) == "own":
+            if purity.origin_of(inner) == "own":
                 return self.call_own(Known(inner, atom.name), inner, arguments, node)
             self.call_atom(Known(inner, atom.name), arguments, node)
             return self.outside_call(atom, arguments, node, "harmless")
@@ -272,24 +272,26 @@ class Calls(OwnCalls):
 
     def _construct(self, atom: Known, arguments: Arguments, node: Any, entering: bool) -> Value:
         kind = atom.value
-        home = trust.home(kind)
-        if home == "own":
-            if trust.own_effect(kind.__name__, kind.__module__) and not (entering and kind.__name__.startswith("set_")):
-                self.effect("call", f"calls `{atom.name}`", node, field=trust.own_field(kind.__module__))
+        origin = purity.origin_of(kind)
+        if origin == "own":
+            if purity.own_effect(kind.__name__, kind.__module__) and not (
+                entering and kind.__name__.startswith("set_")
+            ):
+                self.effect("call", f"calls `{atom.name}`", node, field=purity.own_field(kind.__module__))
             self.use(arguments.all(), deep=3)
             self.call_back(arguments, node)
             return ONE[MADE] if kind.__name__ in ("Tensor", "Parameter") else ONE[OWN]
-        if issubclass(kind, BaseException) and home == "builtin":
+        if issubclass(kind, BaseException) and origin == "builtin":
             self.protocols(arguments.all(), node, names=TEXT)
             return self.fresh(node, BaseException, arguments.all())
-        if home == "numpy":
+        if origin == "numpy":
             return self._call_numpy(kind, kind.__name__, arguments, node)
-        if home != "user":
+        if origin != "user":
             return self.outside_call(atom, arguments, node)
         if hasattr(kind, "_member_map_"):
             return ONE[PLAIN]
         meta_call = in_class(type(kind), "__call__")
-        if isinstance(meta_call, FunctionType) and trust.home(meta_call) == "user":
+        if isinstance(meta_call, FunctionType) and purity.origin_of(meta_call) == "user":
             if self.frame is None or self.frame.within(meta_call) is None:
                 return self.call_function(meta_call, arguments.after(frozenset([atom])), node)
         made = self.fresh(node, kind, EMPTY)
@@ -301,9 +303,13 @@ class Calls(OwnCalls):
             generated = False
         new, init = in_class(kind, "__new__"), in_class(kind, "__init__")
         new = new.__func__ if isinstance(new, staticmethod) else new
-        if isinstance(new, FunctionType) and trust.home(new) == "user" and not new.__code__.co_filename.startswith("<"):
+        if (
+            isinstance(new, FunctionType)
+            and purity.origin_of(new) == "user"
+            and not new.__code__.co_filename.startswith("<")
+        ):
             made |= self.call_function(new, arguments.after(frozenset([atom])), node)
-        if isinstance(init, FunctionType) and trust.home(init) == "user":
+        if isinstance(init, FunctionType) and purity.origin_of(init) == "user":
             if init.__code__.co_filename.startswith("<") and hasattr(kind, "__dataclass_fields__"):
                 self._construct_dataclass(kind, instance, arguments, node)
             else:
@@ -333,18 +339,18 @@ class Calls(OwnCalls):
             return ONE[OWN], True
         if isinstance(atom, Fresh) and atom.kind is contextlib.ExitStack:
             return frozenset([atom]), False
-        if isinstance(atom, Fresh) and atom.kind in trust.CONTEXTS:
-            return atom.contents | ONE[NONE], atom.kind is trust.CONTEXTS[0]
+        if isinstance(atom, Fresh) and atom.kind in purity.CONTEXTS:
+            return atom.contents | ONE[NONE], atom.kind is purity.CONTEXTS[0]
         kind: Any = type(atom.value) if isinstance(atom, Known) else getattr(atom, "kind", None)
         if isinstance(kind, type):
-            if trust.home(kind) == "own" and not trust.own_effect("", kind.__module__):
+            if purity.origin_of(kind) == "own" and not purity.own_effect("", kind.__module__):
                 return ONE[OWN], True
             begin, end = in_class(kind, "__enter__"), in_class(kind, "__exit__")
-            if isinstance(begin, FunctionType) and isinstance(end, FunctionType) and trust.home(kind) == "user":
+            if isinstance(begin, FunctionType) and isinstance(end, FunctionType) and purity.origin_of(kind) == "user":
                 entered = self.call_atom(Known(begin, "__enter__"), Arguments([frozenset([atom])]), node)
                 given = Arguments([frozenset([atom])], more=frozenset([NONE, PLAIN]))
                 self.call_atom(Known(end, "__exit__"), given, node)
-                return entered, trust.home(end) == "own"
+                return entered, purity.origin_of(end) == "own"
         name = atom.name if isinstance(atom, Known) else "something unknown"
         return self.unknown(f"enters `{name}`", node), False
 
@@ -366,7 +372,7 @@ def _callable_in(atom: Fresh) -> Value:
     waiting, seen = [atom], {atom}
     while waiting:
         for each in waiting.pop().elements():
-            if not isinstance(each, Fresh) or (isinstance(each.kind, type) and trust.home(each.kind) == "user"):
+            if not isinstance(each, Fresh) or (isinstance(each.kind, type) and purity.origin_of(each.kind) == "user"):
                 found.add(each)
             elif each not in seen:
                 seen.add(each)

@@ -13,7 +13,7 @@ import operator
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from undertow._src.compile.effects import trust
+from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.objects import MISSING, in_class
 from undertow._src.compile.effects.values import (
     MADE,
@@ -55,7 +55,7 @@ def _truth(atom: Atom) -> bool | None:
         return True
     if isinstance(atom, Fresh):
         kind = atom.kind
-        return True if isinstance(kind, type) and trust.home(kind) == "user" and _has_no_truth(kind) else None
+        return True if isinstance(kind, type) and purity.origin_of(kind) == "user" and _has_no_truth(kind) else None
     if not isinstance(atom, Known):
         return None
     value = atom.value
@@ -131,7 +131,7 @@ def _same(first: Atom, second: Atom) -> bool | None:
 
 def is_instance(value: Value, kinds: list[Any] | None) -> bool | None:
     """Return what `isinstance` gives, if that is certain and none of the classes has a say in it."""
-    if kinds is None or not all(type(kind) in (type, abc.ABCMeta) or trust.home(kind) == "own" for kind in kinds):
+    if kinds is None or not all(type(kind) in (type, abc.ABCMeta) or purity.origin_of(kind) == "own" for kind in kinds):
         return None
     return agreed({_is_instance(atom, kinds) for atom in value})
 
@@ -142,10 +142,10 @@ def _is_instance(atom: Atom, kinds: list[Any]) -> bool | None:
     if atom is TENSOR or atom is MADE:
         if any(issubclass(Tensor, kind) for kind in kinds):
             return True if atom is TENSOR else None
-        if any(trust.home(kind) != "user" or issubclass(kind, (Tensor, tuple, list, dict)) for kind in kinds):
+        if any(purity.origin_of(kind) != "user" or issubclass(kind, (Tensor, tuple, list, dict)) for kind in kinds):
             return None
         return False  # a class of the user's that has nothing to do with tensors
-    if isinstance(atom, Fresh) and isinstance(atom.kind, type) and trust.home(atom.kind) == "user":
+    if isinstance(atom, Fresh) and isinstance(atom.kind, type) and purity.origin_of(atom.kind) == "user":
         return any(issubclass(atom.kind, kind) for kind in kinds)
     if isinstance(atom, Known) and not isinstance(atom.value, Tensor):
         return any(issubclass(type(atom.value), kind) for kind in kinds)

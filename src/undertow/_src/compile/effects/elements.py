@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._src.compile.effects import trust
+from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.attributes import Attributes, is_tensor
 from undertow._src.compile.effects.objects import (
     MISSING,
@@ -89,7 +89,7 @@ class Elements(Attributes):
             return self._elements(atom.owner, node)
         if isinstance(atom, Fresh):
             found = atom.elements() or ONE[PLAIN]
-            if isinstance(atom.kind, type) and trust.home(atom.kind) == "user":
+            if isinstance(atom.kind, type) and purity.origin_of(atom.kind) == "user":
                 found |= self.protocols(frozenset([atom]), node, names=LOOP)
             return found
         if atom in (TENSOR, MADE):
@@ -132,10 +132,10 @@ class Elements(Attributes):
                 return ONE[OPAQUE]
             if isinstance(value, type) and hasattr(value, "_member_map_"):
                 return ONE[PLAIN]
-            if trust.home(type(value)) == "user":
+            if purity.origin_of(type(value)) == "user":
                 self.protocols(frozenset([atom]), node, names=LOOP)
                 return self.unknown(f"goes through `{atom.name}`", node)
-            if trust.home(type(value)) == "own" and not trust.own_effect("", type(value).__module__):
+            if purity.origin_of(type(value)) == "own" and not purity.own_effect("", type(value).__module__):
                 return ONE[OWN]
             return self.unknown(f"goes through `{atom.name}`", node)
         return self.unknown("goes through something unknown", node)
@@ -206,7 +206,7 @@ class Elements(Attributes):
         if is_namespace(value):
             return self.namespace_item(atom, key, node)
         custom = in_class(type(value), "__getitem__")
-        if isinstance(custom, FunctionType) and trust.home(custom) == "user":
+        if isinstance(custom, FunctionType) and purity.origin_of(custom) == "user":
             return self.call_function(custom, Arguments([frozenset([atom]), ONE[PLAIN]]), node)
         if isinstance(value, type) or (is_plain(value) and constant is ...):
             return ONE[PLAIN]
@@ -245,7 +245,7 @@ class Elements(Attributes):
             atom = atom.owner
         if isinstance(atom, Fresh):
             setter = in_class(atom.kind, "__setitem__") if isinstance(atom.kind, type) else None
-            if isinstance(setter, FunctionType) and trust.home(setter) == "user":
+            if isinstance(setter, FunctionType) and purity.origin_of(setter) == "user":
                 self.call_function(setter, Arguments([frozenset([atom]), key, value]), node)
             names = self.strings(key) if atom.kind is dict else None
             for name in names or ():
@@ -319,14 +319,14 @@ class Elements(Attributes):
         found = EMPTY
         for atom in value:
             kind: Any = type(atom.value) if isinstance(atom, Known) else getattr(atom, "kind", None)
-            if not isinstance(kind, type) or trust.home(kind) != "user":
+            if not isinstance(kind, type) or purity.origin_of(kind) != "user":
                 continue
             for name in names:
                 method = in_class(kind, name)
                 method = method.__func__ if isinstance(method, (classmethod, staticmethod)) else method
                 if (
                     isinstance(method, FunctionType)
-                    and trust.home(method) == "user"
+                    and purity.origin_of(method) == "user"
                     and not _is_generated(method, kind)
                 ):
                     arguments = Arguments([frozenset([atom])], more=others | value)
@@ -360,9 +360,9 @@ class Elements(Attributes):
                 elif isinstance(outside, (list, dict, set, frozenset, tuple, collections.deque)):
                     inside = self.dict_values(frozenset([atom]), node)
                     result |= self.fresh(node, None, inside) | ONE[PLAIN]
-                elif trust.home(type(outside)) == "own":
+                elif purity.origin_of(type(outside)) == "own":
                     result |= ONE[OWN]
-                elif trust.home(type(outside)) != "user":
+                elif purity.origin_of(type(outside)) != "user":
                     result |= ONE[PLAIN]
                 result |= self.protocols(frozenset([atom]), node, together, names)
             else:

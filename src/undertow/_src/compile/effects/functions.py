@@ -7,7 +7,7 @@ from functools import partial
 from types import FunctionType
 from typing import Any
 
-from undertow._src.compile.effects import trust
+from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.coverage import RESULT
 from undertow._src.compile.effects.elements import Elements
 from undertow._src.compile.effects.graph import Frame
@@ -65,7 +65,7 @@ class Functions(Elements):
         A call of one that this code is called by only adds to its arguments.
         """
         is_traced = self._is_traced()
-        in_package = trust.is_installed(function.__code__.co_filename)
+        in_package = purity.is_installed(function.__code__.co_filename)
         if is_traced and in_package and not (self._comes_here() and self.was_entered(function, found)):
             return EMPTY
         if is_traced and in_package:
@@ -131,7 +131,7 @@ class Functions(Elements):
 
         Objects that the function makes are one then.
         """
-        if not isinstance(owner, FunctionType) or trust.written_here(owner):
+        if not isinstance(owner, FunctionType) or purity.written_here(owner):
             return None
         if any(not isinstance(atom, (Simple, Known)) for atom in arguments.all()):
             return None

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._src.compile.effects import trust
+from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.attributes import is_tensor
 from undertow._src.compile.effects.objects import MISSING, element, is_namespace, stored
 from undertow._src.compile.effects.reflection import Reflection
@@ -64,7 +64,7 @@ class MethodCalls(Reflection):
             return self._fresh_method(owner, name, arguments, node)
         if name in ("train", "eval"):
             self.blur("training")
-        if owner is OWN and (name in ("train", "eval") or trust.own_effect(name, "undertow")):
+        if owner is OWN and (name in ("train", "eval") or purity.own_effect(name, "undertow")):
             self.effect("call", f"calls `.{name}`", node, field="own")
             return ONE[OWN]
         if owner in TENSORISH or (isinstance(owner, Known) and is_tensor(owner.value)):
@@ -97,40 +97,40 @@ class MethodCalls(Reflection):
         return ONE[OPAQUE]
 
     def _tensor_method(self, owner: Atom, name: str, arguments: Arguments, node: Any) -> Value:
-        if name in trust.REGISTRARS:
+        if name in purity.REGISTRARS:
             if isinstance(owner, Known):
                 self.effect("call", "registers a hook on a tensor from outside", node, owner.value, field="own")
             elif owner is not MADE:
                 self.effect("call", "registers a hook on a tensor", node, field="own")
             return ONE[OWN]
-        if name in trust.ON_GRAPH and owner is not MADE:
+        if name in purity.ON_GRAPH and owner is not MADE:
             self.effect("call", f"calls `.{name}()` of a tensor", node, field="own")
         self.call_back(arguments, node)
-        if trust.draws(name):
+        if purity.draws(name):
             self.here.draws = True
-        if name in trust.NO_RESULT or (name.endswith("_") and not name.endswith("__")):
+        if name in purity.NO_RESULT or (name.endswith("_") and not name.endswith("__")):
             self.here.writes = True
-        elif owner is OWN and not (name in trust.TENSOR_METHODS or name in trust.CONTAINER_METHODS):
+        elif owner is OWN and not (name in purity.TENSOR_METHODS or name in purity.CONTAINER_METHODS):
             self.here.writes = True  # of an optimizer, say
         if name.startswith("__i") or "out" in arguments.keywords:
             self.here.writes = True
-        if name in trust.NO_RESULT:
+        if name in purity.NO_RESULT:
             return ONE[NONE]
         if owner is OWN:
             return ONE[OWN]
-        if owner is TENSORS and name in trust.OWN_CHANGES:
-            self.effect("call", f"{trust.PHRASES.get(name, 'changes')} what it is given", node, field="own")
+        if owner is TENSORS and name in purity.OWN_CHANGES:
+            self.effect("call", f"{purity.PHRASES.get(name, 'changes')} what it is given", node, field="own")
             return frozenset([TENSORS, NONE])
         if owner is TENSORS and name in ("items", "get", "values", "keys"):
             pair = self.fresh_tuple(node, [ONE[PLAIN], frozenset([TENSOR, NONE])], "pair")
             answers = {"items": self.fresh(node, list, pair), "keys": self.fresh(node, set, ONE[PLAIN])}
             return answers.get(name, frozenset([TENSORS, NONE]))
-        if name in trust.PLAIN_METHODS:
+        if name in purity.PLAIN_METHODS:
             return ONE[PLAIN]
         alias = ONE[TENSOR] if owner is not MADE else ONE[MADE]
         if (name.endswith("_") and not name.endswith("__")) or name in ("__iadd__", "__imul__", "__isub__"):
             return alias
-        return ONE[MADE] | alias if name in trust.SAME_METHODS else ONE[MADE]
+        return ONE[MADE] | alias if name in purity.SAME_METHODS else ONE[MADE]
 
     def _fresh_method(self, owner: Fresh, name: str, arguments: Arguments, node: Any) -> Value:
         everything = arguments.all()
@@ -140,8 +140,8 @@ class MethodCalls(Reflection):
             return self._stack_method(owner, name, arguments, node)
         if name in ("tofile", "dump"):
             return self.unknown(f"calls `.{name}`", node)
-        reads = any(issubclass(owner.kind or object, kind) and name in own for kind, own in trust.READING_METHODS)
-        if not reads and not (owner.kind is None and name in trust.TENSOR_METHODS and not name.endswith("_")):
+        reads = any(issubclass(owner.kind or object, kind) and name in own for kind, own in purity.READING_METHODS)
+        if not reads and not (owner.kind is None and name in purity.TENSOR_METHODS and not name.endswith("_")):
             self.change(owner)
         sought = self.constants(arguments, 0)
         if owner.named is not None and sought is not None and name in ("get", "pop", "setdefault", "__getitem__"):
@@ -220,27 +220,29 @@ class MethodCalls(Reflection):
             if name.endswith("_"):
                 self.effect("update", f"writes into `{owner.name}`", node, value)
             return frozenset([MADE, owner])
-        for kind, reading in trust.READING_METHODS:
+        for kind, reading in purity.READING_METHODS:
             if isinstance(value, kind) and name in reading:
                 break
         else:
             if isinstance(value, (tuple, frozenset, range)):
                 self.use(frozenset([owner]), deep=1)
                 return self.children(owner) | ONE[PLAIN] if isinstance(value, tuple) else ONE[PLAIN]
-            if isinstance(value, Function) or (trust.home(type(value)) == "own" and trust.home(value) == "own"):
+            if isinstance(value, Function) or (
+                purity.origin_of(type(value)) == "own" and purity.origin_of(value) == "own"
+            ):
                 return ONE[OWN]
             self.store(value, ITEMS, arguments.all() | self.inside(arguments.all()))
             if type(value) in (dict, OrderedDict) and name in ("__setitem__", "update"):
                 self.use(arguments.all(), deep=1)
                 self.effect("store", f"stores into `{owner.name}`", node, value)
                 return ONE[NONE]
-            phrase = trust.PHRASES.get(name)
+            phrase = purity.PHRASES.get(name)
             if type(value) in (dict, OrderedDict) and name == "setdefault":
                 self.use(arguments.all(), deep=1)
                 self.effect("call", f"{phrase} `{owner.name}`", node, value)
                 return (self.children(owner) if value else EMPTY).union(*arguments.positional[1:] or [ONE[NONE]])
             what = f"{phrase} `{owner.name}`" if phrase else f"calls `{owner.name}.{name}`"
-            self.effect("call", what, node, value, field=trust.field_of(value))
+            self.effect("call", what, node, value, field=purity.field_of(value))
             return ONE[OPAQUE] if name not in ("append", "extend", "add", "clear") else ONE[NONE]
         self.use(frozenset([owner]))
         self.use(arguments.all(), deep=1)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._src.compile.effects import trust
+from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.attributes import is_tensor
 from undertow._src.compile.effects.method_calls import MethodCalls
 from undertow._src.compile.effects.objects import MISSING, descendants, in_class, instance_dict
@@ -45,7 +45,7 @@ class OwnCalls(MethodCalls):
     """How undertow is called."""
 
     def call_own(self, atom: Known, function: FunctionType, arguments: Arguments, node: Any) -> Value:
-        name, module = function.__name__, trust.own_module(function.__code__.co_filename)
+        name, module = function.__name__, purity.own_module(function.__code__.co_filename)
         owner = next(iter(arguments.positional[0]), None) if arguments.positional else None
         target = owner.value if isinstance(owner, Known) else None
         is_method = isinstance(target, Module) and in_class(type(target), name) is function
@@ -55,10 +55,10 @@ class OwnCalls(MethodCalls):
             return result if "__wrapped__" in vars(function) else result | ONE[OWN]  # a mode gives what it gives
         # A function may be shown under the package's name; and a scheduler wraps the step of its optimizer.
         shown = function.__module__ if "." in function.__module__ else module
-        if trust.own_effect(name, shown) and not (isinstance(owner, Fresh) and issubclass(owner.kind or int, Module)):
+        if purity.own_effect(name, shown) and not (isinstance(owner, Fresh) and issubclass(owner.kind or int, Module)):
             called = f"{owner.name}.{name}" if isinstance(owner, Known) else atom.name
             kind = "update" if "lr" in module.rpartition(".")[2] else "store"
-            field = trust.own_field(shown)
+            field = purity.own_field(shown)
             if name in ("train", "eval"):
                 self.blur("training")
             elif target is not None:
@@ -67,7 +67,7 @@ class OwnCalls(MethodCalls):
             if not name.startswith("register_"):  # which may call what it is given, but not now
                 self.call_back(arguments.rest() if is_method else arguments, node)
             return ONE[NONE] if kind == "update" and name == "step" else ONE[OWN]
-        if isinstance(owner, Known) and name in trust.OWN_CHANGES and target is not None and not is_tensor(target):
+        if isinstance(owner, Known) and name in purity.OWN_CHANGES and target is not None and not is_tensor(target):
             self.effect("update", f"calls `{owner.name}.{name}`", node, target, field="own")
             self.store(target, None, arguments.rest().all() | ONE[PLAIN])
             return ONE[OWN]
@@ -84,11 +84,11 @@ class OwnCalls(MethodCalls):
             self._overriding(owner, node)
         self.call_back(arguments.rest() if is_method else arguments, node)
         computes = module.startswith(_TENSOR_MODULES) and not name.endswith("_")
-        if not (computes or trust.own_reading(name)) or {"out", "inplace"} & set(arguments.keywords):
+        if not (computes or purity.own_reading(name)) or {"out", "inplace"} & set(arguments.keywords):
             self.here.writes = True
-        if trust.draws(name):
+        if purity.draws(name):
             self.here.draws = True
-        if name in trust.SHARING:
+        if name in purity.SHARING:
             arrays = (
                 atom for atom in arguments.all() if isinstance(atom, Known) and isinstance(atom.value, np.ndarray)
             )
@@ -104,7 +104,7 @@ class OwnCalls(MethodCalls):
                     value = cell.cell_contents
                 except ValueError:
                     continue
-                if isinstance(value, FunctionType) and trust.home(value) == "own":
+                if isinstance(value, FunctionType) and purity.origin_of(value) == "own":
                     if value not in seen:
                         seen.add(value)
                         waiting.append(value)
@@ -120,11 +120,11 @@ class OwnCalls(MethodCalls):
             )
         if isinstance(value, functools.partial):
             return self.is_users(value.func)
-        if isinstance(value, FunctionType) and trust.home(value) == "own":
+        if isinstance(value, FunctionType) and purity.origin_of(value) == "own":
             return bool(value.__closure__) and bool(self._wrapped_user_functions(value))
         if isinstance(value, type):
-            return trust.home(value) == "user" and not issubclass(value, (Module, Function))
-        return isinstance(value, Module) or (callable(value) and trust.home(value) == "user")
+            return purity.origin_of(value) == "user" and not issubclass(value, (Module, Function))
+        return isinstance(value, Module) or (callable(value) and purity.origin_of(value) == "user")
 
     def is_callback(self, atom: Atom) -> bool:
         """Whether a value is a function that matters when undertow calls it."""
@@ -133,16 +133,18 @@ class OwnCalls(MethodCalls):
         if isinstance(atom, Method):
             return isinstance(atom.owner, Known) and not is_plain(atom.owner.value) and not is_tensor(atom.owner.value)
         if isinstance(atom, Fresh):
-            users = isinstance(atom.kind, type) and trust.home(atom.kind) == "user"
+            users = isinstance(atom.kind, type) and purity.origin_of(atom.kind) == "user"
             return atom.kind is functools.partial or (users and in_class(atom.kind, "__call__") is not MISSING)
         if not isinstance(atom, Known) or not callable(atom.value) or is_plain(atom.value):
             return False
         if isinstance(atom.value, (types.BuiltinFunctionType, types.BuiltinMethodType)):
             value = id(atom.value)
             return not (
-                value in trust.PLAIN_RESULT or value in trust.ELEMENT_RESULT or trust.home(atom.value) == "numpy"
+                value in purity.PLAIN_RESULT
+                or value in purity.ELEMENT_RESULT
+                or purity.origin_of(atom.value) == "numpy"
             )
-        if isinstance(atom.value, FunctionType) and trust.home(atom.value) == "standard":
+        if isinstance(atom.value, FunctionType) and purity.origin_of(atom.value) == "standard":
             return True
         return self.is_users(atom.value)
 
@@ -158,16 +160,16 @@ class OwnCalls(MethodCalls):
     def _overriding(self, owner: Atom, node: Any) -> None:
         """Methods by which a user's class replaces those of undertow's class that it inherits from."""
         kind = type(owner.value) if isinstance(owner, Known) else owner.kind if isinstance(owner, Fresh) else None
-        if not isinstance(kind, type) or trust.home(kind) != "user" or issubclass(kind, Module):
+        if not isinstance(kind, type) or purity.origin_of(kind) != "user" or issubclass(kind, Module):
             return
         for parent in kind.__mro__:
-            if trust.home(parent) != "user":
+            if purity.origin_of(parent) != "user":
                 continue
             for name, method in vars(parent).items():
                 if isinstance(method, FunctionType) and not name.startswith("__"):
                     theirs = in_class(kind, name, parent)
-                    if isinstance(theirs, FunctionType) and trust.home(theirs) == "own":
-                        users = trust.home(method) != "own"  # an optimizer's step is wrapped by undertow
+                    if isinstance(theirs, FunctionType) and purity.origin_of(theirs) == "own":
+                        users = purity.origin_of(method) != "own"  # an optimizer's step is wrapped by undertow
                         called = frozenset([Known(method, name)]) if users else self._wrapped_user_functions(method)
                         self.call(called, Arguments([frozenset([owner])], more=ONE[TENSORS]), node)
 
@@ -233,7 +235,7 @@ class OwnCalls(MethodCalls):
 
     def _is_not_own(self, forward: Any) -> bool:
         """Whether a module's forward is a user's, maybe with a mode of undertow's around it (`@no_grad()`)."""
-        return isinstance(forward, FunctionType) and (trust.home(forward) != "own" or self.is_users(forward))
+        return isinstance(forward, FunctionType) and (purity.origin_of(forward) != "own" or self.is_users(forward))
 
     def _call_parts(self, module: Module, node: Any) -> Value:
         self.here.writes = True  # running statistics

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from undertow._src.compile.effects import trust
+from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.coverage import Coverage
 from undertow._src.compile.effects.findings import Effect, Place, Read, snapshot
 from undertow._src.compile.effects.graph import Frame, Notes
@@ -186,7 +186,9 @@ class State(ABC):
     def found(self, known: Known, owner: Any, attribute: str | None, key: Any = MISSING) -> None:
         """Note that a value was read from a place outside: an attribute, a cell, or what a container has under a key."""
         value = known.value
-        if isinstance(value, ModuleType) or (isinstance(value, (FunctionType, type)) and trust.home(value) != "user"):
+        if isinstance(value, ModuleType) or (
+            isinstance(value, (FunctionType, type)) and purity.origin_of(value) != "user"
+        ):
             return
         place = id(owner), attribute, known.name
         if is_plain(value) or isinstance(value, (FunctionType, type, MethodType, functools.partial, Number)):
@@ -277,7 +279,7 @@ class State(ABC):
         if in_class(type(value), "__next__") is not MISSING:
             self.effect("call", f"takes from the iterator `{name}`", None, value, field="iterator")
         if not isinstance(value, CONTAINERS) and type(value).__name__ != "deque":
-            if trust.home(type(value)) == "standard":  # a UserList, say
+            if purity.origin_of(type(value)) == "standard":  # a UserList, say
                 self.place(value, None)
             return
         self.place(value, None)

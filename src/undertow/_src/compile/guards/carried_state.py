@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.compile.effects import trust
+from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.objects import instance_dict
 from undertow._src.compile.guards.places import PLAIN, Place, Slots, held_at, place_at, put
 from undertow._src.compile.guards.reachability import Reached
@@ -134,7 +134,7 @@ def look_of(value: Any, shapes: bool = True, grads: bool = True, depth: int = 0)
         return _look_of_tensor(value, shapes, grads) if value._is_strided else None
     if isinstance(value, PLAIN):
         return type(value), repr(value) if isinstance(value, float) else value  # 0.0 equals -0.0, and nan nothing
-    attributes = {**instance_dict(value), **Slots(value)} if trust.home(type(value)) == "user" else {}
+    attributes = {**instance_dict(value), **Slots(value)} if purity.origin_of(type(value)) == "user" else {}
     if isinstance(value, dict):
         attributes.update(value)
         parts = list(attributes.values())

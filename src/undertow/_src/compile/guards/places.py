@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from undertow._src.compile.effects import trust
+from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.objects import entries_of, held_by, instance_dict, methods_of
 from undertow._src.tensor.core import Meta, TensorCore
 
@@ -43,7 +43,7 @@ class Slots(MutableMapping[str, Any]):
         self.members = {
             name: each
             for kind in type(owner).__mro__
-            if trust.home(kind) == "user" or not getattr(kind, "_is_strided", True)  # a sparse tensor's parts
+            if purity.origin_of(kind) == "user" or not getattr(kind, "_is_strided", True)  # a sparse tensor's parts
             for name, each in vars(kind).items()
             if type(each) is types.MemberDescriptorType and "__slots__" in vars(kind)  # not those of a class in C
         }

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from undertow._src.base.ownership import module_name, own_part
-from undertow._src.compile.effects import trust
+from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.objects import MISSING, entries_of, held_by, held_by_variable, instance_dict
 from undertow._src.compile.guards.code_names import Import, names_of
 from undertow._src.compile.guards.places import (
@@ -70,8 +70,8 @@ WATCHED_BYTES = (
 
 GLOBAL_HOOKS = [
     value
-    for home in (modules_, optimizers_)
-    for name, value in vars(home).items()
+    for origin in (modules_, optimizers_)
+    for name, value in vars(origin).items()
     if name.startswith("_global_") and hasattr(value, "values")
 ]
 
@@ -135,7 +135,7 @@ class Reached:
         """Find the names that functions look up, and no more."""
         self._follows = False
         for function in functions:
-            if self._is_new(function) and trust.home(function) == "user":
+            if self._is_new(function) and purity.origin_of(function) == "user":
                 self.functions.append(function)
                 names = names_of(function.__code__)
                 self.mentioned |= names.all | names.methods
@@ -209,7 +209,7 @@ class Reached:
             self._add(inner, name, depth)
         if isinstance(root, defaultdict):
             self.looks.append(Look(f"{name}.default_factory", lambda: root.default_factory))
-        if trust.home(type(root)) == "user":  # which may have attributes, and methods that compute
+        if purity.origin_of(type(root)) == "user":  # which may have attributes, and methods that compute
             self._look_into_object(root, name, depth)
 
     def _look_at_array(self, root: Any, name: str, depth: int) -> None:
@@ -242,19 +242,19 @@ class Reached:
         elif isinstance(root, functools.partial):
             self.looks.append(Look(name, lambda: (id(root.func), id(root.args), id(root.keywords)), eq))
         kind = type(root)
-        home = trust.home(kind)
-        if isinstance(root, types.ModuleType) or home in ("numpy", "builtin"):
+        origin = purity.origin_of(kind)
+        if isinstance(root, types.ModuleType) or origin in ("numpy", "builtin"):
             return
-        if home == "own" and own_part(kind).partition(".")[0] not in _WITH_STATE:
+        if origin == "own" and own_part(kind).partition(".")[0] not in _WITH_STATE:
             return
-        if home != "own" and is_foreign(kind):
+        if origin != "own" and is_foreign(kind):
             return
-        if home == "standard" and trust.field_of(root) == "output":  # what was written there matters to no program
+        if origin == "standard" and purity.field_of(root) == "output":  # what was written there matters to no program
             if isinstance(root, logging.Logger):
                 self.maps.append((vars(root), name))  # its level may
                 self._add(root.parent, f"{name}.parent", depth)
             return
-        if home == "standard" and kind not in _OPEN:
+        if origin == "standard" and kind not in _OPEN:
             depth += 1
             if depth > DEPTH:
                 return
@@ -352,8 +352,8 @@ class Reached:
                 self._add(value, f"{name}.{key}")
 
     def _look_at_function(self, root: types.FunctionType, name: str) -> None:
-        home = trust.home(root)
-        if home not in ("user", "standard"):  # a decorator of the standard library closes over the user's
+        origin = purity.origin_of(root)
+        if origin not in ("user", "standard"):  # a decorator of the standard library closes over the user's
             return
         for free, cell in zip(root.__code__.co_freevars, root.__closure__ or ()):
             if self._is_new(cell):
@@ -379,7 +379,7 @@ class Reached:
     def _look_at_own_forward(self, kind: type) -> None:
         """Return the functions that the forward of one of undertow's layers calls, by name: they may be replaced."""
         forward = vars(kind).get("forward")
-        if isinstance(forward, types.FunctionType) and trust.home(forward) == "own" and self._is_new(forward):
+        if isinstance(forward, types.FunctionType) and purity.origin_of(forward) == "own" and self._is_new(forward):
             names = names_of(forward.__code__)
             self._look_up(forward, names.globals, names.all)
 
@@ -416,7 +416,7 @@ class Reached:
         namespace = vars(module)
         for used in sorted(names & namespace.keys()):
             self._look_up_one(namespace, used, names, met)
-        if "__getattr__" in namespace and trust.written_here(module):  # it gives the others
+        if "__getattr__" in namespace and purity.written_here(module):  # it gives the others
             self._look_up_one(namespace, "__getattr__", names, met)
 
     def _look_at_import(self, statement: Import, namespace: dict[str, Any], names: set[str]) -> None:
@@ -459,7 +459,7 @@ class Reached:
         """Watches a place that code of an installed package reads, and no more: what it holds is not followed."""
         if isinstance(owner, type) and attribute is not None:
             for kind in owner.__mro__:
-                if trust.home(kind) == "user" and not trust.written_here(kind):
+                if purity.origin_of(kind) == "user" and not purity.written_here(kind):
                     self._name(OfClass(kind), attribute, id(kind))
                 if attribute in vars(kind):
                     break
@@ -498,7 +498,7 @@ def steps_on_host(scheduler: Any) -> bool:
 
 def _is_followed(code: types.FunctionType | type) -> bool:
     """Whether what a function names, or a class holds, is looked at: code of the user's own."""
-    return trust.written_here(code) and not is_foreign(code)
+    return purity.written_here(code) and not is_foreign(code)
 
 
 def is_foreign(code: types.FunctionType | type) -> bool:

@@ -35,9 +35,9 @@ from undertow._src.compile.effects import (
     Parts,
     Reading,
     kind_of,
+    purity,
     read,
     together,
-    trust,
 )
 from undertow._src.compile.effects.objects import instance_dict
 from undertow._src.compile.effects.values import OPAQUE, TENSORISH, Atom, Fresh, Known
@@ -143,7 +143,7 @@ class Body:
         """Return the statements of a function that was gone through, if they can be moved."""
         if not isinstance(frame.owner, FunctionType) or not isinstance(frame.node, ast.FunctionDef):
             return None
-        if trust.home(frame.function) == "own":
+        if purity.origin_of(frame.function) == "own":
             return None
         if id(frame.function) not in self._known:
             self._known[id(frame.function)] = Statements(frame.function, frame.node)
@@ -157,7 +157,7 @@ class Body:
 
     def compares_types(self, *kinds: str) -> bool:
         """Whether the code asks for the exact type of something (`type(n) is int`): nothing else may stand for it."""
-        frames = [frame for frame in self.whole.frames if trust.home(frame.function) != "own"]
+        frames = [frame for frame in self.whole.frames if purity.origin_of(frame.function) != "own"]
         parts = (part for frame in frames for part in ast.walk(frame.node) if isinstance(part, ast.Compare))
         return any("type" in names and not names.isdisjoint(kinds) for names in map(_names_in, parts))
 
@@ -367,9 +367,9 @@ class Body:
         """Whether an effect has to happen on each call, and would not."""
         if effect.field in ("own", "harmless") or effect.file.startswith(PACKAGE):
             return False
-        if effect.field == "unknown" and not effect.what.startswith("calls `") and trust.is_installed(effect.file):
+        if effect.field == "unknown" and not effect.what.startswith("calls `") and purity.is_installed(effect.file):
             return False  # the reader lost track of a value in a package, which says little
-        if self.coverage is not None and effect.attribute is not None and trust.is_installed(effect.file):
+        if self.coverage is not None and effect.attribute is not None and purity.is_installed(effect.file):
             return not self._is_watched(effect)  # what it is there for is seldom to be seen from outside
         return effect.kind != "store" or not self._is_watched(effect)
 
@@ -501,7 +501,7 @@ class Body:
         for frame, notes in self._reached:
             if frame is None or is_foreign(frame.function):
                 continue
-            if trust.is_installed(frame.function.__code__.co_filename):
+            if purity.is_installed(frame.function.__code__.co_filename):
                 yield from notes.places.values()
                 kept = (read.kept_at for read in notes.reads.values() if read.kept_at is not None)
                 yield from ((holder, key) for holder, key in kept if isinstance(holder, dict) and type(key) is str)
@@ -626,10 +626,10 @@ def _leaves_tensors_alone(effect: Effect) -> bool:
         return True
     if effect.field == "own":
         return False
-    if isinstance(target, Optimizer) or (target is not None and trust.home(type(target)) == "own"):
+    if isinstance(target, Optimizer) or (target is not None and purity.origin_of(type(target)) == "own"):
         return False
     if isinstance(target, Module):
-        own = all(issubclass(Module, kind) for kind in type(target).__mro__ if trust.home(kind) == "own")
+        own = all(issubclass(Module, kind) for kind in type(target).__mro__ if purity.origin_of(kind) == "own")
         return own and effect.attribute is not None and effect.attribute not in _OF_ANY_MODULE
     return True
 

@@ -11,7 +11,7 @@ from collections.abc import Container
 from typing import Any
 
 from undertow._src.compile.callbacks.containers import CONTAINERS, UNCHANGING, contents_of
-from undertow._src.compile.effects import trust
+from undertow._src.compile.effects import purity
 from undertow._src.compile.tracing.symbolic_scalars import Figure
 from undertow._src.engine.node import Node
 from undertow._src.tensor.core import TensorCore
@@ -90,7 +90,7 @@ def is_own(value: Any, outside: set[int], young: Container[int]) -> bool:
             continue
         seen.add(id(each))
         if not isinstance(each, CONTAINERS):
-            may_be = trust.home(type(each)) == "user" and not isinstance(each, _NEVER_COPIED)
+            may_be = purity.origin_of(type(each)) == "user" and not isinstance(each, _NEVER_COPIED)
             if may_be and id(each) in young:
                 return True
         elif not isinstance(each, UNCHANGING) and (not gc.is_tracked(each) or id(each) in young):

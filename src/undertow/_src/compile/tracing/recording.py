@@ -25,7 +25,7 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from undertow._src.arrays.device.memory import Watch
-from undertow._src.compile.effects import Coverage, trust
+from undertow._src.compile.effects import Coverage, purity
 from undertow._src.compile.effects.coverage import RESULT, kind_of, spans_of
 from undertow._src.compile.guards.reachability import FOREIGN, Reached
 from undertow._src.compile.guards.snapshot import Snapshot
@@ -129,13 +129,13 @@ class Recording:
         if kind != "noted":
             if not self._profiles:
                 return None
-            if kind == "acting" and frame.f_back is not None and code.co_name not in trust.ANSWERED:
+            if kind == "acting" and frame.f_back is not None and code.co_name not in purity.ANSWERED:
                 self._act(frame.f_back)
             self._switch(False)
             return self._until_left(frame, self._back)
         if id(code) not in self._tracing:
             self._meet(code, frame)
-        if trust.is_installed(code.co_filename) and event == "call" and not frame.f_lasti > 0:
+        if purity.is_installed(code.co_filename) and event == "call" and not frame.f_lasti > 0:
             self._note_arguments(code, frame)
         frame.f_trace = self._tracing[id(code)]  # first: Python 3.13 passes over `f_trace_opcodes` without it
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
@@ -182,7 +182,7 @@ class Recording:
         ran: set[int] = set()
         self._ran[id(code)] = code, ran
         key = code.co_filename, code.co_firstlineno, code.co_qualname, id(frame.f_globals)
-        if trust.is_installed(code.co_filename) and key not in self._coverage.packages and key not in self._met:
+        if purity.is_installed(code.co_filename) and key not in self._coverage.packages and key not in self._met:
             self._met[key] = code, frame.f_globals
             found = Reached(already=self._state, follows_on=True)
             found.look_up_for(code, frame.f_globals)
@@ -190,7 +190,7 @@ class Recording:
             self._empty += _empty_among(found)
             self._state = found
 
-        returns = trust.is_installed(code.co_filename) and not code.co_flags & _GIVES_IN_PARTS
+        returns = purity.is_installed(code.co_filename) and not code.co_flags & _GIVES_IN_PARTS
 
         def tracing(frame: FrameType, event: str, arg: Any) -> Any:
             ran.add(frame.f_lasti)
@@ -247,10 +247,10 @@ def _kind_of_file(frame: FrameType) -> str:
     "standard" is Python's own, which acts for its callers. Of undertow's some is "acting": it saves files, say. The rest is
     "other".
     """
-    whose = trust.whose_file(frame.f_code.co_filename)
+    whose = purity.whose_file(frame.f_code.co_filename)
     if whose == "user":
         return "other" if str(frame.f_globals.get("__name__", "")).partition(".")[0] in FOREIGN else "noted"
-    if whose == "own" and trust.own_field(trust.own_module(frame.f_code.co_filename)) == "output":
+    if whose == "own" and purity.own_field(purity.own_module(frame.f_code.co_filename)) == "output":
         return "acting"
     return "standard" if whose == "standard" else "other"
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from undertow._src.arrays.device.memory import Stops
 from undertow._src.base.tree import leaves, map_leaves
-from undertow._src.compile.effects import trust
+from undertow._src.compile.effects import purity
 from undertow._src.tensor.core import TensorCore
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
@@ -116,7 +116,7 @@ def _is_plain_class(kind: Any) -> bool:
     ):
         return False
     hooked = any(name in vars(each) for each in kind.__mro__[:-1] for name in _ATTRIBUTE_METHODS)
-    return not hooked and trust.home(kind) == "user"
+    return not hooked and purity.origin_of(kind) == "user"
 
 
 _ACTING_METHODS = ("__getattribute__", "__setattr__", "__slots__", "__next__", "__call__", "__hash__", "__new__")

@@ -20,7 +20,7 @@ from undertow._src.compile.callbacks.firing import Firing
 from undertow._src.compile.callbacks.hook_facts import unchanged_by_stores
 from undertow._src.compile.callbacks.host_calls import Later, Placed
 from undertow._src.compile.callbacks.registrations import Registrations
-from undertow._src.compile.effects import trust
+from undertow._src.compile.effects import purity
 from undertow._src.compile.errors import OF_JAX, CompileError, RunsAsWritten, explained
 from undertow._src.compile.guards.carried_state import look_of
 from undertow._src.compile.guards.facts import Facts
@@ -199,7 +199,7 @@ class Traced:
         plan = self.plan
         line = error.line if error.line not in plan.decided else None
         # Code of a package seldom only shows a value: a guess takes one more trace, to move code takes several.
-        guesses = line is not None and trust.is_installed(line[0])
+        guesses = line is not None and purity.is_installed(line[0])
         if not guesses and plan.body is not None and plan.body.move_what_asked(error):
             raise Again from None
         if line is not None:

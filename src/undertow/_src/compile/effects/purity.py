@@ -213,16 +213,16 @@ def whose_file(filename: str) -> str:
     return _folder(filename)
 
 
-_homes: weakref.WeakKeyDictionary[type, str] = weakref.WeakKeyDictionary()
+_origins: weakref.WeakKeyDictionary[type, str] = weakref.WeakKeyDictionary()
 
 
-def _home_of_class(kind: type) -> str:
+def _origin_of_class(kind: type) -> str:
     if is_own_class(kind):
         return "own"
     name = module_name(kind)
     written = [each for each in vars(kind).values() if isinstance(each, FunctionType)] if not name else []
     if written:
-        return home(written[0])
+        return origin_of(written[0])
     if name in ("", "builtins") or name.startswith("_cython_"):  # classes of Cython's functions
         return "builtin"
     file = getattr(sys.modules.get(name), "__file__", None)
@@ -232,21 +232,21 @@ def _home_of_class(kind: type) -> str:
     return "user" if whose == "own" else whose  # a name of undertow's that was copied
 
 
-def home(value: Any) -> str:
+def origin_of(value: Any) -> str:
     """Whose code a function, class or instance is. Functions are judged by their file: `__module__` can be copied."""
     if isinstance(value, FunctionType):
         return _folder(value.__code__.co_filename)
     if isinstance(value, type):
         if type(value).__hash__ is None:  # by its metaclass
-            return _home_of_class(value)
-        found = _homes.get(value)
+            return _origin_of_class(value)
+        found = _origins.get(value)
         if found is None:
-            found = _homes[value] = _home_of_class(value)
+            found = _origins[value] = _origin_of_class(value)
         return found
     if isinstance(value, (BuiltinFunctionType, np.ufunc)) or module_name(type(value)).startswith("numpy"):
         root = (getattr(value, "__module__", None) or module_name(type(value))).partition(".")[0]
         return "numpy" if root == "numpy" else "builtin"
-    return home(type(value))
+    return origin_of(type(value))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -319,7 +319,7 @@ def written_here(value: Any) -> bool:
     else:
         module = sys.modules.get(module_name(value)) if isinstance(value, type) else value
         file = getattr(module, "__file__", None)
-    whose = module_home(value) if isinstance(value, ModuleType) else home(value)
+    whose = origin_of_module(value) if isinstance(value, ModuleType) else origin_of(value)
     return whose == "user" and not is_installed(file or "") and not (file or "").endswith(_COMPILED)
 
 
@@ -329,7 +329,7 @@ def is_installed(file: str) -> bool:
     return file.startswith(_INSTALLED_FOLDERS) or any(folder in file for folder in _PACKAGES)
 
 
-def module_home(module: Any) -> str:
+def origin_of_module(module: Any) -> str:
     """Whose code a Python module is."""
     file = getattr(module, "__file__", None)
     if file is None:
