@@ -176,9 +176,9 @@ def test_a_gradient_that_only_its_leaf_holds_stays_the_same_memory() -> None:
 
     for _ in range(3):
         step()
-    before = w.grad._array.cell.value.unsafe_buffer_pointer()
+    before = w.grad._array.buffer.value.unsafe_buffer_pointer()
     step()
-    assert w.grad._array.cell.value.unsafe_buffer_pointer() == before
+    assert w.grad._array.buffer.value.unsafe_buffer_pointer() == before
     assert w.grad.tolist()[0][0] == 2.0
 
 
@@ -264,10 +264,10 @@ def check_packs() -> None:
         step()
     states = [value for each in optimizer.state.values() for name, value in each.items() if name != "step"]
     for together in (states, [p.grad for p in model.parameters()]):
-        assert len({id(tensor._array.cell.part.pack) for tensor in together}) == 1
+        assert len({id(tensor._array.buffer.part.pack) for tensor in together}) == 1
     before = states[0].clone()
     step()  # what was looked at is in the pack all the same
-    assert len({id(tensor._array.cell.part.pack) for tensor in states}) == 1
+    assert len({id(tensor._array.buffer.part.pack) for tensor in states}) == 1
     assert not undertow.equal(states[0], before)
 
 

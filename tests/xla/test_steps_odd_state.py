@@ -337,7 +337,7 @@ def test_an_error_of_the_trace_alone_is_told() -> None:
 
 def test_what_jax_raises_names_the_line() -> None:
     def step(x: Any) -> Any:
-        return np.asarray(x._array.cell.value)  # past all that undertow watches
+        return np.asarray(x._array.buffer.value)  # past all that undertow watches
 
     with pytest.raises(CompileError, match=r"test_steps_odd_state.py:\d+, .*only the program has"):
         torch.compile(step)(torch.ones(2))

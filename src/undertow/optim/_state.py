@@ -21,7 +21,7 @@ def count_from(value: float) -> Any:
     """Return a step count, or another number of the state: a 0-dim tensor."""
     count = wrap(np.array(value, _get_scalar_dtype().numpy))
     if type(count._array) is DeviceArray:
-        count._array.cell.live_on(cpu)
+        count._array.buffer.live_on(cpu)
     return count
 
 

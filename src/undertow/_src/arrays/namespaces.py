@@ -38,7 +38,7 @@ def namespace_of(arrays: Iterable[Any]) -> Any:
     for array in arrays:
         kind = type(array)
         if kind is DeviceArray:
-            return namespace_on(array.cell.device)
+            return namespace_on(array.buffer.device)
         found = _namespaces.get(kind) or _find(kind)
         if found is not numpy_xp:
             return found

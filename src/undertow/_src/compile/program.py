@@ -20,7 +20,7 @@ import jax
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Cell
+from undertow._src.arrays.device.memory import Buffer
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.compile.callbacks.host_calls import HostCall
 from undertow._src.compile.callbacks.kept_memory import part_of, parts_of
@@ -182,27 +182,27 @@ class Program(Assembled):
 
     def _call(self, arguments: list[Any]) -> Any:
         values = []
-        for tensor, held, cell in self.donated:
+        for tensor, held, buffer in self.donated:
             if tensor._array is not held:
-                self._bring(tensor, held, cell)
-            if cell.host is not None:
-                values.append(cell.host)
+                self._bring(tensor, held, buffer)
+            if buffer.host is not None:
+                values.append(buffer.host)
             else:
-                values.append(cell.value if getrefcount(cell.value) <= ALONE else a_copy(cell.value))
+                values.append(buffer.value if getrefcount(buffer.value) <= ALONE else a_copy(buffer.value))
         if self.pack is not None:
-            for tensor, held, cell in self.packed:
+            for tensor, held, buffer in self.packed:
                 if tensor._array is not held:
-                    self._bring(tensor, held, cell)
+                    self._bring(tensor, held, buffer)
             values.append(self.pack.gathered())
         for lender in self.lenders:
             values += lender.lend()
-        for tensor, held, cell in self.state_inputs:
+        for tensor, held, buffer in self.state_inputs:
             if tensor._array is not held:
-                self._bring(tensor, held, cell)
-            values.append(cell.value if cell.host is None else cell.host.copy())
-        for tensor, held, cell in self.only_written:
+                self._bring(tensor, held, buffer)
+            values.append(buffer.value if buffer.host is None else buffer.host.copy())
+        for tensor, held, buffer in self.only_written:
             if tensor._array is not held:
-                self._bring(tensor, held, cell)
+                self._bring(tensor, held, buffer)
         if self.uses_gradients:
             arguments = self.given.and_gradients(arguments)
         for place in self.argument_inputs:
@@ -245,8 +245,8 @@ class Program(Assembled):
 
     def _end(self) -> None:
         """After a call."""
-        for cell in self.lent:
-            cell.host = None
+        for buffer in self.lent:
+            buffer.host = None
         self.lent.clear()
         self.cast.end()
 
@@ -267,30 +267,30 @@ class Program(Assembled):
             self.last_numbers = None  # until `_finish` knows the next ones
         return self.number_array
 
-    def _bring(self, tensor: Any, held: DeviceArray, cell: Cell) -> None:
+    def _bring(self, tensor: Any, held: DeviceArray, buffer: Buffer) -> None:
         """Return a memory that was looked at on the host: back into the program, if nobody else holds it there."""
         array = tensor._array
-        if type(array) is DeviceArray or cell.host is None or not np.may_share_memory(array, cell.host):
+        if type(array) is DeviceArray or buffer.host is None or not np.may_share_memory(array, buffer.host):
             _leave_to_aliases(held)
         if held._parent is not None:  # a part of the memory, which the host may have now
-            if type(array) is DeviceArray or cell.host is None or not np.may_share_memory(array, cell.host):
+            if type(array) is DeviceArray or buffer.host is None or not np.may_share_memory(array, buffer.host):
                 tensor._array = held
                 held.write(array.value if type(array) is DeviceArray else array)
             return
         if type(array) is DeviceArray:  # another memory was put in its place
-            cell.value, cell.host = array.value, None
-            cell.writes += 1
+            buffer.value, buffer.host = array.value, None
+            buffer.writes += 1
             tensor._array = held
             return
-        if getrefcount(tensor._array) <= ALONE + 1 + (cell.host is array) and _owned(
+        if getrefcount(tensor._array) <= ALONE + 1 + (buffer.host is array) and _owned(
             array
-        ):  # a local name, and the cell
-            cell.value, cell.host = jax.numpy.array(array, device=self.jax_device), None
-            cell.writes += 1
+        ):  # a local name, and the buffer
+            buffer.value, buffer.host = jax.numpy.array(array, device=self.jax_device), None
+            buffer.writes += 1
             tensor._array = held
-        elif cell.host is not array:
-            cell.host = array
-            self.lent.append(cell)
+        elif buffer.host is not array:
+            buffer.host = array
+            self.lent.append(buffer)
 
     def _finish(self, results: list[Any], arguments: list[Any]) -> Any:
         """Put the results where the step leaves them. Hooks come first: should one raise, nothing has changed."""
@@ -298,9 +298,9 @@ class Program(Assembled):
         made = lent + sum([lender.n_arrays for lender in self.lenders])
         if self.leaves_numbers:
             self.call_numbers = self.options.values() + self.options.extra
-        for cell, value in zip(self.made, results[made:]):
-            cell.value, cell.host = value, None
-            cell.writes += 1
+        for buffer, value in zip(self.made, results[made:]):
+            buffer.value, buffer.host = value, None
+            buffer.writes += 1
         if self.turns:
             for later in self.turns:
                 later.run()
@@ -315,19 +315,19 @@ class Program(Assembled):
             self._put_numbers()
         if self.result_alone:
             left = self.result._array
-            result = wrap(left.like(left.cell.value))
+            result = wrap(left.like(left.buffer.value))
             result._edge, result._requires_grad = self.result._edge, self.result._requires_grad
             return result
         return self._leave(arguments)
 
     def _put_written(self, results: list[Any], arguments: list[Any]) -> None:
         """Memories that were there before, those of arguments among them."""
-        for place, cell in self.written:
-            if cell.host is None:
-                cell.value = results[place]
+        for place, buffer in self.written:
+            if buffer.host is None:
+                buffer.value = results[place]
             else:
-                cell.host[...] = results[place]
-            cell.writes += 1
+                buffer.host[...] = results[place]
+            buffer.writes += 1
         if self.pack is not None:
             self.pack.put(results[self.n_known])
         for place, argument in self.argument_outputs:
@@ -337,9 +337,9 @@ class Program(Assembled):
                 replaced.gradient._array[...] = value
                 replaced.leaf._meta.grad, value = replaced.gradient, jax.numpy.asarray(replaced.value)
             array = tensor._array
-            if type(array) is DeviceArray and array._parent is None and array.cell.host is None:
-                array.cell.value = value
-                array.cell.writes += 1
+            if type(array) is DeviceArray and array._parent is None and array.buffer.host is None:
+                array.buffer.value = value
+                array.buffer.writes += 1
             else:
                 array[...] = value
         for storage, bumps in self.bumps:
@@ -352,7 +352,7 @@ class Program(Assembled):
         if self.next_numbers is not None and not self.options.changes:
             options = len(self.options.places)  # as the program saw them: the host may have changed them by now
             self.last_numbers = numbers[:options] + self.options.values()[options:]
-            self.number_array = self.next_numbers.cell.value
+            self.number_array = self.next_numbers.buffer.value
 
     def _leave(self, arguments: list[Any]) -> Any:
         """Return what the step leaves in Python's places, and returns."""
@@ -360,7 +360,7 @@ class Program(Assembled):
         shown = self.cast.made() if self.cast.props else ()
         rebuilt = Rebuilt(lambda tensor: self._renewed(tensor, renewed), self.known, self.own_objects, shown)
         for place, (holder, key, value) in enumerate(self.exit):
-            if place not in self.exit_if or self.exit_if[place].cell.value:
+            if place not in self.exit_if or self.exit_if[place].buffer.value:
                 put(holder, key, value if value is ABSENT else rebuilt(value))
         if self.given.changes:
             self.given.change(arguments, lambda tensor: self._renewed(tensor, renewed))
@@ -377,7 +377,7 @@ class Program(Assembled):
             and type(result._array) is DeviceArray
             and not vars(result)
             and result._array._parent is None
-            and id(result._array.cell) not in self.known_cells | self.argument_cells.keys()
+            and id(result._array.buffer) not in self.known_buffers | self.argument_buffers.keys()
             and id(result) not in self.adopted
             and (result._storage is None or result._storage.version == 0)
             and (result._meta is None or (result._meta.grad is None and not result._meta.retains))
@@ -392,12 +392,12 @@ class Program(Assembled):
         if tensor is None:
             if type(value._array) is not DeviceArray or id(value) in self.adopted:
                 return value
-            if id(value._array.cell) in self.argument_cells:
+            if id(value._array.buffer) in self.argument_buffers:
                 tensor = self._on_argument(value, renewed)
             else:
                 tensor = self.cast.player_of(value)
                 tensor = wrap(self._renewed_array(value._array, renewed)) if tensor is None else tensor
-                if id(value._array.cell) in self.known_cells:
+                if id(value._array.buffer) in self.known_buffers:
                     tensor._view, tensor._storage = value._view, value._storage
                 elif type(value._storage) is InferenceStorage:
                     tensor._storage = InferenceStorage()
@@ -419,29 +419,29 @@ class Program(Assembled):
         """Return a tensor over the memory of an argument: a view of it, or the argument, or a view, without its history."""
         if value._view is not None:
             return view_again(self._renewed(value._view.base, renewed), value._view.steps)
-        tensor = renewed[id(self.arguments[self.argument_cells[id(value._array.cell)]])].detach()
+        tensor = renewed[id(self.arguments[self.argument_buffers[id(value._array.buffer)]])].detach()
         tensor._array = _part_of(tensor._array, value._array)
         return tensor
 
     def _renewed_array(self, array: DeviceArray, renewed: dict[int, Any]) -> Any:
         """Return the memory, or the view of it, that a new tensor stands on."""
-        if id(array.cell) in self.known_cells:
-            now = self.owners[id(array.cell)]._array  # which may be on the host
-            return array if type(now) is DeviceArray and now.cell is array.cell else _part_of(now, array)
+        if id(array.buffer) in self.known_buffers:
+            now = self.owners[id(array.buffer)]._array  # which may be on the host
+            return array if type(now) is DeviceArray and now.buffer is array.buffer else _part_of(now, array)
         whole, parts = parts_of(array)
-        if id(array.cell) not in renewed:
-            kept = self.cast.memory_at(array.cell)
-            renewed[id(array.cell)] = whole.like(array.cell.value) if kept is None else kept
-        return part_of(renewed[id(array.cell)], parts)
+        if id(array.buffer) not in renewed:
+            kept = self.cast.memory_at(array.buffer)
+            renewed[id(array.buffer)] = whole.like(array.buffer.value) if kept is None else kept
+        return part_of(renewed[id(array.buffer)], parts)
 
 
 def _leave_to_aliases(held: DeviceArray) -> None:
     """Give tensors that still stand on a memory, whose own tensor has another by now, a memory of their own."""
-    if held.cell.value is None and held.cell.host is None:
+    if held.buffer.value is None and held.buffer.host is None:
         return  # nothing was there yet
     aliases = [each for each in gc.get_referrers(held) if isinstance(each, TensorCore) and each._array is held]
     if aliases:
-        apart = held.copy() if held.cell.host is None else held.on_host().copy()
+        apart = held.copy() if held.buffer.host is None else held.on_host().copy()
         for alias in aliases:
             alias._array = apart
 

@@ -45,13 +45,13 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
 
     def copy(self, order: str = "C") -> DeviceArray:
         """Return a memory of its own with the same value."""
-        return DeviceArray(self.value, self.cell.device)
+        return DeviceArray(self.value, self.buffer.device)
 
     def astype(self, dtype: Any, copy: bool = True, **_: Any) -> DeviceArray:
         dtype = np.dtype(dtype)
         if dtype == self.dtype:
             return self.copy() if copy else self
-        result = applied(jax_namespace().astype, self.cell.device, numpy_xp.astype)(self, dtype)
+        result = applied(jax_namespace().astype, self.buffer.device, numpy_xp.astype)(self, dtype)
         result.lie_like([self])
         return result
 
@@ -61,11 +61,11 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
 
     @property
     def real(self) -> DeviceArray:
-        return DeviceArray(self.value.real, self.cell.device)
+        return DeviceArray(self.value.real, self.buffer.device)
 
     @property
     def imag(self) -> DeviceArray:
-        return DeviceArray(self.value.imag, self.cell.device)
+        return DeviceArray(self.value.imag, self.buffer.device)
 
     def fill(self, value: Any) -> None:
         self.write(value)
@@ -77,14 +77,14 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
         return self._rearranged(lambda whole: whole.transpose(*axes))
 
     def _rearranged(self, take: Callable[[Any], Any]) -> DeviceArray:
-        result = DeviceArray(self._taken(lambda xp, whole: take(whole)), self.cell.device)
+        result = DeviceArray(self._taken(lambda xp, whole: take(whole)), self.buffer.device)
         if Watch.trace is not None and Watch.trace.device is cpu:
             result.lie_with(take(self.lying()).strides)
         return result
 
     def __getattr__(self, name: str) -> Any:
         if name == "shape":  # see `forget_shape`
-            self.shape = tuple(self.cell.value.shape)
+            self.shape = tuple(self.buffer.value.shape)
             return self.shape
         if name.startswith("_") or name in _CHANGING:
             raise AttributeError(f"{name}: not for an array on a device")
@@ -92,7 +92,7 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
             method = getattr(np.asarray(self.value), name)
             return _computed_now(method) if callable(method) else method
         method = getattr(self.value, name)
-        return applied(method, self.cell.device) if callable(method) else method
+        return applied(method, self.buffer.device) if callable(method) else method
 
     def __len__(self) -> int:
         if not self.shape:
@@ -108,7 +108,7 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
         if _is_basic(index):
             return self.view_by(lambda xp, whole: whole[index], lambda xp, whole, part: whole.at[index].set(part))
         part = Watch.trace.known(np.asarray(self.value)[index]) if known else self.value[index]
-        return DeviceArray(part, self.cell.device)
+        return DeviceArray(part, self.buffer.device)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if index is Ellipsis:
@@ -189,7 +189,7 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
         if dtype is not None:
             result = result.astype(dtype)
         if out is None:
-            made = wrapped(result, self.cell.device)
+            made = wrapped(result, self.buffer.device)
             if method == "__call__" and Watch.trace is not None and Watch.trace.device is cpu:
                 lay_like(made, inputs)
             return _followed(made, ufunc, inputs, options) if method == "__call__" else made
@@ -220,7 +220,7 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
         if function.__name__ in _SHAPED_BY_VALUES and Watch.trace is not None:
             importlib.import_module("undertow._src.arrays.jax.tracing").refuse_shape(function.__name__)
         space = jnp.linalg if function.__module__ == "numpy.linalg" else jnp
-        return wrapped(getattr(space, function.__name__)(*unwrapped(args), **unwrapped(kwargs)), self.cell.device)
+        return wrapped(getattr(space, function.__name__)(*unwrapped(args), **unwrapped(kwargs)), self.buffer.device)
 
     def __repr__(self) -> str:
         return f"DeviceArray({self.value!r})"
@@ -249,7 +249,7 @@ def _is_basic(index: Any) -> bool:
 
 
 def _shares(a: Any, b: Any) -> bool:
-    return type(a) is DeviceArray and type(b) is DeviceArray and a.cell is b.cell
+    return type(a) is DeviceArray and type(b) is DeviceArray and a.buffer is b.buffer
 
 
 def values_known(*arrays: Any) -> bool:

@@ -1,8 +1,8 @@
 """The memory of arrays on a JAX device, or inside a program that is being compiled.
 
 JAX's arrays never change. A tensor's memory does: it is written to, and its views see it. A `DeviceMemory` is that memory.
-It stands on a `Cell`, which holds the present value; a view of it knows how to take its part of the value and how to put a
-new part back. `DeviceArray` adds NumPy's manners.
+It stands on a `Buffer`, which holds the present value; a view of it knows how to take its part of the value and how to put
+a new part back. `DeviceArray` adds NumPy's manners.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def jax_namespace() -> Any:
 
 
 class Watch:
-    """Who is told of cells while a step is traced; nobody otherwise."""
+    """Who is told of buffers while a step is traced; nobody otherwise."""
 
     trace: Any = None
     compiling: Compiling | None = None
@@ -118,7 +118,7 @@ class NeedsValue(Stops, RuntimeError):
     line: tuple[str, int] | None = None  # where: the file and the line of it
 
 
-class Cell:
+class Buffer:
     """One memory: its present value, and how often it was written to."""
 
     __slots__ = ("value", "writes", "host", "device", "strides", "__weakref__")
@@ -137,11 +137,11 @@ class Cell:
         """Says where the tensor lives. While there is one that is not on the CPU, every op takes its general path."""
         self.device = device
         if device is not cpu:
-            self.__class__ = CellAway
+            self.__class__ = BufferOffCpu
             special.enter()
 
 
-class CellAway(Cell):
+class BufferOffCpu(Buffer):
     """A memory that is not on the CPU."""
 
     __slots__ = ()
@@ -150,13 +150,13 @@ class CellAway(Cell):
         special.leave()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Cell, (self.value, self.device)  # a copy is counted as this one was
+        return Buffer, (self.value, self.device)  # a copy is counted as this one was
 
 
 class DeviceMemory:
     """A memory on a device, or a view of one."""
 
-    __slots__ = ("cell", "_parent", "_take", "_put", "_seen", "_part", "shape", "dtype", "__weakref__")
+    __slots__ = ("buffer", "_parent", "_take", "_put", "_seen", "_part", "shape", "dtype", "__weakref__")
 
     _parent: Self | None
     _take: Callable[[Any, Value], Value]
@@ -165,17 +165,17 @@ class DeviceMemory:
     _part: Value
 
     def __init__(self, value: Value, device: Device | None = None) -> None:
-        self.cell = Cell(value, device)
+        self.buffer = Buffer(value, device)
         self._parent = None
         self.shape: tuple[int, ...] = tuple(value.shape)
         self.dtype: np.dtype[Any] = np.dtype(value.dtype)
         if Watch.trace is not None:
-            Watch.trace.made(self.cell)
+            Watch.trace.made(self.buffer)
 
     def like(self, value: Value) -> Self:
         """Return a memory of its own that looks as this one does, and holds a value of its kind."""
         array = object.__new__(type(self))
-        array.cell, array._parent = Cell(value, self.cell.device), None
+        array.buffer, array._parent = Buffer(value, self.buffer.device), None
         array.shape, array.dtype = self.shape, self.dtype
         return array
 
@@ -195,8 +195,8 @@ class DeviceMemory:
     def view_by(self, take: Callable[[Any, Value], Value], put: Callable[[Any, Value, Value], Value]) -> Self:
         """Return a view: `take(xp, whole)` is its value, `put(xp, whole, part)` the whole with the part replaced."""
         view = object.__new__(type(self))
-        view.cell, view._parent, view._take, view._put = self.cell, self, take, put
-        view._seen, view._part = self.cell.writes + Watch.turn, self._taken(take)
+        view.buffer, view._parent, view._take, view._put = self.buffer, self, take, put
+        view._seen, view._part = self.buffer.writes + Watch.turn, self._taken(take)
         view.shape, view.dtype = tuple(view._part.shape), np.dtype(view._part.dtype)
         return view
 
@@ -204,9 +204,13 @@ class DeviceMemory:
     def value(self) -> Value:
         """The present value."""
         if self._parent is None:
-            cell = self.cell
-            return cell.value if cell.host is None or Watch.trace is not None else jax_namespace().constant(cell.host)
-        now = self.cell.writes + Watch.turn
+            buffer = self.buffer
+            return (
+                buffer.value
+                if buffer.host is None or Watch.trace is not None
+                else jax_namespace().constant(buffer.host)
+            )
+        now = self.buffer.writes + Watch.turn
         if self._seen != now:
             self._part, self._seen = self._parent._taken(self._take), now
         return self._part
@@ -247,12 +251,12 @@ class DeviceMemory:
         if self._parent is not None:
             self._parent._replace(self._put(jax_namespace(), self._parent.value, value))
             return
-        cell = self.cell
-        cell.writes += 1
-        if cell.host is None or Watch.trace is not None:
-            cell.value = value
+        buffer = self.buffer
+        buffer.writes += 1
+        if buffer.host is None or Watch.trace is not None:
+            buffer.value = value
         else:
-            cell.host[...] = value
+            buffer.host[...] = value
 
     def on_host(self) -> np.ndarray[Any, Any]:
         """Return the memory as a NumPy array, from now on; its views are views of it."""
@@ -260,17 +264,17 @@ class DeviceMemory:
             Watch.trace.refuse_value(self)
         if self._parent is not None:
             return self._take(numpy_xp, self._parent.on_host())
-        if self.cell.host is None:
-            self.cell.host = np.array(self.cell.value)
-        return self.cell.host
+        if self.buffer.host is None:
+            self.buffer.host = np.array(self.buffer.value)
+        return self.buffer.host
 
     @property
     def device(self) -> Device:
         """Where the tensor is said to live. What a step makes while it is traced lives where its program will run."""
-        device = self.cell.device
+        device = self.buffer.device
         if device is None and Watch.trace is not None:
-            device = Watch.trace.device if self.cell.host is None else cpu
-        return device_of(self.cell.value) if device is None else device
+            device = Watch.trace.device if self.buffer.host is None else cpu
+        return device_of(self.buffer.value) if device is None else device
 
     @property
     def ndim(self) -> int:
@@ -299,9 +303,9 @@ class DeviceMemory:
         """Return an array that lies in memory as this one would on the host: draws are made in that order."""
         if self._parent is not None:
             return self._take(numpy_xp, self._parent.lying())
-        if self.cell.host is not None:
-            return self.cell.host
-        if (strides := self.cell.strides) is None:
+        if self.buffer.host is not None:
+            return self.buffer.host
+        if (strides := self.buffer.strides) is None:
             return np.empty(self.shape, self.dtype)
         size = sum([step * (n - 1) for step, n in zip(strides, self.shape) if n]) + self.dtype.itemsize
         return np.ndarray(self.shape, self.dtype, np.empty(size, np.uint8), strides=strides)
@@ -309,9 +313,9 @@ class DeviceMemory:
     def lie_with(self, strides: tuple[int, ...] | None) -> None:
         """Note with which strides a new memory would lie on the host; None, or some below 0: in order."""
         if strides is None or min(strides, default=0) < 0 or 0 in self.shape:
-            self.cell.strides = None
+            self.buffer.strides = None
         else:
-            self.cell.strides = None if strides == contiguous_strides(self.shape, self.dtype.itemsize) else strides
+            self.buffer.strides = None if strides == contiguous_strides(self.shape, self.dtype.itemsize) else strides
 
     def lie_in_order_of(self, axes: Iterable[int]) -> None:
         """Note in which order the axes of a new memory would lie on the host, the widest first."""
@@ -342,7 +346,7 @@ class DeviceMemory:
         return False
 
     def _is_new_in_order(self) -> bool:
-        return self._parent is None and self.cell.strides is None and self.cell.host is None
+        return self._parent is None and self.buffer.strides is None and self.buffer.host is None
 
     def lie_like(self, operands: Iterable[Any]) -> None:
         """Note in which order the result of an elementwise function would lie in memory, given its operands."""

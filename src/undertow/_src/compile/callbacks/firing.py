@@ -185,7 +185,7 @@ class Firing(Hosting):
         self.reads += [read for read in (*effects.reads, *effects.holds) if not isinstance(read.value, Figure)]
         self.traced.append((hook, effects))
         if effects.effects:
-            self.seen_by_keepers.update(array.cell for array in _arrays_of((args, kwargs, answer)))
+            self.seen_by_keepers.update(array.buffer for array in _arrays_of((args, kwargs, answer)))
         self._place(hook, "in the program", why)
         return answer
 

@@ -389,7 +389,7 @@ class Later(HostCall):
 
     def run(self) -> None:
         """Call the hook with the values of this step."""
-        values = [array.cell.value for array in self.captured]
+        values = [array.buffer.value for array in self.captured]
         try:
             _, answer, after = self.call(values)
         except Exception as error:

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Cell, Watch
+from undertow._src.arrays.device.memory import Buffer, Watch
 from undertow._src.compile.callbacks.container_mirrors import Prop
 from undertow._src.compile.callbacks.kept_memory import Memory, Taken, parts_of
 from undertow._src.compile.callbacks.roles import Alias, Itself, Look, Replaced, Role
@@ -37,7 +37,7 @@ class Cast:
         self._by_id: dict[int, Role] = {}
         self._arguments: dict[int, int] = {}  # which tensors of the trace stand for those of a call
         self._present: Sequence[Any] = ()
-        self._memories: WeakKeyDictionary[Cell, Memory] = WeakKeyDictionary()
+        self._memories: WeakKeyDictionary[Buffer, Memory] = WeakKeyDictionary()
         self._device = cpu
         self._taken: list[Taken] = []  # since the last call on the host
         self.marks: TensorMarks | None = None  # during the trace: what tensors from outside were before it
@@ -86,7 +86,7 @@ class Cast:
         found out in each call."""
         role = self._by_id.get(id(shown))
         if role is not None and role.kept is shown:
-            del self._memories[shown._array.cell]
+            del self._memories[shown._array.buffer]
             heir = self.role_of(gradient)
             heir.writes, role.memory.is_over = role.writes, True
             self._taken.append(Taken(role, heir, has_aliases))
@@ -145,20 +145,20 @@ class Cast:
             return Itself(tensor, lambda: tensor, self._counted, *self._before(tensor))
         whole, parts = parts_of(tensor._array)
         base = None if tensor._view is None else self.role_of(tensor._view.base)
-        owner = None if Watch.trace.is_made(tensor) else Watch.trace.owner_of(whole.cell)
+        owner = None if Watch.trace.is_made(tensor) else Watch.trace.owner_of(whole.buffer)
         if owner is not None:
             its = self.role_of(owner)
             assert isinstance(its, Itself)
             return Alias(tensor, its, parts, base)
-        return Role(tensor, self._memories.setdefault(whole.cell, Memory()), parts, base)
+        return Role(tensor, self._memories.setdefault(whole.buffer, Memory()), parts, base)
 
     def _before(self, tensor: Any) -> tuple[Any, int]:
         """Return the edge and the version of a tensor from outside, before the trace."""
         return (tensor._edge, tensor._get_storage().version) if self.marks is None else self.marks.before(tensor)
 
-    def memory_at(self, cell: Cell) -> Any:
+    def memory_at(self, buffer: Buffer) -> Any:
         """Return the array that a memory of the trace is in this call, if something holds it."""
-        memory = self._memories.get(cell)
+        memory = self._memories.get(buffer)
         array = None if memory is None else memory.array()
         return array if array is None or self._lasts(array) else None
 
@@ -194,7 +194,7 @@ class Cast:
         from outside.
         """
         tensor = role.kept
-        role.writes = tensor._array.cell.writes
+        role.writes = tensor._array.buffer.writes
         place = whole = capture(tensor._array) if always or not role.itself or role.writes else None
         if place is not None and tensor._array._parent is not None and type(role) is Role:
             whole = capture(parts_of(tensor._array)[0])

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Cell, Watch
+from undertow._src.arrays.device.memory import Buffer, Watch
 from undertow._src.arrays.jax.tracing import is_traced
 from undertow._src.base.hooks import RemovableHandle
 from undertow._src.base.sites import Site
@@ -84,7 +84,7 @@ class Hosting:
         self.stored: list[tuple[MutableMapping[Any, Any], Effect]] = []  # those stores, and the mappings
         self.gradients: set[int] = set()  # ids of those that leaves had before the trace, unless the step reaches them
         self.entry: Snapshot | None = None  # what the step's Python state was before the trace
-        self.seen_by_keepers: WeakSet[Cell] = WeakSet()  # memories that hooks in the program saw which keep something
+        self.seen_by_keepers: WeakSet[Buffer] = WeakSet()  # memories that hooks in the program saw which keep something
         self.stand_ins: dict[Place, Any] = {}  # what the trace finds in places that are inputs of the program
 
     def _find_state(self, effects: Effects) -> None:
@@ -218,7 +218,7 @@ class Hosting:
 
     def keeps_alias(self, tensor: Any, known: Sequence[Any]) -> bool:
         """Whether a hook in the program keeps another tensor over the memory of one, which it has seen, than the known."""
-        return tensor._array.cell in self.seen_by_keepers and has_aliases(tensor, known)
+        return tensor._array.buffer in self.seen_by_keepers and has_aliases(tensor, known)
 
     def _noted(self, effects: Effects, call: _Call, number: int) -> _Call:
         """Note a call on the host: those that read what it keeps are to see its tensors as they are at their turn."""

@@ -100,7 +100,7 @@ class Memory:
 
     def _note(self, array: Any, value: Any, writes: int) -> None:
         self._present.worn = writes
-        self._present.mark = array.cell.writes if type(array) is DeviceArray else value
+        self._present.mark = array.buffer.writes if type(array) is DeviceArray else value
 
     def note_writes(self) -> None:
         """Return a hook has written to it, and the program knows."""
@@ -114,7 +114,7 @@ class Memory:
         if array is None or mark is None:
             return
         if type(array) is DeviceArray:
-            same = array.cell.writes == mark
+            same = array.buffer.writes == mark
         else:
             same = array.tobytes() == np.asarray(mark).tobytes()
         if not same:
@@ -193,5 +193,5 @@ _ONE_NAME = _references_by_name()  # what `getrefcount` gives for what one varia
 def has_aliases(tensor: Any, known: Sequence[Any]) -> bool:
     """Whether tensors that are not known stand on the memory of a tensor of the trace. This takes a while."""
     own = {id(tensor), *map(id, known)}
-    arrays = [each for each in gc.get_referrers(tensor._array.cell) if type(each) is type(tensor._array)]
+    arrays = [each for each in gc.get_referrers(tensor._array.buffer) if type(each) is type(tensor._array)]
     return any(isinstance(each, TensorCore) and id(each) not in own for each in gc.get_referrers(*arrays))

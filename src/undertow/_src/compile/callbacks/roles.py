@@ -105,7 +105,7 @@ class Role:
             return False
         meta = self.kept._meta
         other = meta is not None and (meta.grad is not self.grad or meta.retains is not self.retains)
-        return other or self.kept._array.cell.writes != self.writes
+        return other or self.kept._array.buffer.writes != self.writes
 
     def present(self) -> Any:
         """Return the tensor that plays it in this call, if that is held still."""
@@ -214,7 +214,7 @@ class Itself(Role):
         value = None if look.place is None else values[look.place]
         array = tensor._array
         marks = tensor._meta, None if tensor._meta is None else tensor._meta.grad
-        host = array if type(array) is np.ndarray else None if array.cell.host is None else array.on_host()
+        host = array if type(array) is np.ndarray else None if array.buffer.host is None else array.on_host()
         if host is not None:
             self._before = tensor, array, marks, host, None if value is None else host.copy()
             if value is not None:
@@ -224,9 +224,9 @@ class Itself(Role):
             self._before = tensor, array, marks, None, None
             tensor._array = np.array(value)
             if array._parent is None and array.device is cpu:
-                array.cell.host = tensor._array
+                array.buffer.host = tensor._array
         else:
-            self._before = tensor, array, marks, None, array.cell.value
+            self._before = tensor, array, marks, None, array.buffer.value
             if value is not None:
                 array.write(value)
         return tensor
@@ -281,18 +281,18 @@ class Itself(Role):
             if before is not None:
                 host[...] = before
             return
-        cell = array.cell
+        buffer = array.buffer
         if before is not None:
-            cell.value = before
-        cell.writes += 1
-        if cell.host is not None:  # the hook has looked
-            looked = ref(cell.host)
-            cell.host = None
+            buffer.value = before
+        buffer.writes += 1
+        if buffer.host is not None:  # the hook has looked
+            looked = ref(buffer.host)
+            buffer.host = None
             if looked() is not None:  # and keeps what it has seen, or a view of it
-                cell.host = looked()
-                cell.host[...] = cell.value
+                buffer.host = looked()
+                buffer.host[...] = buffer.value
                 if array._parent is None:
-                    tensor._array = cell.host
+                    tensor._array = buffer.host
 
 
 class Alias(Role):

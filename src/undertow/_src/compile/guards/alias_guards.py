@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Cell
+from undertow._src.arrays.device.memory import Buffer
 from undertow._src.compile.tracing.arguments import memory_of
 
-Memory = tuple[Any, DeviceArray, Cell]  # a tensor of the step's own, and what it stands on in the program
+Memory = tuple[Any, DeviceArray, Buffer]  # a tensor of the step's own, and what it stands on in the program
 
 
 class Sharing:
@@ -34,14 +34,14 @@ class Sharing:
         self._overwritten = overwritten  # places of arguments that the program writes to
         self._given = [place for place in given if place not in overwritten]  # others with a memory of their own
         self._tied_gradients = gradients  # None: one with a memory of its own
-        self._cells = {id(cell) for _, _, cell in written}
-        self._all_cells = self._cells | {id(cell) for _, _, cell in read}
+        self._buffers = {id(buffer) for _, _, buffer in written}
+        self._all_buffers = self._buffers | {id(buffer) for _, _, buffer in read}
 
     def holds(self, arguments: Sequence[Any]) -> bool:
         """Whether memories are shared as they were."""
         for memories in (self._written, self._read):
-            for tensor, held, cell in memories:
-                if tensor._array is not held or cell.host is not None:
+            for tensor, held, buffer in memories:
+                if tensor._array is not held or buffer.host is not None:
                     return self._are_apart(arguments)
         if self._tied or self._overwritten:
             return self._are_apart(arguments)
@@ -60,9 +60,9 @@ class Sharing:
                 alone.append(gradient._array)
             elif tied is not gradient:
                 return False
-        cells = {id(array.cell) for array in alone if type(array) is DeviceArray}
-        if len(cells) == len(alone):
-            return cells.isdisjoint(self._all_cells)
+        buffers = {id(array.buffer) for array in alone if type(array) is DeviceArray}
+        if len(buffers) == len(alone):
+            return buffers.isdisjoint(self._all_buffers)
         return self._are_apart(arguments, alone)
 
     def _are_apart(self, arguments: Sequence[Any], gradients: Sequence[Any] = ()) -> bool:
@@ -71,30 +71,30 @@ class Sharing:
                 return False
         written = [*gradients, *[arguments[place]._array for place in self._overwritten]]
         others = [arguments[place]._array for place in self._given]
-        if any(_stands_on(array, self._all_cells) for array in written):
+        if any(_stands_on(array, self._all_buffers) for array in written):
             return False
-        if any(_stands_on(array, self._cells) for array in others):
+        if any(_stands_on(array, self._buffers) for array in others):
             return False
         for memories, brought in ((self._written, written), (self._read, others)):
-            for tensor, held, cell in memories:
+            for tensor, held, buffer in memories:
                 array = tensor._array
                 if array is not held:  # another memory was put in its place
-                    if _stands_on(array, self._all_cells):
+                    if _stands_on(array, self._all_buffers):
                         return False
                     brought.append(array)
-                elif cell.host is not None:  # somebody looks at it
-                    brought.append(cell.host)
+                elif buffer.host is not None:  # somebody looks at it
+                    brought.append(buffer.host)
         return not written or not _overlap(written, others)
 
 
-def _stands_on(array: Any, cells: set[int]) -> bool:
-    return type(array) is DeviceArray and id(array.cell) in cells
+def _stands_on(array: Any, buffers: set[int]) -> bool:
+    return type(array) is DeviceArray and id(array.buffer) in buffers
 
 
 def _overlap(written: list[Any], others: list[Any]) -> bool:
     """Whether one of some arrays shares memory with another one of them, or with one of the others."""
-    cells = [id(array.cell) for array in written if type(array) is DeviceArray]
-    if len(set(cells)) < len(cells) or any(_stands_on(array, set(cells)) for array in others):
+    buffers = [id(array.buffer) for array in written if type(array) is DeviceArray]
+    if len(set(buffers)) < len(buffers) or any(_stands_on(array, set(buffers)) for array in others):
         return True
     arrays = [*written, *others]
     spans = sorted([(*_span(array), place) for place, array in enumerate(arrays) if _has_memory(array)])

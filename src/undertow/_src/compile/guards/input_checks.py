@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray, is_known
-from undertow._src.arrays.device.memory import Cell
+from undertow._src.arrays.device.memory import Buffer
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.compile.tracing.symbolic_scalars import Figure
 from undertow._src.types.devices import cpu
@@ -54,10 +54,10 @@ class _Seen:
 
     def of(self, array: Any) -> Any:
         """Return the numbers of an array."""
-        if type(array) is not DeviceArray or array._parent is not None or array.cell.host is not None:
+        if type(array) is not DeviceArray or array._parent is not None or array.buffer.host is not None:
             return _on_host(array)
-        if array.cell.value is not self._value:
-            self._array, self._value = _on_host(array), array.cell.value
+        if array.buffer.value is not self._value:
+            self._array, self._value = _on_host(array), array.buffer.value
         return self._array
 
 
@@ -65,7 +65,7 @@ class Arriving:
     """How arrays follow from arguments, and the checks that they ask for."""
 
     def __init__(self) -> None:
-        self._values: weakref.WeakKeyDictionary[Cell, Value] = weakref.WeakKeyDictionary()
+        self._values: weakref.WeakKeyDictionary[Buffer, Value] = weakref.WeakKeyDictionary()
         self.checks: list[Check] = []
         self.held: list[tuple[Value, Any]] = []  # values that the program is made for
         self.arguments: list[Any] = []  # of the first call
@@ -74,14 +74,16 @@ class Arriving:
     def argument(self, array: DeviceArray, place: int) -> None:
         """Return an array that a call brings along."""
         if array.dtype.kind in "iu":
-            self._values[array.cell] = lambda arguments: _on_host(arguments[place]._array)
+            self._values[array.buffer] = lambda arguments: _on_host(arguments[place]._array)
 
     def captured(self, tensor: Any, array: DeviceArray, original: Any) -> None:
         """Return a tensor of the step's own."""
         if array.dtype.kind in "iu" and array._parent is None:
             self._before[id(tensor)] = original
             seen = _Seen()
-            self._values.setdefault(array.cell, lambda arguments: seen.of(self._before.get(id(tensor), tensor._array)))
+            self._values.setdefault(
+                array.buffer, lambda arguments: seen.of(self._before.get(id(tensor), tensor._array))
+            )
 
     def hold(self, array: DeviceArray) -> Any:
         """Return the value of an array in the first call, which later calls of the program have too; None if it is
@@ -116,14 +118,14 @@ class Arriving:
             return
         known = [value for value in values if value is not None]
         if len(known) == len(values):
-            self._values[result.cell] = lambda arguments: word(*[value(arguments) for value in known], **kwargs)
+            self._values[result.buffer] = lambda arguments: word(*[value(arguments) for value in known], **kwargs)
 
     def _value(self, array: DeviceArray) -> Value | None:
-        if array.cell.writes:
+        if array.buffer.writes:
             return None
         if is_known(array):
             return _as_it_is(np.asarray(array.value))
-        whole = self._values.get(array.cell)
+        whole = self._values.get(array.buffer)
         if whole is None or array._parent is None:
             return whole
         takes, part = [array._take], array._parent

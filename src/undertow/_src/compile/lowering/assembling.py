@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Cell, CellAway
+from undertow._src.arrays.device.memory import Buffer, BufferOffCpu
 from undertow._src.arrays.jax import layout as jax_layout
 from undertow._src.arrays.target import options_for, traced_for
 from undertow._src.compile.guards.alias_guards import Sharing
@@ -67,47 +67,53 @@ class Assembled(Traced):
         """Whether a call may find out at its end that it has not happened: a hook raises, or a decision was another one."""
         return bool(self.later or self.has_inside or self.decides)
 
-    def _assemble(self, closed: Any, outputs: list[Cell], trace: Trace) -> None:
+    def _assemble(self, closed: Any, outputs: list[Buffer], trace: Trace) -> None:
         """Return the traced program as a jitted function of its inputs."""
-        known = {id(cell) for cell, _, _ in trace.cells.values()}
-        self.known_cells = known
+        known = {id(buffer) for buffer, _, _ in trace.buffers.values()}
+        self.known_buffers = known
         self.adopted = {id(tensor): tensor for tensor, _ in trace.adopted}
-        self.owners = {id(held.cell): tensor for tensor, held in trace.adopted if tensor._view is None}
-        self.way_back = WayBack.of(self, trace, [cell for cell in outputs if id(cell) not in known])
+        self.owners = {id(held.buffer): tensor for tensor, held in trace.adopted if tensor._view is None}
+        self.way_back = WayBack.of(self, trace, [buffer for buffer in outputs if id(buffer) not in known])
         owners = self._owners(trace)
-        inputs = self._inputs(closed, trace, owners, {id(cell) for cell in outputs})
+        inputs = self._inputs(closed, trace, owners, {id(buffer) for buffer in outputs})
         gradients, small_gradients = self._gradients_alone(outputs)
 
         # JAX lends donated memories to the first outputs of their shape; were those not their own, XLA would copy them.
-        packed = [cell for _, _, cell in self.packed]
+        packed = [buffer for _, _, buffer in self.packed]
         groups = [
-            [cell for _, _, cell in self.donated],
-            [cell for cell in outputs if id(cell) in known - set(map(id, packed))],
+            [buffer for _, _, buffer in self.donated],
+            [buffer for buffer in outputs if id(buffer) in known - set(map(id, packed))],
             packed,
-            [left._array.cell for _, left in gradients],
-            [left._array.cell for _, left in small_gradients],
+            [left._array.buffer for _, left in gradients],
+            [left._array.buffer for _, left in small_gradients],
             outputs,
         ]
         turns = _turns(outputs, groups)
         self.outputs = outputs = [outputs[place] for place in turns]
         outvars = [closed.jaxpr.outvars[place] for place in turns]
-        self.n_known = sum(id(cell) in known for cell in outputs) - len(packed)  # they come first
+        self.n_known = sum(id(buffer) in known for buffer in outputs) - len(packed)  # they come first
         sizes = self.n_known, len(packed), len(gradients), len(small_gradients)
         self.written = [  # arguments are others in each call: see `argument_outputs`
-            (place, cell) for place, cell in enumerate(outputs[: self.n_known]) if id(cell) not in self.argument_cells
+            (place, buffer)
+            for place, buffer in enumerate(outputs[: self.n_known])
+            if id(buffer) not in self.argument_buffers
         ]
         self.made = outputs[sum(sizes) :]
         self._find_places(trace, owners)
         self._hand_over(gradients, small_gradients)
-        places = {id(cell): place for place, cell in enumerate(outputs)}  # nothing is bundled where there are decisions
-        self.decided_at = [places[id(array.cell)] for array in self.decisions.asked]
+        places = {
+            id(buffer): place for place, buffer in enumerate(outputs)
+        }  # nothing is bundled where there are decisions
+        self.decided_at = [places[id(array.buffer)] for array in self.decisions.asked]
 
         jaxpr = closed.jaxpr.replace(constvars=[], invars=[each.var for each in inputs], outvars=outvars)
         self.size = len(jaxpr.eqns)
         constants = [each.where for each in inputs if each.kind == "constant"]
         sources = {id(each.var): each.source for each in inputs}
         passed = [  # an input that is also the value of another memory: it may be donated one day, so that gets a copy
-            place for place, (var, cell) in enumerate(zip(outvars, outputs)) if sources.get(id(var), cell) is not cell
+            place
+            for place, (var, buffer) in enumerate(zip(outvars, outputs))
+            if sources.get(id(var), buffer) is not buffer
         ]
         n_own = len(self.donated)
         n_donated = n_own + (self.pack is not None) + sum(lender.n_arrays for lender in self.lenders)
@@ -132,23 +138,23 @@ class Assembled(Traced):
         )  # fmt: skip
 
     def _owners(self, trace: Trace) -> dict[int, tuple[Any, DeviceArray]]:
-        """Which tensor of the step's own stands on a memory, by the memory's cell; notes which memories are arguments'."""
+        """Which tensor of the step's own stands on a buffer, by that buffer's id; note which memories are arguments'."""
         arguments = self.given.own()
         owners: dict[int, tuple[Any, DeviceArray]] = {}
-        self.argument_cells: dict[int, int] = {}  # the first argument on a memory
+        self.argument_buffers: dict[int, int] = {}  # the first argument on a memory
         self.argument_places = [
-            (id(held.cell), arguments[id(tensor)]) for tensor, held in trace.adopted if id(tensor) in arguments
+            (id(held.buffer), arguments[id(tensor)]) for tensor, held in trace.adopted if id(tensor) in arguments
         ]
         for tensor, held in trace.adopted:
             if tensor._view is None:
                 if id(tensor) in arguments:
-                    place = self.argument_cells.setdefault(id(held.cell), arguments[id(tensor)])
+                    place = self.argument_buffers.setdefault(id(held.buffer), arguments[id(tensor)])
                     if place != arguments[id(tensor)]:
                         self.given.shared.append((place, arguments[id(tensor)]))
                 else:
-                    owners.setdefault(id(held.cell), (tensor, held))
-        both = self.argument_cells.keys() & owners.keys()
-        self.given.shared += [(self.argument_cells[key], owners[key][0]) for key in both]
+                    owners.setdefault(id(held.buffer), (tensor, held))
+        both = self.argument_buffers.keys() & owners.keys()
+        self.given.shared += [(self.argument_buffers[key], owners[key][0]) for key in both]
         return owners
 
     def _inputs(
@@ -167,8 +173,8 @@ class Assembled(Traced):
                 inputs.append(Input("numbers", var, source, None))
             elif isinstance(source, tuple):
                 inputs.append(Input("draw", var, source, source))
-            elif id(source) in self.argument_cells:
-                inputs.append(Input("argument", var, source, self.argument_cells[id(source)]))
+            elif id(source) in self.argument_buffers:
+                inputs.append(Input("argument", var, source, self.argument_buffers[id(source)]))
             else:
                 donated = id(source) in written and not self.may_come_to_nothing
                 inputs.append(Input("donated" if donated else "state", var, source, (*owners[id(source)], source)))
@@ -185,7 +191,7 @@ class Assembled(Traced):
         """On a device small memories that are written over, and that no gradient is asked for, share an array."""
         if self.device is not cpu and self.way_back is None:
             states = [
-                each for each in donated if isinstance(each.source, CellAway) and not each.where[0]._requires_grad
+                each for each in donated if isinstance(each.source, BufferOffCpu) and not each.where[0]._requires_grad
             ]
             for place in small_ones([each.where[1] for each in states]):
                 states[place].kind = "packed"
@@ -193,33 +199,33 @@ class Assembled(Traced):
     def _find_places(self, trace: Trace, owners: dict[int, tuple[Any, DeviceArray]]) -> None:
         """Where the outputs go, and which memories the program takes for separate ones."""
         pairs = zip(trace.adopted, trace.originals)
-        here = {id(held.cell) for (_, held), (_, array) in pairs if type(array) is np.ndarray}  # tensors on the CPU
-        for cell in self.outputs:
-            if cell.device is None:
-                cell.live_on(cpu if id(cell) in here else self.device)
+        here = {id(held.buffer) for (_, held), (_, array) in pairs if type(array) is np.ndarray}  # tensors on the CPU
+        for buffer in self.outputs:
+            if buffer.device is None:
+                buffer.live_on(cpu if id(buffer) in here else self.device)
         inputs = (*self.donated, *self.packed, *self.state_inputs)
-        read = {id(cell) for _, _, cell in inputs}
+        read = {id(buffer) for _, _, buffer in inputs}
         self.only_written = [
-            (*owners[id(cell)], cell)
-            for cell in self.outputs
-            if id(cell) in owners and id(cell) not in read and id(cell) not in self.argument_cells
+            (*owners[id(buffer)], buffer)
+            for buffer in self.outputs
+            if id(buffer) in owners and id(buffer) not in read and id(buffer) not in self.argument_buffers
         ]
         self.argument_outputs = [
-            (place, self.argument_cells[id(cell)])
-            for place, cell in enumerate(self.outputs)
-            if id(cell) in self.argument_cells
+            (place, self.argument_buffers[id(buffer)])
+            for place, buffer in enumerate(self.outputs)
+            if id(buffer) in self.argument_buffers
         ]
-        left = {id(leaf._array.cell) for leaf in tensors_in(self.left_behind(), self.known) if _on_device(leaf)}
+        left = {id(leaf._array.buffer) for leaf in tensors_in(self.left_behind(), self.known) if _on_device(leaf)}
         # Arguments that are returned or kept, or of which views are, and those that share their memory.
         self.passed_on = sorted({place for key, place in self.argument_places if key in left})
-        written = {id(cell) for cell in self.outputs}
+        written = {id(buffer) for buffer in self.outputs}
         gradients = self.given.gradients()
-        standing = Counter([id(held.cell) for _, held in trace.adopted] + [id(each) for each in gradients])
+        standing = Counter([id(held.buffer) for _, held in trace.adopted] + [id(each) for each in gradients])
         self.sharing = Sharing(
             [each for each in (*inputs, *self.only_written) if id(each[2]) in written],
             [each for each in self.state_inputs if id(each[2]) not in written],
             [
-                (tensor, owners[id(held.cell)][0])
+                (tensor, owners[id(held.buffer)][0])
                 for tensor, held in trace.adopted
                 if self._is_tied(tensor, held, owners)
             ],
@@ -227,7 +233,7 @@ class Assembled(Traced):
             [argument for _, argument in self.argument_outputs if argument < self.given.count],
             [
                 None
-                if each is None or (each._view is None and standing[id(each)] == standing[id(each._array.cell)] == 1)
+                if each is None or (each._view is None and standing[id(each)] == standing[id(each._array.buffer)] == 1)
                 else each
                 for each in gradients
             ],
@@ -251,7 +257,7 @@ class Assembled(Traced):
         self.exit_if = {new: self.exit_if[place] for new, place in enumerate(others) if place in self.exit_if}
         self.exit = [self.exit[place] for place in others]
 
-    def _gradients_alone(self, outputs: list[Cell]) -> tuple[list[tuple[Meta, Any]], list[tuple[Meta, Any]]]:
+    def _gradients_alone(self, outputs: list[Buffer]) -> tuple[list[tuple[Meta, Any]], list[tuple[Meta, Any]]]:
         """Return the gradients that the step leaves in memories of their own, of which nothing else that it leaves is part.
 
         Those that get an array of their own, and small ones that share one.
@@ -259,8 +265,8 @@ class Assembled(Traced):
         if self.may_come_to_nothing or self.way_back is not None:  # which keeps the values
             return [], []
         left = [each for part in self.left_behind() for each in tensors_in(part, self.known)]
-        shown = Counter(id(each._array.cell) for each in left if _on_device(each))
-        made = {id(cell) for cell in outputs}
+        shown = Counter(id(each._array.buffer) for each in left if _on_device(each))
+        made = {id(buffer) for buffer in outputs}
         read = {id(self.given.tensors[place]) for place in self.argument_inputs}
         kept = {id(tensor._meta) for tensor, before in self.entry.grads if id(before) in read}  # not to be written over
         gradients = [
@@ -269,8 +275,8 @@ class Assembled(Traced):
             if type(entry[0]) is Meta
             and id(entry[0]) not in kept
             and _on_device(entry[2])
-            and shown[id(entry[2]._array.cell)] == 1
-            and id(entry[2]._array.cell) in made
+            and shown[id(entry[2]._array.buffer)] == 1
+            and id(entry[2]._array.buffer) in made
             and entry[2]._array._parent is None
             and entry[2]._edge is None
             and entry[2]._meta is None
@@ -282,17 +288,17 @@ class Assembled(Traced):
 
     def _is_tied(self, tensor: Any, held: DeviceArray, owners: dict[int, tuple[Any, DeviceArray]]) -> bool:
         """Whether a tensor of the step's own has its memory in common with another one."""
-        owner = owners.get(id(held.cell))
+        owner = owners.get(id(held.buffer))
         return (
             tensor._view is None and owner is not None and owner[0] is not tensor and id(tensor) not in self.given.own()
         )
 
 
-def _turns(outputs: list[Cell], groups: list[list[Cell]]) -> list[int]:
+def _turns(outputs: list[Buffer], groups: list[list[Buffer]]) -> list[int]:
     """Return the order of outputs: those of the first group, then those of the next that have not come yet."""
     turns: dict[int, int] = {}
-    for cell in (cell for group in groups for cell in group):
-        turns.setdefault(id(cell), len(turns))
+    for buffer in (buffer for group in groups for buffer in group):
+        turns.setdefault(id(buffer), len(turns))
     return sorted(range(len(outputs)), key=lambda place: turns[id(outputs[place])])
 
 

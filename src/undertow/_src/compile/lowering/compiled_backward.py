@@ -20,7 +20,7 @@ import jax
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Cell, Compiling, NeedsValue, Watch
+from undertow._src.arrays.device.memory import Buffer, Compiling, NeedsValue, Watch
 from undertow._src.arrays.device.placement import jax_device
 from undertow._src.arrays.namespaces import DeviceNamespace
 from undertow._src.arrays.precision import Precision
@@ -52,8 +52,8 @@ class Graph:
     roots: list[Edge]
     leaf_edges: list[Edge]
     leaves: list[Any]
-    kept: list[Cell]  # memories of its own
-    read: list[Cell]  # memories of the tensors that it was recorded with
+    kept: list[Buffer]  # memories of its own
+    read: list[Buffer]  # memories of the tensors that it was recorded with
     held: list[tuple[Any, DeviceArray]]  # those tensors, and the memories that stand for theirs
     versions: list[tuple[Any, int]]  # their storages, and how often they had been written to
     registrations: Registrations
@@ -122,16 +122,16 @@ class Graph:
         def traced(kept: list[Any], read: list[Any], grads: list[Any]) -> Any:
             trace = Trace(self.device)
             trace.firing = firing
-            cells = [*self.kept, *self.read]
-            before = [(cell, cell.value, cell.host) for cell in cells]
+            buffers = [*self.kept, *self.read]
+            before = [(buffer, buffer.value, buffer.host) for buffer in buffers]
             arrays = [(tensor, tensor._array) for tensor, _ in self.held]
             versions = [(storage, storage.version) for storage, _ in self.versions]
             hidden = [(leaf._meta, leaf._meta.hooks) for leaf in self.leaves]
             try:
                 with trace, nullcontext() if self.plan.body is None else self.plan.body.code:
-                    for cell, value in zip(cells, [*kept, *read], strict=True):
-                        cell.value, cell.host, cell.writes = value, None, cell.writes + 1
-                        trace.cells[id(cell)] = (cell, value, cell.writes)
+                    for buffer, value in zip(buffers, [*kept, *read], strict=True):
+                        buffer.value, buffer.host, buffer.writes = value, None, buffer.writes + 1
+                        trace.buffers[id(buffer)] = (buffer, value, buffer.writes)
                     for tensor, held in self.held:
                         tensor._array = held
                     for storage, version in self.versions:  # what was saved then is saved with every call
@@ -155,8 +155,8 @@ class Graph:
                     storage.version = version
                 for tensor, array in arrays:
                     tensor._array = array
-                for cell, value, host in before:
-                    cell.value, cell.host, cell.writes = value, host, cell.writes + 1
+                for buffer, value, host in before:
+                    buffer.value, buffer.host, buffer.writes = value, host, buffer.writes + 1
 
         def program(kept: list[Any], read: list[Any], grads: list[Any]) -> Any:
             with Compiling() as compiling:
@@ -184,7 +184,7 @@ class Graph:
         del found, tensors, seeds
         gc.collect()
         graph.kept += trace.living()
-        return values, [cell.value for cell in graph.kept[len(self.kept) :]]
+        return values, [buffer.value for buffer in graph.kept[len(self.kept) :]]
 
 
 class GraphOfGradients(Graph):
@@ -222,7 +222,7 @@ class WayBack:
     """The graph that a trace left behind its results."""
 
     @staticmethod
-    def of(program: Assembled, trace: Trace, kept: list[Cell]) -> WayBack | None:
+    def of(program: Assembled, trace: Trace, kept: list[Buffer]) -> WayBack | None:
         """Return the way back through a program's results; None if there is none, or backward passes have used it up."""
         left = tensors_in(program.left_behind(), program.known)
         for tensor in left:
@@ -231,7 +231,9 @@ class WayBack:
         roots = [tensor._edge for tensor in left if tensor._edge is not None and not is_spent(tensor._edge[0])]
         return WayBack(program, trace, kept, left, nodes_behind(roots)) if roots else None
 
-    def __init__(self, program: Assembled, trace: Trace, kept: list[Cell], left: list[Any], nodes: list[Node]) -> None:
+    def __init__(
+        self, program: Assembled, trace: Trace, kept: list[Buffer], left: list[Any], nodes: list[Node]
+    ) -> None:
         self.device, self.held = program.device, list(trace.adopted)
         self.known = program.known
         self.versions = [(storage, storage.version) for storage in [tensor._get_storage() for tensor, _ in self.held]]
@@ -242,11 +244,11 @@ class WayBack:
         self.leaves = [node.variable for node in leaf_nodes]
         self.leaf_arguments = [own.get(id(leaf)) for leaf in self.leaves]
         self.kept = kept  # what the way back reads
-        shown = {id(array.cell) for array in _arrays_left(program)}
-        self.only_kept = [cell for cell in self.kept if id(cell) not in shown]
-        self.read = [cell for cell, _, _ in trace.cells.values()]
-        given = {id(held.cell): (tensor, held) for tensor, held in trace.adopted if id(tensor) in own}
-        self.read_from = [own[id(given[id(cell)][0])] if id(cell) in given else None for cell in self.read]
+        shown = {id(array.buffer) for array in _arrays_left(program)}
+        self.only_kept = [buffer for buffer in self.kept if id(buffer) not in shown]
+        self.read = [buffer for buffer, _, _ in trace.buffers.values()]
+        given = {id(held.buffer): (tensor, held) for tensor, held in trace.adopted if id(tensor) in own}
+        self.read_from = [own[id(given[id(buffer)][0])] if id(buffer) in given else None for buffer in self.read]
         self.stand_ins = [pair for pair in given.values() if program.given.stands_in(own[id(pair[0])])]
         self.registrations, self.figures = program.registrations, program.figures
         self.body = program.body
@@ -268,16 +270,16 @@ class WayBack:
         places = zip(self.leaf_edges, self.leaf_arguments)
         edges = tuple([edge if place is None else edge_of(arguments[place]) for edge, place in places])
         read = [
-            _at_present(_present(cell) if place is None else _raw(arguments[place]))
-            for cell, place in zip(self.read, self.read_from)
+            _at_present(_present(buffer) if place is None else _raw(arguments[place]))
+            for buffer, place in zip(self.read, self.read_from)
         ]
-        kept = [cell.value for cell in self.kept]
+        kept = [buffer.value for buffer in self.kept]
         nodes: dict[int, CompiledBackward] = {}
         for number, part in reversed([*enumerate(self.parts)]):
             ways_on = [(nodes[way.segment], way.root) for way in part.ways_on]
             nodes[number] = CompiledBackward(part, (*edges, *ways_on), list(kept), list(read), numbers)
-        for cell in self.only_kept:
-            cell.value = None
+        for buffer in self.only_kept:
+            buffer.value = None
         for tensor, place in zip(tensors_in(left, self.known), self.places, strict=True):
             if place is not None:
                 tensor._edge = (nodes[place[0]], place[1])
@@ -357,8 +359,8 @@ def _at_present(value: Any) -> Any:
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
-def _present(cell: Cell) -> Any:
-    return cell.value if cell.host is None else cell.host
+def _present(buffer: Buffer) -> Any:
+    return buffer.value if buffer.host is None else buffer.host
 
 
 def _arrays_left(program: Assembled) -> list[DeviceArray]:

@@ -15,7 +15,7 @@ from weakref import ref
 import jax
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.compile.lowering.packing import CellInPack, Pack
+from undertow._src.compile.lowering.packing import BufferInPack, Pack
 from undertow._src.tensor.core import Meta, wrap
 from undertow._src.types.devices import device as Device
 
@@ -44,7 +44,7 @@ class Gradients:
         again.clear()
         for place, meta in enumerate(self._leaves):
             array = _only_of_leaf(meta)
-            if array is not None and array.cell.value is not last[place]:
+            if array is not None and array.buffer.value is not last[place]:
                 array = None
             again.append(array)
             if getrefcount(last[place]) > (ALONE if array is None else ALONE + 1):
@@ -63,8 +63,8 @@ class Gradients:
             if array is None:
                 self._leaves[place].grad = wrap(DeviceArray(value, self._device))
             else:
-                array.cell.value = value
-                array.cell.writes += 1
+                array.buffer.value = value
+                array.buffer.writes += 1
         self._last = values
         self._again.clear()
 
@@ -79,17 +79,17 @@ class PackedGradients:
         self._pack = Pack([left._array.shape for _, left in leaves], leaves[0][1]._array.dtype)
         self._pack.renew(jax.numpy.zeros(self._pack.size, self._pack.dtype, device=jax_device))
         self._leaves = [meta for meta, _ in leaves]
-        self._left: list[Any] = [None] * len(leaves)  # weakly: the cells of the last call's gradients
+        self._left: list[Any] = [None] * len(leaves)  # weakly: the buffers of the last call's gradients
 
     def lend(self) -> list[Any]:
         """Return the memory of the last gradients. Those that somebody else holds get one of their own first."""
         for place, meta in enumerate(self._leaves):
             array, left = _only_of_leaf(meta), self._left[place]
-            cell = None if left is None else left()
-            if cell is None or array is None or array.cell is not cell or type(cell) is not CellInPack:
+            buffer = None if left is None else left()
+            if buffer is None or array is None or array.buffer is not buffer or type(buffer) is not BufferInPack:
                 self._left[place] = None
-                if type(cell) is CellInPack:
-                    cell.leave()
+                if type(buffer) is BufferInPack:
+                    buffer.leave()
         return [self._pack.value]
 
     def put(self, values: list[Any]) -> None:
@@ -99,8 +99,8 @@ class PackedGradients:
             if left is None:
                 part = self._pack.parts[place]
                 array = DeviceArray(part, self._device)
-                CellInPack.enter(array.cell, part)
-                self._left[place] = ref(array.cell)
+                BufferInPack.enter(array.buffer, part)
+                self._left[place] = ref(array.buffer)
                 meta.grad = wrap(array)
             else:
                 left().writes += 1
@@ -114,7 +114,7 @@ def _only_of_leaf(meta: Meta) -> DeviceArray | None:
     if type(grad._array) is not DeviceArray or getrefcount(grad._array) > ALONE or grad._meta is not None:
         return None
     array = grad._array
-    if array._parent is not None or array.cell.host is not None or getrefcount(array.cell) > ALONE:
+    if array._parent is not None or array.buffer.host is not None or getrefcount(array.buffer) > ALONE:
         return None
     return array
 

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Cell, CellAway
+from undertow._src.arrays.device.memory import Buffer, BufferOffCpu
 
 SMALL = 4 << 20  # bytes: what a GPU copies in a microsecond or two
 WHOLE = 32 << 20  # bytes in one pack
@@ -77,7 +77,7 @@ class Part:
         return self.own
 
 
-class CellInPack(CellAway):
+class BufferInPack(BufferOffCpu):
     """A memory whose value is a part of a pack. Where others have the value, it has the part.
 
     Once another value is put into it, or somebody looks at it on the host, it is an ordinary one again.
@@ -85,11 +85,11 @@ class CellInPack(CellAway):
 
     __slots__ = ()
 
-    def enter(self: Cell, part: Part) -> None:
+    def enter(self: Buffer, part: Part) -> None:
         """Make a memory that is not on the CPU one in a pack."""
-        if type(self) is CellInPack:
+        if type(self) is BufferInPack:
             self.part.pack.whole = False
-        self.__class__ = CellInPack
+        self.__class__ = BufferInPack
         _value.__set__(self, part)
 
     def leave(self) -> None:
@@ -107,7 +107,7 @@ class CellInPack(CellAway):
     @value.setter
     def value(self, value: Any) -> None:
         self.part.pack.whole = False
-        self.__class__ = CellAway  # type: ignore[assignment]
+        self.__class__ = BufferOffCpu  # type: ignore[assignment]
         self.value = value
 
     @property
@@ -121,43 +121,43 @@ class CellInPack(CellAway):
             self.host = host
 
 
-_value: Any = vars(Cell)["value"]  # the slot itself
+_value: Any = vars(Buffer)["value"]  # the slot itself
 
 
 class StatePack(Pack):
-    """A pack of memories that stay the same ones: (tensor, what it stands on in the program, its cell)."""
+    """A pack of memories that stay the same ones: (tensor, what it stands on in the program, its buffer)."""
 
     @staticmethod
-    def of(members: list[tuple[Any, DeviceArray, Cell]]) -> StatePack:
+    def of(members: list[tuple[Any, DeviceArray, Buffer]]) -> StatePack:
         """Return the pack of these; programs that were made for the same memories have it in common."""
-        key = tuple(id(cell) for _, _, cell in members)
+        key = tuple(id(buffer) for _, _, buffer in members)
         pack = _packs.get(key)
         if pack is None:
             pack = _packs[key] = StatePack(members)
         return pack
 
-    def __init__(self, members: list[tuple[Any, DeviceArray, Cell]]) -> None:
+    def __init__(self, members: list[tuple[Any, DeviceArray, Buffer]]) -> None:
         super().__init__([held.shape for _, held, _ in members], members[0][1].dtype)
-        self.cells = [cell for _, _, cell in members]
+        self.buffers = [buffer for _, _, buffer in members]
 
     def gathered(self) -> Any:
         """Return the array with the present values of all members."""
         if not self.whole:
-            self.renew(_gather([cell.value if cell.host is None else cell.host for cell in self.cells]))
+            self.renew(_gather([buffer.value if buffer.host is None else buffer.host for buffer in self.buffers]))
         return self.value
 
     def put(self, value: Any) -> None:
         """Return the values that a call left. What somebody holds on the host gets its own there."""
         self.renew(value)
         if not self.whole:
-            for cell, part in zip(self.cells, self.parts):
-                if cell.host is None:
-                    CellInPack.enter(cell, part)
+            for buffer, part in zip(self.buffers, self.parts):
+                if buffer.host is None:
+                    BufferInPack.enter(buffer, part)
                 else:
-                    cell.host[...] = part.cut()
-            self.whole = all(cell.host is None for cell in self.cells)
-        for cell in self.cells:
-            cell.writes += 1
+                    buffer.host[...] = part.cut()
+            self.whole = all(buffer.host is None for buffer in self.buffers)
+        for buffer in self.buffers:
+            buffer.writes += 1
 
 
 _packs: WeakValueDictionary[tuple[int, ...], StatePack] = WeakValueDictionary()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Cell
+from undertow._src.arrays.device.memory import Buffer
 from undertow._src.base.modes import no_grad
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.carried_state import Renewed
@@ -43,7 +43,7 @@ class Arguments:
         self._stand_ins: dict[int, Any] = {}
         self._nodes: list[Any] = []  # of stand-ins, which hold them weakly: they have hooks of the arguments' nodes
         self._parts: list[
-            tuple[DeviceArray, Cell]
+            tuple[DeviceArray, Buffer]
         ] = []  # memories of stand-ins for views on a device, and the whole ones
         self.tensors: list[
             Any
@@ -85,7 +85,7 @@ class Arguments:
         leaf, whole = _stand_in(tensor), tensor._array
         if type(whole) is DeviceArray and whole._parent is not None:
             leaf._array = whole.like(whole.value)
-            self._parts.append((leaf._array, whole.cell))
+            self._parts.append((leaf._array, whole.buffer))
         if hooks_on_node(tensor._meta):
             node, _ = edge_of(leaf)
             node._extras = tensor._meta.accumulator()._extras
@@ -196,7 +196,7 @@ class Arguments:
         wholes = [whole for _, whole in self._parts]
         for part, whole in self._parts:
             shared = id(whole) in known or wholes.count(whole) > 1
-            if (shared and part.cell.writes) or (id(whole) in known and whole.writes):
+            if (shared and part.buffer.writes) or (id(whole) in known and whole.writes):
                 raise _overlap(part, "another one")
 
     def change(self, arguments: list[Any], renewed: Callable[[Any], Any]) -> None:
@@ -280,7 +280,7 @@ def memory_of(tensor: Any) -> Any:
         return None
     array = tensor._array
     if type(array) is DeviceArray:
-        return id(array.cell), id(array._parent)
+        return id(array.buffer), id(array._parent)
     return array.__array_interface__["data"][0], array.shape, array.strides
 
 

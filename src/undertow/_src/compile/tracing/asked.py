@@ -41,7 +41,7 @@ class Asked(Figure):
         self.value, self.traced, self.known, self.array = None, value, known, array
 
         def left(values: Values) -> Any:
-            return kind(np.asarray(array.cell.value))
+            return kind(np.asarray(array.buffer.value))
 
         self.of = left
 

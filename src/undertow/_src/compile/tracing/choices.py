@@ -36,7 +36,7 @@ def only_if(trace: Trace, taken: DeviceArray) -> Iterator[None]:
         raise Again
     trace.settle_memories()
     before, groups = Snapshot(trace.state), _groups(trace)
-    values = [(cell, cell.value) for cell in trace.memories()]
+    values = [(buffer, buffer.value) for buffer in trace.memories()]
     draws = len(trace.draws)
     trace.choice = taken
     try:
@@ -56,10 +56,10 @@ def only_if(trace: Trace, taken: DeviceArray) -> Iterator[None]:
     for holder, held in before.maps:
         _choose_entries(trace, holder, held, taken)
     _refuse_other_changes(before)
-    for cell, value in values:
-        if cell.value is not value:
-            cell.value = jax.numpy.where(chosen, cell.value, value)
-            cell.writes += 1
+    for buffer, value in values:
+        if buffer.value is not value:
+            buffer.value = jax.numpy.where(chosen, buffer.value, value)
+            buffer.writes += 1
 
 
 def _groups(trace: Trace) -> list[list[Any]]:

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Cell, Watch
+from undertow._src.arrays.device.memory import Buffer, Watch
 from undertow._src.base.sites import Site, user_site
 from undertow._src.compile.errors import CompileError
 from undertow.storage import Foreign
@@ -24,19 +24,19 @@ class Made:
 
     def __init__(self) -> None:
         self._arrays: list[tuple[Any, Any, Site | None]] = []
-        self._cells: WeakKeyDictionary[Cell, int] = WeakKeyDictionary()  # which array a tensor's memory is over
+        self._buffers: WeakKeyDictionary[Buffer, int] = WeakKeyDictionary()  # which array a tensor's memory is over
 
     def note(self, array: Any, contents: Any, made: DeviceArray) -> None:
         """Return a tensor is made over an array."""
         if array.base is not None:  # else nobody but the tensor has it
-            self._cells[made.cell] = len(self._arrays)
+            self._buffers[made.buffer] = len(self._arrays)
             self._arrays.append((array, contents, user_site()))
-            made.cell.__class__ = CellOverArray
+            made.buffer.__class__ = BufferOverArray
 
     def refuse_later_writes(self) -> None:
         """At the end of the trace: whoever wrote to an array did so too late for the program."""
-        for cell in list(self._cells):
-            cell.__class__ = Cell
+        for buffer in list(self._buffers):
+            buffer.__class__ = Buffer
         for array, contents, site in self._arrays:
             if not np.array_equal(_bytes(array), _bytes(contents)):
                 raise CompileError(
@@ -45,9 +45,9 @@ class Made:
                     "with torch.tensor(array)."
                 )
 
-    def refuse_write(self, cell: Cell) -> None:
+    def refuse_write(self, buffer: Buffer) -> None:
         """Return a tensor over an array is written to: nobody may hold the array."""
-        array, _, site = self._arrays[self._cells[cell]]
+        array, _, site = self._arrays[self._buffers[buffer]]
         if _is_held(array):
             raise CompileError(
                 f"undertow.compile: at {user_site()} the step writes to a tensor over the memory of a NumPy array of shape "
@@ -56,7 +56,7 @@ class Made:
             )
 
 
-class CellOverArray(Cell):
+class BufferOverArray(Buffer):
     """The memory of a tensor over an array, which tells of every write while the step is traced."""
 
     __slots__ = ()
@@ -72,7 +72,7 @@ class CellOverArray(Cell):
         _VALUE.__set__(self, value)
 
 
-_VALUE: Any = vars(Cell)["value"]
+_VALUE: Any = vars(Buffer)["value"]
 
 
 def _bytes(array: Any) -> Any:

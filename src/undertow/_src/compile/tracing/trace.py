@@ -23,7 +23,7 @@ import numpy as np
 from jax.experimental import io_callback
 
 from undertow._src.arrays.device.array import DeviceArray, is_known, wrapped
-from undertow._src.arrays.device.memory import Cell, NeedsValue, Target, Watch, may_be_known
+from undertow._src.arrays.device.memory import Buffer, NeedsValue, Target, Watch, may_be_known
 from undertow._src.arrays.device.placement import jax_device
 from undertow._src.arrays.jax import namespace as _words  # noqa: F401  (turns on 64-bit types)
 from undertow._src.base import hooks
@@ -183,8 +183,8 @@ class Trace:
         self._young = Young()
         self.inputs: dict[int, Any] = {}  # id of a JAX array that stands for an input -> its Cell, or (Draw, part)
         self.arrays: list[Any] = []  # those arrays, kept alive
-        self.cells: dict[
-            int, tuple[Cell, Any, int]
+        self.buffers: dict[
+            int, tuple[Buffer, Any, int]
         ] = {}  # memories from outside: what they held, and how often written
         self.adopted: list[tuple[Any, DeviceArray]] = []  # tensors from outside, and what they hold during the trace
         self._outside: set[int] = set()  # ids of those tensors
@@ -195,7 +195,7 @@ class Trace:
         self.first_draws: list[Any] = []  # what they gave during the trace
         self.draws_inside = False  # whether the program stops for draws, because one depended on a value
         self._by_memory: dict[tuple[Any, ...], DeviceArray] = {}
-        self._made: weakref.WeakKeyDictionary[Cell, None] = weakref.WeakKeyDictionary()  # in order, unlike a set
+        self._made: weakref.WeakKeyDictionary[Buffer, None] = weakref.WeakKeyDictionary()  # in order, unlike a set
         self.numpy_memory = Made()  # arrays that tensors were made over
         self.of_jax: Any = None  # JAX's own trace
         self.stopped: list[BaseException] = []  # what was raised to end the trace
@@ -245,10 +245,10 @@ class Trace:
 
     # --- what the rest of undertow tells
 
-    def made(self, cell: Cell) -> None:
+    def made(self, buffer: Buffer) -> None:
         """Return a memory was made during the trace; by another thread, for itself."""
         if threading.get_ident() == self.thread:
-            self._made[cell] = None
+            self._made[buffer] = None
 
     def constant(self, array: Any) -> Any:
         """Return a new tensor's array: part of the program if it was made inside, an input if it is memory from outside."""
@@ -289,8 +289,8 @@ class Trace:
         array = tensor._array
         if threading.get_ident() != self.thread:
             return
-        if type(array) is DeviceArray and self._is_known(array.cell):
-            if Watch.trace is not self and array.cell not in self._made:  # an alias of one that was adopted before it
+        if type(array) is DeviceArray and self._is_known(array.buffer):
+            if Watch.trace is not self and array.buffer not in self._made:  # an alias of one that was adopted before it
                 self._outside.add(id(tensor))
             return
         view = tensor._view
@@ -301,16 +301,16 @@ class Trace:
                 held = device_view(held, step)
         elif type(array) is DeviceArray:
             held = array
-            self._enter(held.cell)
+            self._enter(held.buffer)
         else:
             memory = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype)
             known = self._by_memory.get(memory) if array.size else None
             if known is None:
                 known = self._by_memory[memory] = DeviceArray(array)
-                self._made.pop(known.cell, None)
-                known.cell.host = array
+                self._made.pop(known.buffer, None)
+                known.buffer.host = array
                 known.lie_with(array.strides)
-                self._enter(known.cell)
+                self._enter(known.buffer)
             held = known
         self.originals.append((tensor, array))
         self.adopted.append((tensor, held))
@@ -323,18 +323,18 @@ class Trace:
         Not whole numbers, which may be indices, and not what the step makes, which is nowhere yet.
         """
         arrays = [given._array for given in inputs if isinstance(given, TensorCore) and given._array.ndim]
-        cells = [array.cell for array in arrays if array.dtype.kind not in "iub"]
-        there = [cell.device for cell in cells if cell.device is not None and cell.device is not cpu]
-        if there and any(cell.device is cpu or cell.host is not None for cell in cells):
+        buffers = [array.buffer for array in arrays if array.dtype.kind not in "iub"]
+        there = [buffer.device for buffer in buffers if buffer.device is not None and buffer.device is not cpu]
+        if there and any(buffer.device is cpu or buffer.host is not None for buffer in buffers):
             raise apart(there[0], cpu)
 
     def as_it_was(self, array: Any) -> Any:
         """Return an array from outside, with the value that it has there."""
-        if type(array) is not DeviceArray or id(array.cell) not in self.cells:
+        if type(array) is not DeviceArray or id(array.buffer) not in self.buffers:
             return array
         if array._parent is not None:
             return self.as_it_was(array._parent).view_by(array._take, array._put)
-        return array.like(self.cells[id(array.cell)][1] if array.cell.host is None else array.cell.host)
+        return array.like(self.buffers[id(array.buffer)][1] if array.buffer.host is None else array.buffer.host)
 
     def is_own(self, value: Any) -> bool:
         """Whether a container or an object is one that the step makes, or that holds what it makes."""
@@ -359,9 +359,9 @@ class Trace:
         """Whether a tensor was there before the trace, and is part of it."""
         return id(tensor) in self._outside
 
-    def owner_of(self, cell: Cell) -> Any:
+    def owner_of(self, buffer: Buffer) -> Any:
         """Return the tensor from outside whose memory it is, if it is one's."""
-        return next((tensor for tensor, held in self.adopted if held.cell is cell and held._parent is None), None)
+        return next((tensor for tensor, held in self.adopted if held.buffer is buffer and held._parent is None), None)
 
     def references_to(self, tensor: Any) -> int:
         """How many references calls on the host have to a tensor that they show."""
@@ -376,21 +376,21 @@ class Trace:
 
     def is_made(self, tensor: Any) -> bool:
         """Whether a tensor's memory was made during the trace."""
-        return type(tensor._array) is DeviceArray and tensor._array.cell in self._made
+        return type(tensor._array) is DeviceArray and tensor._array.buffer in self._made
 
-    def _is_known(self, cell: Cell) -> bool:
-        return id(cell) in self.cells or cell in self._made
+    def _is_known(self, buffer: Buffer) -> bool:
+        return id(buffer) in self.buffers or buffer in self._made
 
-    def _enter(self, cell: Cell) -> None:
+    def _enter(self, buffer: Buffer) -> None:
         """Return a memory from outside becomes an input: before the trace it waits for its place, during it a
         stand-in is made.
         """
-        self.cells[id(cell)] = (cell, cell.value, cell.writes)
-        cell.writes = 0
+        self.buffers[id(buffer)] = (buffer, buffer.value, buffer.writes)
+        buffer.writes = 0
         if Watch.trace is self:
-            value = self.stand_in(cell.value if cell.host is None else cell.host)
-            self.inputs[id(value)] = cell
-            cell.value = value
+            value = self.stand_in(buffer.value if buffer.host is None else buffer.host)
+            self.inputs[id(value)] = buffer
+            buffer.value = value
 
     def stand_in(self, array: Any) -> Any:
         """Return a JAX array that stands for an input; the traced program mentions it as a constant, by which it
@@ -444,14 +444,14 @@ class Trace:
     def settle_memories(self) -> None:
         """Tensors from outside that were given other memory (`p.data = …`) get its value in their own."""
         moved = [(tensor, held, tensor._array) for tensor, held in self.adopted if tensor._array is not held]
-        stood_on = [id(tensor._array.cell) for tensor, _ in self.adopted if type(tensor._array) is DeviceArray]
+        stood_on = [id(tensor._array.buffer) for tensor, _ in self.adopted if type(tensor._array) is DeviceArray]
         for _, held, array in moved:
             if array.shape != held.shape or array.dtype != held.dtype:
                 raise CompileError(
                     f"undertow.compile: the step gives a tensor of shape {list(held.shape)} data of another shape or "
                     f"dtype, {list(array.shape)}. Do it before the step."
                 )
-            if type(array) is DeviceArray and array.cell is not held.cell and stood_on.count(id(array.cell)) > 1:
+            if type(array) is DeviceArray and array.buffer is not held.buffer and stood_on.count(id(array.buffer)) > 1:
                 raise CompileError(
                     f"undertow.compile: the step gives a tensor of shape {list(held.shape)} the memory of another one "
                     "(`a.data = b.data`), which a program can't share out. Copy it: `a.data.copy_(b)`."
@@ -474,9 +474,9 @@ class Trace:
 
         io_callback(on_host, None, holds.value, *decisions.operands(), ordered=True)
 
-    def memories(self) -> list[Cell]:
+    def memories(self) -> list[Buffer]:
         """All that the step can write to now."""
-        return [*[cell for cell, _, _ in self.cells.values()], *self._made]
+        return [*[buffer for buffer, _, _ in self.buffers.values()], *self._made]
 
     def count(self, counter: Any) -> Any:
         """Count a step of an optimizer. Counts that were one number stay one."""
@@ -496,7 +496,7 @@ class Trace:
 
     def refuse_offset(self, array: DeviceArray) -> None:
         """Return the next call may bring a tensor that begins elsewhere in its memory, which is not looked at."""
-        if array.cell.host is not None and threading.get_ident() == self.thread:
+        if array.buffer.host is not None and threading.get_ident() == self.thread:
             raise CompileError(
                 "undertow.compile: the step asks for the storage_offset() of a tensor from outside. Ask before the step."
             )
@@ -610,11 +610,11 @@ class Trace:
 
     def host_memories(self) -> tuple[list[Any], list[Any]]:
         """Return the arrays on the host that tensors from outside stand on: those that were written to, and all."""
-        arrays = {id(cell): cell.host for cell, _, _ in self.cells.values() if cell.host is not None}
-        written = [cell for cell, _, _ in self.cells.values() if cell.writes and id(cell) in arrays]
-        return [arrays[id(cell)] for cell in written], list(arrays.values())
+        arrays = {id(buffer): buffer.host for buffer, _, _ in self.buffers.values() if buffer.host is not None}
+        written = [buffer for buffer, _, _ in self.buffers.values() if buffer.writes and id(buffer) in arrays]
+        return [arrays[id(buffer)] for buffer in written], list(arrays.values())
 
-    def living(self) -> list[Cell]:
+    def living(self) -> list[Buffer]:
         """Return the memories made during the trace that somebody still holds."""
         self._young.collect()
         return list(self._made)
@@ -623,8 +623,8 @@ class Trace:
         """Give tensors from outside back what they held."""
         for tensor, array in self.originals:
             tensor._array = array
-        for cell, value, writes in self.cells.values():
-            cell.value, cell.writes = value, writes + 1
+        for buffer, value, writes in self.buffers.values():
+            buffer.value, buffer.writes = value, writes + 1
         self._rewind_streams()
 
     def _rewind_streams(self) -> None:
@@ -634,10 +634,10 @@ class Trace:
 
     def finish(self) -> None:
         """After a trace that became a program: memories hold real values again."""
-        for cell, value, writes in self.cells.values():
-            cell.value, cell.writes = value, writes + cell.writes + 1
+        for buffer, value, writes in self.buffers.values():
+            buffer.value, buffer.writes = value, writes + buffer.writes + 1
             if type(value) is np.ndarray:  # its tensor holds it, and a program brings it in when it is called
-                cell.value = cell.host = None
+                buffer.value = buffer.host = None
         for tensor, array in self.originals:
             tensor._array = array
         self.originals.clear()

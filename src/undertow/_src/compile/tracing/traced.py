@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Cell, NeedsValue, Stops, Watch
+from undertow._src.arrays.device.memory import Buffer, NeedsValue, Stops, Watch
 from undertow._src.arrays.device.placement import jax_device
 from undertow._src.arrays.jax import layout as jax_layout
 from undertow._src.arrays.target import traced_for
@@ -76,7 +76,7 @@ class Traced:
         self.code = MarkedCode([]) if plan.body is None else plan.body.code
         self.last_numbers: list[float] | None = None
         self.next_numbers: DeviceArray | None = None
-        self.lent: list[Cell] = []  # memories that somebody else holds too, for the time of a call
+        self.lent: list[Buffer] = []  # memories that somebody else holds too, for the time of a call
         state = self._reached(call)
         call = self._find_inputs(call, state)
         trace, firing = Trace(self.device), Firing(plan, self.registrations, state.seen)
@@ -216,10 +216,10 @@ class Traced:
         assert self.failure is not None
         raise self.failure
 
-    def _check_guesses(self, closed: Any, outputs: list[Cell], trace: Trace, numbers: list[float]) -> None:
+    def _check_guesses(self, closed: Any, outputs: list[Buffer], trace: Trace, numbers: list[float]) -> None:
         """Trace again if guesses are wrong, where a small part of the program tells: it costs less than all of it."""
-        places = {id(cell): place for place, cell in enumerate(outputs)}
-        asked = [closed.jaxpr.outvars[places[id(array.cell)]] for array in self.decisions.asked]
+        places = {id(buffer): place for place, buffer in enumerate(outputs)}
+        asked = [closed.jaxpr.outvars[places[id(array.buffer)]] for array in self.decisions.asked]
         part = part_for(closed.jaxpr, asked)
         if part is not None:
             answers, hints = self._answers_of(part, closed.consts, trace, numbers)
@@ -229,7 +229,7 @@ class Traced:
 
     def _answers_of(self, jaxpr: Any, consts: Any, trace: Trace, numbers: list[float]) -> tuple[list[Answer], Hints]:
         """Return what the call that is traced answers to the decisions, given a program that computes the values."""
-        inputs = [value if cell.host is None else cell.host for cell, value, _ in trace.cells.values()]
+        inputs = [value if buffer.host is None else buffer.host for buffer, value, _ in trace.buffers.values()]
         values = [np.array(numbers, np.float64), *inputs[: len(jaxpr.invars) - 1]]
         self.decisions.evaluating = True
 
@@ -265,16 +265,16 @@ class Traced:
 
     def _trace(
         self, call: Call, state: Reached, trace: Trace, firing: Firing, numbers: list[float]
-    ) -> tuple[Any, list[Cell]]:
-        outputs: list[Cell] = []
+    ) -> tuple[Any, list[Buffer]]:
+        outputs: list[Buffer] = []
         tensors = [*self.arguments, *state.tensors]
         if Watch.compiling is not None:
             Watch.compiling.take(tensors)
         for tensor in tensors:
             if tensor._view is None:
                 trace.adopt(tensor)
-        known = [cell for cell, _, _ in trace.cells.values()]
-        specs = [jax.ShapeDtypeStruct(cell.value.shape, cell.value.dtype) for cell in known]
+        known = [buffer for buffer, _, _ in trace.buffers.values()]
+        specs = [jax.ShapeDtypeStruct(buffer.value.shape, buffer.value.dtype) for buffer in known]
 
         def body(options: Any, *values: Any) -> list[Any]:
             trace.of_jax = options._trace
@@ -290,8 +290,8 @@ class Traced:
                 return self.decisions.operands()
 
         def step(options: Any, *values: Any) -> list[Any]:
-            for cell, value in zip(known, values, strict=True):
-                cell.value = value
+            for buffer, value in zip(known, values, strict=True):
+                buffer.value = value
             for tensor in tensors:
                 trace.adopt(tensor)
             self.given.tell(trace.arriving, trace.as_it_was)
@@ -313,12 +313,12 @@ class Traced:
                 firing.refuse_other_turns(self.body.rest)
             self._take_back(as_inputs, given, numbers, trace)
             self._find_exit(state, firing, trace)
-            outputs.extend([cell for cell, _, _ in trace.cells.values() if cell.writes])
+            outputs.extend([buffer for buffer, _, _ in trace.buffers.values() if buffer.writes])
             outputs.extend(trace.living())
             trace.numpy_memory.refuse_later_writes()
             refuse_overlaps(*trace.host_memories())
-            self.given.refuse_overlaps(trace.cells)
-            return [cell.value for cell in outputs]
+            self.given.refuse_overlaps(trace.buffers)
+            return [buffer.value for buffer in outputs]
 
         with trace, self.registrations, self.code:
             closed = jax.make_jaxpr(body)(jax.ShapeDtypeStruct((len(numbers),), np.float64), *specs)

@@ -273,7 +273,7 @@ class LayoutMethods(TensorCore):
         """Return the address of the first element; 0 if there is none."""
         memory = origin(host_memory(self) if Watch.trace is None else self._array)
         if type(memory) is DeviceArray:
-            return id(memory.cell)  # JAX moves memory: a number that all views of it have in common
+            return id(memory.buffer)  # JAX moves memory: a number that all views of it have in common
         return address(memory) if memory.size else 0
 
     @public
