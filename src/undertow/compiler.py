@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from undertow._src.arrays.device.memory import Stops, Watch
+from undertow._src.arrays.device.memory import TraceAborted, Watch
 from undertow._src.base.lazy import lazy_names
 from undertow._src.base.modes import ContextDecorator, special
 
@@ -106,7 +106,7 @@ _STANCES = (
 )  # fmt: skip
 
 
-class NotInStep(Stops, AssertionError):
+class NotInStep(TraceAborted, AssertionError):
     """Something that only code around a compiled step may do."""
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from undertow._dynamo import config
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Compiling, Stops, Watch
+from undertow._src.arrays.device.memory import Compiling, TraceAborted, Watch
 from undertow._src.base.modes import ThreadModes, local, special
 from undertow._src.base.sites import warn
 from undertow._src.compile.cache import keep_on_disk
@@ -24,7 +24,7 @@ from undertow._src.compile.errors import CompileError, CompileWarning, RunsAsWri
 from undertow._src.compile.guards.places import Numbers
 from undertow._src.compile.guards.settings import settings_now
 from undertow._src.compile.guards.signatures import attributes_of, signature
-from undertow._src.compile.plan import Again, Plan
+from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.program import Program
 from undertow._src.compile.recompile_reasons import argument_names, difference, looks_of
 from undertow._src.compile.splitting.effect_splitting import Body
@@ -34,7 +34,7 @@ from undertow._src.compile.tracing.decisions import Answer, Hints, Mispredicted
 from undertow._src.compile.tracing.new_objects import FewCollections
 from undertow._src.compile.tracing.records import ChangedRecord, Kinds
 from undertow._src.compile.tracing.sparse_parts import apart, parts_of_sparse
-from undertow._src.compile.tracing.symbolic_scalars import Baked
+from undertow._src.compile.tracing.symbolic_scalars import ScalarBecameConstant
 from undertow._src.compile.tracing.traced import Call
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import cpu
@@ -156,7 +156,7 @@ class Compiled:
                     self._fall_back(tuple(key), error)
                     break
                 except (Exception, SystemExit) as error:
-                    if isinstance(error, (Stops, Warning)):  # a filter may make errors of warnings
+                    if isinstance(error, (TraceAborted, Warning)):  # a filter may make errors of warnings
                         raise
                     failure = error
                     break
@@ -268,10 +268,10 @@ class Compiled:
                 with Compiling():
                     program = Program(Call(self.function, args, kwargs), plan)
                 break
-            except Baked:
+            except ScalarBecameConstant:
                 if not body.lift():
                     plan.plain_numbers = True
-            except Again:  # the plan knows more about the hooks now
+            except Retrace:  # the plan knows more about the hooks now
                 continue
             except CompileError as error:
                 self.refused = str(error)

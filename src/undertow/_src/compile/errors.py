@@ -6,7 +6,7 @@ import os
 
 import jax
 
-from undertow._src.arrays.device.memory import NeedsValue, Stops
+from undertow._src.arrays.device.memory import NeedsValue, TraceAborted
 from undertow._src.arrays.jax.tracing import ShapeNeedsValues
 from undertow._src.base.sites import PACKAGE
 
@@ -18,11 +18,11 @@ OF_JAX = (
 _FOREIGN = (PACKAGE, os.path.dirname(os.path.abspath(jax.__file__)) + os.sep)
 
 
-class CompileError(Stops, RuntimeError):
+class CompileError(TraceAborted, RuntimeError):
     """The step can't be one program that does what the Python code does; the message names the line, or the hook."""
 
 
-class RunsAsWritten(Stops, Exception):
+class RunsAsWritten(TraceAborted, Exception):
     """The call runs as it is written, because it leaves something that later calls find: they are other steps."""
 
 

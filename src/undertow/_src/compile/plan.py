@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._src.arrays.device.memory import Stops
+from undertow._src.arrays.device.memory import TraceAborted
 from undertow._src.compile.guards.places import Place
 from undertow._src.compile.splitting.effect_splitting import Body
 from undertow._src.compile.tracing.decisions import Answer, Hints, Line
 from undertow._src.compile.tracing.records import Kinds
 
 
-class Again(Stops, Exception):
+class Retrace(TraceAborted, Exception):
     """The step has to be traced again, now that more is known about its hooks."""
 
 

@@ -35,7 +35,7 @@ from undertow._src.compile.splitting.host_statements import Statement
 from undertow._src.compile.tracing.arguments import view_again
 from undertow._src.compile.tracing.decisions import Answer, Mispredicted
 from undertow._src.compile.tracing.results import Rebuilt
-from undertow._src.compile.tracing.symbolic_scalars import Figure
+from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
 from undertow._src.compile.tracing.trace import draw_again
 from undertow._src.compile.tracing.traced import Call
 from undertow._src.random.generators import alive
@@ -115,19 +115,19 @@ class Program(Assembled):
     def _answers(self, arguments: list[Any]) -> bool:
         """Whether the numbers of optimizers, and the step's own, still answer what the step asks about them."""
         if self.schedules.made:
-            return self.schedules.fit(self.questions)
+            return self.schedules.fit(self.scalar_guards)
         self.looked_at = self.options.values()
-        return self.questions.still_answered(self.looked_at)
+        return self.scalar_guards.hold(self.looked_at)
 
     def _other_answer(self) -> str:
         if self.schedules.made:
             self.schedules.prepare()
         now = self.options.values() + self.options.extra
         self.schedules.rewind()
-        number = self.questions.other_answer(now)
+        number = self.scalar_guards.failed_guard(now)
         if number is None:
             return "numbers of an optimizer's or of the step's own changed in a way that the step asks about"
-        before = self.questions.good[number]
+        before = self.scalar_guards.good[number]
         return f"{change(self.options.name_of(number), before, now[number])}, and the step asks about it"
 
     def _other_read(self) -> str:
@@ -387,7 +387,7 @@ class Program(Assembled):
     def _renewed(self, value: Any, renewed: dict[int, Any]) -> Any:
         """Return a tensor that the step made, as a new one for each call; everything else as it is."""
         if not isinstance(value, TensorCore):
-            return value.of(self.call_numbers) if isinstance(value, Figure) else value
+            return value.of(self.call_numbers) if isinstance(value, SymbolicScalar) else value
         tensor = renewed.get(id(value))
         if tensor is None:
             if type(value._array) is not DeviceArray or id(value) in self.adopted:

@@ -96,12 +96,12 @@ _PATIENCE = 60  # seconds
 _NOTICE = 0.01
 
 
-class Stops:
+class TraceAborted:
     """An exception that ends a trace, also where code of the step's own handles it: the trace remembers it."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        Stops.note(self)
+        TraceAborted.note(self)
 
     @staticmethod
     def note(error: Any) -> None:
@@ -111,7 +111,7 @@ class Stops:
             trace.stopped.append(error)
 
 
-class NeedsValue(Stops, RuntimeError):
+class NeedsValue(TraceAborted, RuntimeError):
     """Python asked for a number that is known only when the compiled program runs."""
 
     asked = ""  # for what, and where, without the cure

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from undertow._src.arrays.device.memory import Stops, Target
+from undertow._src.arrays.device.memory import TraceAborted, Target
 from undertow._src.arrays.quiet import quietly
 
 Array = Any
@@ -24,7 +24,7 @@ class ShapeNeedsValues(jax.errors.ConcretizationTypeError):
             f"{word}: the shape of the result depends on the values of its input, which are not known while a step is "
             f"compiled. {cure}",
         )
-        Stops.note(self)
+        TraceAborted.note(self)
 
 
 def refuse_shape(word: str) -> None:

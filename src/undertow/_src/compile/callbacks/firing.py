@@ -45,7 +45,7 @@ from undertow._src.compile.effects import Effect, Effects, Read, analyse
 from undertow._src.compile.effects.objects import entries_of
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import PLAIN, contents_of, holder_of, same
-from undertow._src.compile.plan import Again, Plan
+from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.splitting.code_rewriting import RETURNED
 from undertow._src.compile.splitting.host_statements import (
     AsItIs,
@@ -57,7 +57,7 @@ from undertow._src.compile.splitting.host_statements import (
 )
 from undertow._src.compile.splitting.marks import Mark
 from undertow._src.compile.tracing.results import objects_in
-from undertow._src.compile.tracing.symbolic_scalars import Baked, Figure
+from undertow._src.compile.tracing.symbolic_scalars import ScalarBecameConstant, SymbolicScalar
 from undertow._src.tensor.core import TensorCore
 from undertow.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
@@ -160,7 +160,7 @@ class Firing(Hosting):
                         raise
             assert error.line is not None
             self.plan.decided.add(error.line)
-            raise Again from None
+            raise Retrace from None
 
     def _run(self, turn: Turn, holders: list[MutableMapping[Any, Any]], why: str) -> Any:
         hook, args, kwargs, effects, _ = turn
@@ -182,7 +182,7 @@ class Firing(Hosting):
             for array, value in before:
                 array.write(value)
             raise
-        self.reads += [read for read in (*effects.reads, *effects.holds) if not isinstance(read.value, Figure)]
+        self.reads += [read for read in (*effects.reads, *effects.holds) if not isinstance(read.value, SymbolicScalar)]
         self.traced.append((hook, effects))
         if effects.effects:
             self.seen_by_keepers.update(array.buffer for array in _arrays_of((args, kwargs, answer)))
@@ -221,7 +221,7 @@ class Firing(Hosting):
             del stopped[earlier:]
             if not (isinstance(error, NeedsValue) and body.move_what_asked(error)):
                 body.leave(hook)
-            raise Again from None
+            raise Retrace from None
         self._met.add(key)
         return answer
 
@@ -229,11 +229,11 @@ class Firing(Hosting):
         """Has the hook run on the host: after the program if nothing waits for it."""
         hook, args, kwargs, effects, _ = turn
         body = self.plan.body
-        captured = [each for each in captured_by(hook) if isinstance(each, Figure)]
+        captured = [each for each in captured_by(hook) if isinstance(each, SymbolicScalar)]
         if captured:  # the step made the hook, for this turn
-            raise captured[0].refusal() if captured[0].is_asked else Baked
+            raise captured[0].refusal() if captured[0].is_asked else ScalarBecameConstant
         if self._may_come_apart(turn):
-            raise Again
+            raise Retrace
         for effect in filter(acts_on_own, effects.effects):
             why = f"it {effect}, on which the program depends, and it has to run on the host, because {why}"
             raise self._refusal(hook, f"{why}. Let a hook of its own do that")
@@ -248,7 +248,7 @@ class Firing(Hosting):
         if effects.draws:  # draws that follow are to be made after its own
             if not self.plan.all_inside:
                 self.plan.all_inside, self.plan.waits_for = True, self._place(hook, "", "").name
-                raise Again
+                raise Retrace
             Watch.trace.draws_inside = self.has_inside = True
         self.hosted.append((hook, effects))
         self._taken_out += [effect.target for effect in effects.effects if isinstance(effect.target, RemovableHandle)]
@@ -259,7 +259,7 @@ class Firing(Hosting):
             return None
         if self.later and (effects.effects or self._must_be_hosted(hook)):
             self.plan.all_inside, self.plan.waits_for = True, self._place(hook, "", "").name
-            raise Again
+            raise Retrace
         if effects.effects:
             if effects.returns is not False:
                 why += ", and may give the program something"
@@ -339,12 +339,12 @@ class Firing(Hosting):
             return self._returns(Statement(mark, function, given, self.environment), effects, variables)
         feeding = [effect for effect in body.rest.effects if effect.feeds(effects.places)]
         inside_objects = [*hidden(known, self.known or ())]
-        if any(isinstance(each, Figure) and not each.is_asked for each in inside_objects):
-            raise Baked
+        if any(isinstance(each, SymbolicScalar) and not each.is_asked for each in inside_objects):
+            raise ScalarBecameConstant
         shown = [self._count(effect) or self._remembers(effect) for effect in feeding]
         if not all(shown) or inside_objects or mark.opens_saved:
             body.keep(mark)
-            raise Again
+            raise Retrace
         for other, its in self.traced:
             if its.effects and (its.feeds(effects) or self._contend(its, effects)):
                 self._again(other)
@@ -374,7 +374,7 @@ class Firing(Hosting):
         """Whether a statement is the first on the host and reads a clock: the time at which the step begins."""
         if self.turns or self.begins or not any(effect.field == "clock" for effect in effects.effects):
             return False
-        return not any(isinstance(leaf, (TensorCore, Figure)) for leaf in leaves([*variables.values()]))
+        return not any(isinstance(leaf, (TensorCore, SymbolicScalar)) for leaf in leaves([*variables.values()]))
 
     def _may_change(self, value: Any) -> bool:
         """Whether a statement that changes an object may run in the trace: eager code makes it anew in each call."""
@@ -404,7 +404,11 @@ class Firing(Hosting):
         """Return a variable of a statement: tensors are shown as they are at its turn, objects from outside used
         as they are.
         """
-        return value if isinstance(value, (TensorCore, Figure, *PLAIN)) or Watch.trace.is_own(value) else AsItIs(value)
+        return (
+            value
+            if isinstance(value, (TensorCore, SymbolicScalar, *PLAIN)) or Watch.trace.is_own(value)
+            else AsItIs(value)
+        )
 
     def _is_pack(self, hook: Any) -> bool:
         """Whether a hook is to pack a tensor that is being saved."""

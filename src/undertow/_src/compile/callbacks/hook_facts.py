@@ -20,7 +20,7 @@ from undertow._src.compile.guards.reachability import Reached
 from undertow._src.compile.splitting.host_statements import AsItIs
 from undertow._src.compile.tracing.arguments import hooks_on_node
 from undertow._src.compile.tracing.results import objects_in
-from undertow._src.compile.tracing.symbolic_scalars import Figure
+from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import device
 from undertow._src.types.dtypes import dtype
@@ -85,7 +85,7 @@ def kind_of(arg: Any) -> Kind:
         return "tensors"  # keyword arguments
     if isinstance(arg, tuple):
         return Parts(tuple(map(kind_of, arg)))
-    return "plain" if isinstance(arg, (Figure, *PLAIN, dtype, device)) else "other"
+    return "plain" if isinstance(arg, (SymbolicScalar, *PLAIN, dtype, device)) else "other"
 
 
 def kind_of_variable(value: Any) -> Kind:

@@ -23,7 +23,7 @@ from undertow._src.compile.effects import purity
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import held_at, put
 from undertow._src.compile.tracing.sparse_parts import Parts, apart, is_sparse, parts_of_sparse
-from undertow._src.compile.tracing.symbolic_scalars import Figure
+from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
 from undertow._src.engine.apply import settle
 from undertow._src.random.generators import alive
 from undertow._src.tensor.core import TensorCore, wrap
@@ -159,7 +159,7 @@ class HostCall:
         return self.looks[role]
 
     def _taken(self, value: Any) -> Any:
-        if isinstance(value, Figure):
+        if isinstance(value, SymbolicScalar):
             return _ShownNumber(self._capture(value.as_array()), value.kind)
         if isinstance(value, (Module, Optimizer)):
             for tensor in tensors_of(value):

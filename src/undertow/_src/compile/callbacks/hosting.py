@@ -40,10 +40,10 @@ from undertow._src.compile.guards.places import (
     places_of,
 )
 from undertow._src.compile.guards.snapshot import Snapshot
-from undertow._src.compile.plan import Again, Plan
+from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.splitting.host_statements import Returned, Statement
 from undertow._src.compile.tracing.results import tensors_in
-from undertow._src.compile.tracing.symbolic_scalars import Figure
+from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
 from undertow._src.tensor.core import TensorCore
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
@@ -101,7 +101,7 @@ class Hosting:
         ]
         if new:
             self.plan.roots += new
-            raise Again
+            raise Retrace
 
     def _found(self, effects: Effects) -> tuple[list[Any], list[tuple[Any, Any]]]:
         """Return what a hook on the host finds by name: tensors with an identity; and places in which it finds, at
@@ -162,7 +162,7 @@ class Hosting:
 
     def _shows(self, read: Read) -> bool:
         """Whether a call on the host finds at its turn what it would find eagerly."""
-        if isinstance(read.value, Figure) or id(read.owner) in Watch.trace.schedules.hosted:
+        if isinstance(read.value, SymbolicScalar) or id(read.owner) in Watch.trace.schedules.hosted:
             return True
         if self.entry is None:
             return False
@@ -239,7 +239,7 @@ class Hosting:
         for hook, effects in self._waited_for:
             if not effects.effects and not self.plan.decides_in_hooks:  # it only asks for values, as the step does
                 self.plan.decides_in_hooks, self.plan.all_inside, self.plan.waits_for = True, False, ""
-                raise Again
+                raise Retrace
             raise self._refusal(
                 hook,
                 f"the program stops for it, and at {site} the step decides about a value, so that it might run twice. Let "
@@ -303,7 +303,7 @@ class Hosting:
             if type(held_at(holder, key)) not in (int, float):
                 return False
             self.plan.counters[place_at(holder, key)] = (holder, key)
-            raise Again
+            raise Retrace
         return True
 
     def _remembers(self, effect: Effect) -> bool:
@@ -317,14 +317,14 @@ class Hosting:
         """Return the places of optimizers' options that a hook reads."""
         owners = [each.owner for each in effects.places if id(each.owner) in self.groups]
         found = {place_at(group, key): (group, key) for group in owners for key in group}
-        numbers = (Figure, *PLAIN)
+        numbers = (SymbolicScalar, *PLAIN)
         return [place for place in found.values() if all(isinstance(each, numbers) for each in leaves(held_at(*place)))]
 
     def _keep(self, hook: Any) -> None:
         """Return a statement that the step's other code depends on stays in the trace."""
         if isinstance(hook, Statement) and self.plan.body is not None:
             self.plan.body.keep(hook.mark)
-            raise Again
+            raise Retrace
 
     def changed_on_host(self) -> set[Place]:
         """Return what hooks and statements on the host change from step to step, and no program depends on."""
@@ -344,7 +344,7 @@ class Hosting:
 
     def _again(self, hook: Any) -> None:
         self.plan.on_host.add(self._identity(hook))
-        raise Again
+        raise Retrace
 
     def _must_be_hosted(self, hook: Any) -> bool:
         return not self.plan.on_host.isdisjoint((id(hook), self._identity(hook)))

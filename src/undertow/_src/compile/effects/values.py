@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._src.compile.tracing.symbolic_scalars import Figure
+from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
 
 
 class Atom:
@@ -292,7 +292,7 @@ class Scope:
 
 _SCALARS = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), np.generic, enum.Enum)
 _USUAL = frozenset((int, float, str, bool, bytes, complex, type(None)))
-_NUMBERS = (Figure, *_SCALARS)
+_NUMBERS = (SymbolicScalar, *_SCALARS)
 
 
 def shown(key: Any) -> str:

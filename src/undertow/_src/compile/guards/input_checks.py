@@ -16,7 +16,7 @@ import numpy as np
 from undertow._src.arrays.device.array import DeviceArray, is_known
 from undertow._src.arrays.device.memory import Buffer
 from undertow._src.arrays.numpy import namespace as numpy_xp
-from undertow._src.compile.tracing.symbolic_scalars import Figure
+from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
 from undertow._src.types.devices import cpu
 
 Value = Callable[[list[Any]], Any]  # an array on the host, given a call's arguments
@@ -162,7 +162,7 @@ def _is_of_the_host(value: Any) -> bool:
     """Whether something given to a word is the same in each call; several arrays may be given in a list."""
     if isinstance(value, (list, tuple)):
         return all(map(_is_of_the_host, value))
-    return not isinstance(value, (DeviceArray, Figure))
+    return not isinstance(value, (DeviceArray, SymbolicScalar))
 
 
 def _as_it_is(value: Any) -> Value:

@@ -31,9 +31,9 @@ from undertow._src.compile.callbacks.firing import Firing
 from undertow._src.compile.callbacks.registrations import Registrations
 from undertow._src.compile.errors import CompileError, explained
 from undertow._src.compile.lowering.segments import Segment, segments_of
-from undertow._src.compile.plan import Again, Plan
-from undertow._src.compile.tracing.results import figures_in, is_spent, nodes_behind, tensors_in
-from undertow._src.compile.tracing.symbolic_scalars import Figure, NumbersOfCall, Question, still_answered
+from undertow._src.compile.plan import Plan, Retrace
+from undertow._src.compile.tracing.results import is_spent, nodes_behind, scalars_in, tensors_in
+from undertow._src.compile.tracing.symbolic_scalars import NumbersOfCall, ScalarGuard, SymbolicScalar, all_hold
 from undertow._src.compile.tracing.trace import Trace
 from undertow._src.engine import engine
 from undertow._src.engine.node import AccumulateGrad, Edge, Node, edge_of, keep_gradient
@@ -57,12 +57,12 @@ class Graph:
     held: list[tuple[Any, DeviceArray]]  # those tensors, and the memories that stand for theirs
     versions: list[tuple[Any, int]]  # their storages, and how often they had been written to
     registrations: Registrations
-    figures: list[tuple[Figure, DeviceArray]]  # numbers of a call that it holds, and memories of its own that keep them
+    scalars: list[tuple[SymbolicScalar, DeviceArray]]  # numbers of a call, and memories that keep them
     ends: dict[Edge, Edge]  # by edges into other parts of a graph, where this one ends; see `segments`
     other_nodes: set[Node]  # those of all the parts
 
     def __init__(self) -> None:
-        self.programs: dict[Any, tuple[Callable[..., Any], Firing, list[Question]]] = {}
+        self.programs: dict[Any, tuple[Callable[..., Any], Firing, list[ScalarGuard]]] = {}
         self.further: dict[Any, GraphOfGradients] = {}
         self.plan = Plan()
         self.plan.all_inside = True
@@ -91,20 +91,16 @@ class Graph:
     ) -> Any:
         key = body.__name__, defined, Precision.float32_products
         known = self.programs.get(key)
-        if (
-            known is None
-            or any(each.changed() for each in known[1].reads)
-            or not still_answered(known[2], call.numbers)
-        ):
-            firing, asked = Firing(self.plan, self.registrations), list[Question]()
+        if known is None or any(each.changed() for each in known[1].reads) or not all_hold(known[2], call.numbers):
+            firing, asked = Firing(self.plan, self.registrations), list[ScalarGuard]()
             options = options_for(jax_device(self.device).platform)
-            traced = self._traced(defined, firing, body, NumbersOfCall(self.figures, call.numbers, asked))
+            traced = self._traced(defined, firing, body, NumbersOfCall(self.scalars, call.numbers, asked))
             known = self.programs[key] = (jax.jit(traced, compiler_options=options), firing, asked)
         program, firing, _ = known
         firing.cast.begin(())
         try:
             found = program(call.kept, call.read, [g for g in given if g is not None])
-        except Again:  # the plan knows more about the hooks now
+        except Retrace:  # the plan knows more about the hooks now
             del self.programs[key]
             return self._run(defined, body, call, given)
         except (NeedsValue, jax.errors.ConcretizationTypeError) as error:
@@ -177,9 +173,9 @@ class Graph:
             tensor._requires_grad = True
         found = engine.run(roots, tensors, True, True, self.leaf_edges, accumulates=False)
         graph = self.further[defined] = GraphOfGradients(self, tensors, found)
-        known = {id(figure) for figure, _ in self.figures}
-        new = [figure for figure, _ in figures_in(nodes_behind(graph.roots)) if id(figure) not in known]
-        graph.figures = [*self.figures, *[(figure, DeviceArray(figure.traced)) for figure in new]]
+        known = {id(scalar) for scalar, _ in self.scalars}
+        new = [scalar for scalar, _ in scalars_in(nodes_behind(graph.roots)) if id(scalar) not in known]
+        graph.scalars = [*self.scalars, *[(scalar, DeviceArray(scalar.traced)) for scalar in new]]
         values = [None if g is None else _raw(g) for g in found]
         del found, tensors, seeds
         gc.collect()
@@ -193,7 +189,7 @@ class GraphOfGradients(Graph):
     def __init__(self, before: Graph, seeds: list[Any], found: list[Any]) -> None:
         super().__init__()
         self.device, self.read, self.held, self.versions = before.device, before.read, before.held, before.versions
-        self.registrations, self.kept, self.figures = before.registrations, list(before.kept), before.figures
+        self.registrations, self.kept, self.scalars = before.registrations, list(before.kept), before.scalars
         self.places = [place for place, g in enumerate(found) if g is not None and g._edge is not None]
         self.roots = [found[place]._edge for place in self.places]
         self.leaf_edges = [*[edge_of(seed) for seed in seeds], *before.leaf_edges]
@@ -212,7 +208,7 @@ class PartOfGraph(Graph):
         super().__init__()
         self.device, self.held, self.versions = whole.device, whole.held, whole.versions
         self.leaves, self.kept, self.read = whole.leaves, whole.kept, whole.read
-        self.registrations, self.figures, self.plan.body = whole.registrations, whole.figures, whole.body
+        self.registrations, self.scalars, self.plan.body = whole.registrations, whole.scalars, whole.body
         self.roots, self.ways_on = segment.roots, segment.ways_on
         self.leaf_edges = [*whole.leaf_edges, *segment.ends.values()]
         self.ends, self.other_nodes = segment.ends, segment.everything
@@ -250,7 +246,7 @@ class WayBack:
         given = {id(held.buffer): (tensor, held) for tensor, held in trace.adopted if id(tensor) in own}
         self.read_from = [own[id(given[id(buffer)][0])] if id(buffer) in given else None for buffer in self.read]
         self.stand_ins = [pair for pair in given.values() if program.given.stands_in(own[id(pair[0])])]
-        self.registrations, self.figures = program.registrations, program.figures
+        self.registrations, self.scalars = program.registrations, program.scalars
         self.body = program.body
         for tensor in left:
             if tensor._edge is not None and tensor._edge[0]._extras is not None:

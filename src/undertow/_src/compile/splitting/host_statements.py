@@ -14,7 +14,7 @@ from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import PLAIN, Slots
 from undertow._src.compile.splitting.anf import is_piece, names_given_away
 from undertow._src.compile.splitting.marks import Mark
-from undertow._src.compile.tracing.symbolic_scalars import Figure
+from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
 from undertow._src.tensor.core import TensorCore
 from undertow.amp.casting import autocast_as_it_was
 from undertow.nn.modules.module import Module
@@ -128,7 +128,7 @@ def hidden(value: Any, before: Any) -> Iterator[Any]:
         each, depth = waiting.pop()
         each = each.value if type(each) is AsItIs else each
         if isinstance(each, (TensorCore, Module, Optimizer, *PLAIN)) or id(each) in before:
-            if depth and isinstance(each, (TensorCore, Figure)):
+            if depth and isinstance(each, (TensorCore, SymbolicScalar)):
                 yield each
         elif id(each) not in seen:
             seen.add(id(each))

@@ -19,7 +19,7 @@ import numpy as np
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.base.sites import outside
-from undertow._src.compile.tracing.symbolic_scalars import Figure, Known, Real, Values, Whole
+from undertow._src.compile.tracing.symbolic_scalars import Known, Real, SymbolicScalar, Values, Whole
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import SCALAR_DTYPE
 
@@ -29,7 +29,7 @@ _PLAIN = (operator.add, operator.sub, operator.mul, operator.truediv)
 _WHOLE = (operator.floordiv, operator.mod)
 
 
-class Asked(Figure):
+class Asked(SymbolicScalar):
     """What stands for such a number during a trace."""
 
     is_asked = True
@@ -69,7 +69,7 @@ class Asked(Figure):
             return function(1 if whole else 1.0, 0 if whole else 0.0)  # which raises
         return AskedReal(function(x, y), self.known)
 
-    def _changed(self, function: Callable[[Any], Any]) -> Figure:
+    def _changed(self, function: Callable[[Any], Any]) -> SymbolicScalar:
         return type(self)(function(self.traced), self.known)
 
     def _answer(self, question: Callable[[Any, Any], Any], about: Any = None) -> Any:
@@ -80,7 +80,10 @@ class Asked(Figure):
         if not isinstance(about, (int, float)):
             return NotImplemented
         if self.kind is int and _kind(about) is int:
-            x, y = self.traced, _traced(about) if isinstance(about, Figure) or abs(about) < 2**63 else float(about)
+            x, y = (
+                self.traced,
+                _traced(about) if isinstance(about, SymbolicScalar) or abs(about) < 2**63 else float(about),
+            )
         else:
             x, y = _as_float(self), _as_float(about)
             if x is None or y is None:
@@ -169,18 +172,18 @@ def _kind(number: Any) -> type:
 
 
 def _operand(number: Any) -> Any:
-    return number if isinstance(number, Figure) else float(number) if isinstance(number, float) else int(number)
+    return number if isinstance(number, SymbolicScalar) else float(number) if isinstance(number, float) else int(number)
 
 
 def _traced(number: Any) -> Any:
-    if not isinstance(number, Figure):
+    if not isinstance(number, SymbolicScalar):
         return number
     return number.traced.astype(np.int64) if _kind(number) is int else number.traced
 
 
 def _below(number: Any, limit: int) -> bool:
     """Whether a number's magnitude is below a limit: of one that is not known, most likely."""
-    if not isinstance(number, Figure):
+    if not isinstance(number, SymbolicScalar):
         return abs(number) < limit
     if not number.is_asked:
         return bool(abs(number) < limit)
@@ -189,7 +192,7 @@ def _below(number: Any, limit: int) -> bool:
 
 def _as_float(number: Any) -> Any:
     """Return a number as a float of the program; None if it is too large for that."""
-    if isinstance(number, Figure):
+    if isinstance(number, SymbolicScalar):
         if number.is_asked and _kind(number) is int and not _below(number, _EXACT + 1):
             return None
         return number.traced.astype(np.float64)

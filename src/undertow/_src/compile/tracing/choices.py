@@ -17,7 +17,7 @@ import jax
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.snapshot import Snapshot
-from undertow._src.compile.plan import Again
+from undertow._src.compile.plan import Retrace
 from undertow._src.tensor.core import TensorCore
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def only_if(trace: Trace, taken: DeviceArray) -> Iterator[None]:
         raise CompileError("undertow.compile: a GradScaler's step inside another one's")
     if trace.counts:  # how many steps were made is known only when the program has run
         trace.firing.plan.counts_inside = True
-        raise Again
+        raise Retrace
     trace.settle_memories()
     before, groups = Snapshot(trace.state), _groups(trace)
     values = [(buffer, buffer.value) for buffer in trace.memories()]

@@ -15,14 +15,14 @@ from undertow._src.base.tree import map_leaves
 from undertow._src.compile.guards.places import Numbers, Place, held_at, place_at, put
 from undertow._src.compile.tracing.results import (
     FIXED,
-    figures_in,
     graph_is_left,
     hidden_in,
     nodes_behind,
     parts_of,
+    scalars_in,
     tensors_in,
 )
-from undertow._src.compile.tracing.symbolic_scalars import Figure, Uncountable
+from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar, Uncountable
 from undertow._src.types.sizes import Size
 
 
@@ -80,15 +80,15 @@ class Counters:
         """Whether a number of a place is one of these."""
         return place_at(holder, key) in self._known
 
-    def show(self, figures: list[Any]) -> None:
+    def show(self, scalars: list[Any]) -> None:
         """Put into the places what stands for the numbers."""
-        self._held, self._shown = self.values(), figures
-        for place, figure in zip(self.places, figures):
-            put(*place, figure)
+        self._held, self._shown = self.values(), scalars
+        for place, scalar in zip(self.places, scalars):
+            put(*place, scalar)
 
     def shown(self) -> dict[Place, Any]:
         """Return what the trace finds in the places."""
-        return {place_at(*place): figure for place, figure in zip(self.places, self._shown)}
+        return {place_at(*place): scalar for place, scalar in zip(self.places, self._shown)}
 
     def take_back(self) -> None:
         """Put back the numbers that the step has not changed."""
@@ -107,20 +107,20 @@ class Counters:
         """
         if not self.places:
             return
-        if any(isinstance(entry[1], Figure) for entry in left):
+        if any(isinstance(entry[1], SymbolicScalar) for entry in left):
             raise Uncountable
         waiting = [result, *[part for entry in left for part in entry[2:]]]
         graphs = [tensor._edge for tensor in tensors_in(waiting, known) if graph_is_left(tensor)]
-        if any(hidden for _, hidden in figures_in(nodes_behind(graphs))):
+        if any(hidden for _, hidden in scalars_in(nodes_behind(graphs))):
             raise Uncountable
-        if any(isinstance(value, Figure) for value in hidden_in(waiting, known)):
+        if any(isinstance(value, SymbolicScalar) for value in hidden_in(waiting, known)):
             raise Uncountable
         seen: set[int] = set()
         while waiting:
             value = waiting.pop()
             if not isinstance(value, FIXED) and id(value) not in seen and id(value) not in known:
                 seen.add(id(value))
-                if isinstance(value, dict) and any(isinstance(key, Figure) for key in value):
+                if isinstance(value, dict) and any(isinstance(key, SymbolicScalar) for key in value):
                     raise Uncountable
                 waiting += parts_of(value)
 

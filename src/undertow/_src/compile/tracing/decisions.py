@@ -20,7 +20,7 @@ import numpy as np
 from jax.extend.core import Literal
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Stops
+from undertow._src.arrays.device.memory import TraceAborted
 from undertow._src.base.sites import Site
 from undertow._src.compile.errors import CompileError
 
@@ -46,7 +46,7 @@ class Mispredicted(Exception):
         self.answers, self.hints = answers, hints
 
 
-class Unverified(Stops, Exception):
+class Unverified(TraceAborted, Exception):
     """A trace has guessed so often that the guesses are to be verified before it goes on."""
 
 

@@ -21,7 +21,7 @@ from undertow._src.arrays.device.memory import Watch
 from undertow._src.compile.guards.places import contents_of
 from undertow._src.compile.tracing.asked import Asked
 from undertow._src.compile.tracing.options import Options
-from undertow._src.compile.tracing.symbolic_scalars import Figure, Values, _figure, of
+from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar, Values, of, scalar_for
 from undertow._src.tensor.core import TensorCore
 
 _ASKING = {math.isfinite: Asked.is_finite, math.isnan: Asked.is_nan, math.isinf: Asked.is_inf}
@@ -54,11 +54,11 @@ class Lifted:
             args = (args[0].item(),)
         if len(args) == 1 and isinstance(args[0], Asked):
             return self._of_asked(args[0])
-        figures = [arg for arg in args if isinstance(arg, Figure)]
-        if not figures or any(each.is_asked for each in figures):
+        scalars = [arg for arg in args if isinstance(arg, SymbolicScalar)]
+        if not scalars or any(each.is_asked for each in scalars):
             return self.function(*args)
-        key = (self.function, *[id(arg) if isinstance(arg, Figure) else (type(arg), arg) for arg in args])
-        computed = figures[0].known.computed
+        key = (self.function, *[id(arg) if isinstance(arg, SymbolicScalar) else (type(arg), arg) for arg in args])
+        computed = scalars[0].known.computed
         if key not in computed:
             follows = [of(arg) for arg in args]
             function = self.function
@@ -66,13 +66,13 @@ class Lifted:
             def result(values: Values) -> Any:
                 return function(*[each(values) for each in follows])
 
-            value = function(*[arg.value if isinstance(arg, Figure) else arg for arg in args])
+            value = function(*[arg.value if isinstance(arg, SymbolicScalar) else arg for arg in args])
             if type(value) is bool and len(args) == 1:
-                return figures[0]._answer(self.asked)
+                return scalars[0]._answer(self.asked)
             if type(value) not in (int, float):
                 return self.function(*args)
             given = trace.drawn(Derived(result, trace.schedules.options), np.array(value, np.float64))
-            computed[key] = _figure(value, given.value, result, figures[0].known, True)
+            computed[key] = scalar_for(value, given.value, result, scalars[0].known, True)
         return computed[key]
 
     def asked(self, value: float, about: Any) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.base import tree
-from undertow._src.compile.plan import Again
+from undertow._src.compile.plan import Retrace
 from undertow._src.compile.tracing.asked import asked
 from undertow._src.compile.tracing.decisions import Line
 from undertow._src.ops.compare import where
@@ -74,7 +74,7 @@ def among(values: Any) -> Iterator[MaskedRows]:
 def _materialize(self: Any, *value: Any) -> Any:
     """Have the step traced again, with the rows themselves on the lines that selected them."""
     Watch.trace.firing.plan.selected.update(self._lines)
-    raise Again
+    raise Retrace
 
 
 def _shape(self: Any) -> Size:

@@ -12,7 +12,7 @@ from typing import Any
 
 from undertow._src.compile.callbacks.containers import CONTAINERS, UNCHANGING, contents_of
 from undertow._src.compile.effects import purity
-from undertow._src.compile.tracing.symbolic_scalars import Figure
+from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
 from undertow._src.engine.node import Node
 from undertow._src.tensor.core import TensorCore
 from undertow.nn.modules.module import Module
@@ -84,7 +84,7 @@ def is_own(value: Any, outside: set[int], young: Container[int]) -> bool:
     waiting, seen = [value], set[int]()
     while waiting:
         each = waiting.pop()
-        if isinstance(each, (TensorCore, Figure)) and each is not value:
+        if isinstance(each, (TensorCore, SymbolicScalar)) and each is not value:
             return True
         if id(each) in seen or (id(each) in outside and not isinstance(each, UNCHANGING)):
             continue

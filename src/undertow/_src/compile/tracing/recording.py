@@ -29,7 +29,7 @@ from undertow._src.compile.effects import Coverage, purity
 from undertow._src.compile.effects.coverage import RESULT, kind_of, spans_of
 from undertow._src.compile.guards.reachability import FOREIGN, Reached
 from undertow._src.compile.guards.snapshot import Snapshot
-from undertow._src.compile.plan import Again
+from undertow._src.compile.plan import Retrace
 from undertow._src.compile.splitting.effect_splitting import Body
 from undertow._src.compile.tracing.results import forget_cached
 
@@ -100,7 +100,7 @@ class Recording:
                     cache.cache_clear()  # what it did when it was filled has been undone
             if error is None or isinstance(error, (Exception, NotRead)):
                 self._read_again()
-                raise Again from None
+                raise Retrace from None
 
     def aside(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function of JAX's, of which nothing is noted."""

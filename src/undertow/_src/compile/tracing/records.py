@@ -13,7 +13,7 @@ from collections import UserDict
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from undertow._src.arrays.device.memory import Stops
+from undertow._src.arrays.device.memory import TraceAborted
 from undertow._src.base.tree import leaves, map_leaves
 from undertow._src.compile.effects import purity
 from undertow._src.tensor.core import TensorCore
@@ -28,7 +28,7 @@ class Record(NamedTuple):
     values: dict[str, Any]
 
 
-class ChangedRecord(Stops, RuntimeError):
+class ChangedRecord(TraceAborted, RuntimeError):
     """The step changes a record that it was given."""
 
     def __init__(self, kind: type) -> None:

@@ -20,7 +20,7 @@ from undertow._src.compile.effects.objects import instance_dict
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import PLAIN, Slots
 from undertow._src.compile.tracing.sparse_parts import Parts, is_sparse, parts_of_sparse, together
-from undertow._src.compile.tracing.symbolic_scalars import Figure
+from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
 from undertow._src.engine.node import Edge, Node
 from undertow._src.engine.saved import Freed
 from undertow._src.rules.rule import Rule
@@ -103,9 +103,9 @@ def nodes_behind(roots: list[Edge]) -> list[Node]:
     return list(found)
 
 
-def figures_in(nodes: list[Node]) -> list[tuple[Figure, bool]]:
+def scalars_in(nodes: list[Node]) -> list[tuple[SymbolicScalar, bool]]:
     """Return the numbers of a program that nodes of a graph hold: saved, or in a custom Function; whether in a function."""
-    found: dict[int, tuple[Figure, bool]] = {}
+    found: dict[int, tuple[SymbolicScalar, bool]] = {}
     seen: set[int] = set()
     stack: list[tuple[Any, bool]] = [(node, False) for node in nodes]
     while stack:
@@ -113,7 +113,7 @@ def figures_in(nodes: list[Node]) -> list[tuple[Figure, bool]]:
         if id(value) in seen or isinstance(value, (DeviceArray, np.ndarray, Rule)):
             continue
         seen.add(id(value))
-        if isinstance(value, Figure):
+        if isinstance(value, SymbolicScalar):
             found[id(value)] = (value, hidden)
         elif isinstance(value, types.FunctionType):
             stack += [(part, True) for part in (value.__closure__, value.__defaults__, value.__kwdefaults__)]
@@ -133,7 +133,7 @@ class Rebuilt:
         self._made: dict[int, Any] = dict(made)  # what is there already, by the id of what it is in the place of
 
     def __call__(self, value: Any) -> Any:
-        if isinstance(value, (TensorCore, Figure)) and not is_sparse(value):
+        if isinstance(value, (TensorCore, SymbolicScalar)) and not is_sparse(value):
             made = self._tensor(value)
             if isinstance(value, TensorCore) and vars(value) and made is not value and id(value) not in self._made:
                 self._made[id(value)] = made
@@ -162,11 +162,11 @@ class Rebuilt:
         return made
 
     def _holds_values(self, value: Any) -> bool:
-        return bool(values_in(value, self._known, TensorCore) or values_in(value, self._known, Figure))
+        return bool(values_in(value, self._known, TensorCore) or values_in(value, self._known, SymbolicScalar))
 
 
 def _is_unknown(value: Any) -> bool:
-    return isinstance(value, Figure) and value.is_asked
+    return isinstance(value, SymbolicScalar) and value.is_asked
 
 
 def refuse_hidden(tree: Any, known: Container[int], is_made: Callable[[Any], bool]) -> None:
@@ -200,7 +200,7 @@ def hidden_in(tree: Any, known: Container[int]) -> Iterator[Any]:
     stack = [(tree, False)]
     while stack:
         value, hidden = stack.pop()
-        if isinstance(value, (TensorCore, Figure)) and not is_sparse(value):
+        if isinstance(value, (TensorCore, SymbolicScalar)) and not is_sparse(value):
             if hidden:
                 yield value
         elif not _is_fixed(value) and id(value) not in seen and id(value) not in known:

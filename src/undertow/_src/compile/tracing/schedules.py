@@ -17,7 +17,7 @@ from undertow._src.arrays.device.memory import Watch
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import put_back
 from undertow._src.compile.tracing.options import Options
-from undertow._src.compile.tracing.symbolic_scalars import Figure, Known, Number, Of, Questions, of
+from undertow._src.compile.tracing.symbolic_scalars import Known, Number, Of, ScalarGuards, SymbolicScalar, of
 
 
 class Schedules:
@@ -42,10 +42,10 @@ class Schedules:
         options = self.options
         held = options.in_groups()
         for number in held:
-            if isinstance(number, Figure) and number.is_asked:  # the scheduler steps before the program
+            if isinstance(number, SymbolicScalar) and number.is_asked:  # the scheduler steps before the program
                 raise number.refusal()
         first = len(options.places) + len(options.counts) + len(options.counters.places) + len(options.extra)
-        options.put([number.value if isinstance(number, Figure) else number for number in held])
+        options.put([number.value if isinstance(number, SymbolicScalar) else number for number in held])
         self.made.append(([of(number) for number in held], scheduler, lambda: step(scheduler, *args, **kwargs)))
         self._opt_called.append(getattr(scheduler.optimizer, "_opt_called", False))
         self._remember(scheduler)
@@ -124,10 +124,10 @@ class Schedules:
             for attributes, held in now:
                 attributes.update(held)
 
-    def fit(self, questions: Questions) -> bool:
+    def fit(self, scalar_guards: ScalarGuards) -> bool:
         """Whether a program's questions have the answers they had, in the call that is to come."""
         self.prepare()
-        if questions.still_answered(self.options.values() + self.options.extra):
+        if scalar_guards.hold(self.options.values() + self.options.extra):
             return True
         self.rewind()
         return False

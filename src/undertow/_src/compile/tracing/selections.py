@@ -25,7 +25,7 @@ from undertow._src.arrays.device.array import DeviceArray, is_known
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.base import tree
 from undertow._src.base.modes import local
-from undertow._src.compile.plan import Again
+from undertow._src.compile.plan import Retrace
 from undertow._src.compile.tracing.decisions import Line
 from undertow._src.compile.tracing.masked_rows import HANDLERS, Handler, MaskedRows, Selection, among, masked_rows
 from undertow._src.engine.apply import apply
@@ -80,7 +80,7 @@ class Selections:
         """Have the step traced again because code needs the number of rows itself, if it was given what stands for one."""
         if self.counted:
             Watch.trace.firing.plan.selected.update(self.counted)
-            raise Again
+            raise Retrace
 
     def found(self, mask: DeviceArray, line: Line | None) -> Any:
         """Return what `nonzero` finds: the places where a mask is true, a row for each."""

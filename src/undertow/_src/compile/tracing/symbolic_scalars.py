@@ -22,23 +22,23 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Stops, Watch
+from undertow._src.arrays.device.memory import TraceAborted, Watch
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import SCALAR_DTYPE
 
 Values = list[float]  # of a program's numbers, in order
 Of = Callable[[Values], float]
-Question = tuple[Callable[[float, Any], Any], Of, Of, Any]  # what was asked, of what, beside what, the answer
+ScalarGuard = tuple[Callable[[float, Any], Any], Of, Of, Any]  # what was asked, of what, beside what, the answer
 
 
 LARGEST = 2**53  # up to here a program's floats hold every whole number
 
 
-class Uncountable(Stops, Exception):
+class Uncountable(TraceAborted, Exception):
     """A number that must not be an input after all: what it gives can't be computed anew."""
 
 
-class Baked(Stops, Exception):
+class ScalarBecameConstant(TraceAborted, Exception):
     """A number that should be an input got where it would stay as it is now."""
 
 
@@ -46,11 +46,11 @@ class Known:
     """What a trace has learnt about its numbers: the questions asked of them, and what was computed from which."""
 
     def __init__(self) -> None:
-        self.asked: list[Question] = []
-        self.computed: dict[tuple[Any, ...], Figure] = {}  # the same computation gives the same number
+        self.asked: list[ScalarGuard] = []
+        self.computed: dict[tuple[Any, ...], SymbolicScalar] = {}  # the same computation gives the same number
 
 
-class Figure:
+class SymbolicScalar:
     """A number as the program sees it: its value now, and the value it will have in a call."""
 
     __slots__ = ()
@@ -73,11 +73,11 @@ class Figure:
     # --- arithmetic
 
     def _combined(self, function: Callable[..., Any], other: Any, swapped: bool) -> Any:
-        if isinstance(other, Figure) and other.is_asked:
+        if isinstance(other, SymbolicScalar) and other.is_asked:
             return NotImplemented  # it knows how
         mine, its = self.of, of(other)
-        counted = not isinstance(self, Number) or (isinstance(other, Figure) and not isinstance(other, Number))
-        if isinstance(other, Figure):
+        counted = not isinstance(self, Number) or (isinstance(other, SymbolicScalar) and not isinstance(other, Number))
+        if isinstance(other, SymbolicScalar):
             value, traced = other.value, other.traced
         elif isinstance(other, (int, float)):
             if counted and isinstance(other, int) and _kind(int(other)) is None:
@@ -88,18 +88,18 @@ class Figure:
             return function(other, array) if swapped else function(array, other)
         else:
             return NotImplemented  # a tensor knows what becomes of a number beside it
-        about = (id(other),) if isinstance(other, Figure) else (type(other), other)
+        about = (id(other),) if isinstance(other, SymbolicScalar) else (type(other), other)
         if swapped:
-            return self._computed((function, *about, id(self)), lambda: _figure(
+            return self._computed((function, *about, id(self)), lambda: scalar_for(
                 function(value, self.value), function(traced, self.traced), lambda v: function(its(v), mine(v)), self.known,
                 counted,
             ))  # fmt: skip
-        return self._computed((function, id(self), *about), lambda: _figure(
+        return self._computed((function, id(self), *about), lambda: scalar_for(
             function(self.value, value), function(self.traced, traced), lambda v: function(mine(v), its(v)), self.known,
             counted,
         ))  # fmt: skip
 
-    def _computed(self, computation: tuple[Any, ...], make: Callable[[], Figure]) -> Figure:
+    def _computed(self, computation: tuple[Any, ...], make: Callable[[], SymbolicScalar]) -> SymbolicScalar:
         """Return what a computation gives: the number that it gave before, if it was made before."""
         computed = self.known.computed
         if computation not in computed:
@@ -110,7 +110,7 @@ class Figure:
         """Return the number as an array of the program."""
         return DeviceArray(self.traced if dtype is None else self.traced.astype(dtype))
 
-    def rounded_to(self, dtype: np.dtype[Any]) -> Figure:
+    def rounded_to(self, dtype: np.dtype[Any]) -> SymbolicScalar:
         """Return the nearest number of a dtype with fewer digits."""
         return self._changed(_rounding_to(dtype))
 
@@ -118,11 +118,11 @@ class Figure:
         """Return the number as an array, as NumPy would take it beside an array of this dtype."""
         return self.as_array(dtype if dtype is not None and dtype.kind in "fcV" else None)
 
-    def _changed(self, function: Callable[[Any], Any]) -> Figure:
+    def _changed(self, function: Callable[[Any], Any]) -> SymbolicScalar:
         of, counted = self.of, not isinstance(self, Number)
         return self._computed(
             (function, id(self)),
-            lambda: _figure(
+            lambda: scalar_for(
                 function(self.value), function(self.traced), lambda v: function(of(v)), self.known, counted
             ),
         )
@@ -144,9 +144,9 @@ class Figure:
     def _answer(self, question: Callable[[float, Any], Any], about: Any = None) -> Any:
         if isinstance(about, TensorCore):
             return NotImplemented  # it compares itself
-        if isinstance(about, Figure) and about.is_asked:
+        if isinstance(about, SymbolicScalar) and about.is_asked:
             return NotImplemented
-        answer = question(self.value, about.value if isinstance(about, Figure) else about)
+        answer = question(self.value, about.value if isinstance(about, SymbolicScalar) else about)
         self.known.asked.append((question, self.of, of(about), answer))
         return answer
 
@@ -173,7 +173,7 @@ class Figure:
         return hash(self._answer(_itself))
 
 
-class Number(Figure, float):  # type: ignore[misc]
+class Number(SymbolicScalar, float):  # type: ignore[misc]
     """An option of an optimizer."""
 
     __slots__ = ("value", "traced", "of", "known")
@@ -190,7 +190,7 @@ class Number(Figure, float):  # type: ignore[misc]
         return format(self.value, spec)
 
 
-class Real(Figure):
+class Real(SymbolicScalar):
     """A number of the user's. It only looks like a float, so that code in C has to ask for its value."""
 
     __slots__ = ("value", "traced", "of", "known")
@@ -231,7 +231,7 @@ class Whole(Real):
         return self.as_array(dtype)
 
 
-def _figure(value: Any, traced: Any, of: Of, known: Known, counted: bool) -> Figure:
+def scalar_for(value: Any, traced: Any, of: Of, known: Known, counted: bool) -> SymbolicScalar:
     """Return what is computed from numbers: an option, or a number of the user's, which has to stay one of its kind."""
     if not counted:
         return Number(value, traced, of, known)
@@ -263,12 +263,12 @@ def _nothing(values: Values) -> Any:
 
 def exactly(value: Any) -> Any:
     """Return a number's value, which counts as a question; anything else as it is."""
-    return value._answer(_itself) if isinstance(value, Figure) else value
+    return value._answer(_itself) if isinstance(value, SymbolicScalar) else value
 
 
 def of(value: Any) -> Of:
     """How a value follows from a program's numbers."""
-    return value.of if isinstance(value, Figure) else lambda values: value
+    return value.of if isinstance(value, SymbolicScalar) else lambda values: value
 
 
 def _is_true(value: float, about: Any) -> bool:
@@ -305,10 +305,10 @@ def _question(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 for _name in ("add", "sub", "mul", "truediv", "pow", "floordiv", "mod"):
-    setattr(Figure, f"__{_name}__", _arithmetic(getattr(operator, _name), False))
-    setattr(Figure, f"__r{_name}__", _arithmetic(getattr(operator, _name), True))
+    setattr(SymbolicScalar, f"__{_name}__", _arithmetic(getattr(operator, _name), False))
+    setattr(SymbolicScalar, f"__r{_name}__", _arithmetic(getattr(operator, _name), True))
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
-    setattr(Figure, f"__{_name}__", _question(getattr(operator, _name)))
+    setattr(SymbolicScalar, f"__{_name}__", _question(getattr(operator, _name)))
 
 
 def inputs(values: Values, traced: Any, known: Known, counters: int = 0) -> list[Any]:
@@ -317,7 +317,7 @@ def inputs(values: Values, traced: Any, known: Known, counters: int = 0) -> list
     SCALAR_DTYPE[Whole] = SCALAR_DTYPE[int]
     options = len(values) - counters
     return [
-        _figure(value, traced[place], operator.itemgetter(place), known, place >= options)
+        scalar_for(value, traced[place], operator.itemgetter(place), known, place >= options)
         for place, value in enumerate(values)
     ]
 
@@ -336,13 +336,13 @@ def baked(jaxpr: Any) -> bool:
     return False
 
 
-class Questions:
+class ScalarGuards:
     """What was asked of a program's numbers, by the number that the answer depends on."""
 
-    def __init__(self, asked: list[Question], values: Values) -> None:
+    def __init__(self, asked: list[ScalarGuard], values: Values) -> None:
         self.good = values  # with which every answer is as it was
-        self._about: dict[int, list[Question]] = {}
-        once: dict[Any, Question] = {}
+        self._about: dict[int, list[ScalarGuard]] = {}
+        once: dict[Any, ScalarGuard] = {}
         for each in asked:
             noted = _Noted(values)
             each[1](noted)
@@ -351,7 +351,7 @@ class Questions:
                 for place in noted.used:
                     self._about.setdefault(place, []).append(each)
 
-    def still_answered(self, values: Values) -> bool:
+    def hold(self, values: Values) -> bool:
         """Whether every question would be answered as it was when the program was made."""
         if self._about and values != self.good:
             for place, (now, before) in enumerate(zip(values, self.good)):
@@ -362,7 +362,7 @@ class Questions:
             self.good = values
         return True
 
-    def other_answer(self, values: Values) -> int | None:
+    def failed_guard(self, values: Values) -> int | None:
         """Return the first number that changed so that a question about it has another answer."""
         for place, (now, before) in enumerate(zip(values, self.good)):
             if now != before and not all(_same_answer(each, values) for each in self._about.get(place, ())):
@@ -370,7 +370,7 @@ class Questions:
         return None
 
 
-def _same_answer(asked: Question, values: Values) -> bool:
+def _same_answer(asked: ScalarGuard, values: Values) -> bool:
     question, of, about, answer = asked
     try:
         now = question(of(values), about(values))
@@ -379,7 +379,7 @@ def _same_answer(asked: Question, values: Values) -> bool:
         return False
 
 
-def still_answered(asked: list[Question], values: Values) -> bool:
+def all_hold(asked: list[ScalarGuard], values: Values) -> bool:
     """Whether questions would be answered as they were."""
     return all(_same_answer(each, values) for each in asked)
 
@@ -387,24 +387,26 @@ def still_answered(asked: list[Question], values: Values) -> bool:
 class NumbersOfCall:
     """Numbers in a graph that another program goes back through: there they are memories that the first one kept."""
 
-    def __init__(self, figures: list[tuple[Figure, DeviceArray]], values: Values, asked: list[Question]) -> None:
-        self._figures, self._values, self._asked = figures, values, asked
-        self._before: list[tuple[Figure, Any, Any]] = []
+    def __init__(
+        self, scalars: list[tuple[SymbolicScalar, DeviceArray]], values: Values, asked: list[ScalarGuard]
+    ) -> None:
+        self._scalars, self._values, self._asked = scalars, values, asked
+        self._before: list[tuple[SymbolicScalar, Any, Any]] = []
         self._known: list[tuple[Known, Any, Any]] = []
 
     def show(self) -> None:
         """Make the numbers those of a call, as the program that is being traced finds them."""
-        for figure, kept in self._figures:
-            self._before.append((figure, figure.value, figure.traced))
-            figure.value, figure.traced = None if figure.is_asked else figure.of(self._values), kept.value
-            if all(known is not figure.known for known, _, _ in self._known):
-                self._known.append((figure.known, figure.known.asked, figure.known.computed))
-                figure.known.asked, figure.known.computed = self._asked, {}
+        for scalar, kept in self._scalars:
+            self._before.append((scalar, scalar.value, scalar.traced))
+            scalar.value, scalar.traced = None if scalar.is_asked else scalar.of(self._values), kept.value
+            if all(known is not scalar.known for known, _, _ in self._known):
+                self._known.append((scalar.known, scalar.known.asked, scalar.known.computed))
+                scalar.known.asked, scalar.known.computed = self._asked, {}
 
     def take_back(self) -> None:
         """Make them what they were."""
-        for figure, value, traced in self._before:
-            figure.value, figure.traced = value, traced
+        for scalar, value, traced in self._before:
+            scalar.value, scalar.traced = value, traced
         for known, asked, computed in self._known:
             known.asked, known.computed = asked, computed
         self._before, self._known = [], []

@@ -33,14 +33,14 @@ from undertow._src.compile.cures import VALUE, VALUE_FOR_NUMPY
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.input_checks import Arriving
 from undertow._src.compile.guards.reachability import Reached
-from undertow._src.compile.plan import Again
+from undertow._src.compile.plan import Retrace
 from undertow._src.compile.tracing.asked import asked
 from undertow._src.compile.tracing.choices import only_if
 from undertow._src.compile.tracing.decisions import Decisions, Line
 from undertow._src.compile.tracing.new_objects import Young, is_own
 from undertow._src.compile.tracing.numpy_memory import Made
 from undertow._src.compile.tracing.selections import Selections
-from undertow._src.compile.tracing.symbolic_scalars import Figure, exactly
+from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar, exactly
 from undertow._src.engine.apply import apart
 from undertow._src.engine.views import device_view
 from undertow._src.random.generators import Generator, alive
@@ -282,7 +282,7 @@ class Trace:
 
     def is_constant_value(self, value: Any) -> bool:
         """Return the same of what an array holds, or of a number."""
-        return not isinstance(value, (jax.core.Tracer, Figure)) and id(value) not in self.inputs
+        return not isinstance(value, (jax.core.Tracer, SymbolicScalar)) and id(value) not in self.inputs
 
     def adopt(self, tensor: Any) -> None:
         """Make the memory of a tensor from outside an input of the program."""
@@ -594,7 +594,7 @@ class Trace:
         return self.selections.found(mask, _line_asking())
 
     def needs_number(self, array: DeviceArray, frame: FrameType | None) -> Exception:
-        """Why such a number itself can't be had; Again, if code can be given functions that do without it."""
+        """Why such a number itself can't be had; Retrace, if code can be given functions that do without it."""
         self.selections.materialize_counted()
         if frame is not None:
             self.lift(frame)
@@ -604,7 +604,7 @@ class Trace:
         """Has functions in C that a frame's code calls replaced in the next trace, if there are any; see `lifted`."""
         body = None if self.firing is None or threading.get_ident() != self.thread else self.firing.plan.body
         if body is not None and body.lift(frame.f_code):
-            raise Again
+            raise Retrace
 
     # --- what is left
 

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Buffer, NeedsValue, Stops, Watch
+from undertow._src.arrays.device.memory import Buffer, NeedsValue, TraceAborted, Watch
 from undertow._src.arrays.device.placement import jax_device
 from undertow._src.arrays.jax import layout as jax_layout
 from undertow._src.arrays.target import traced_for
@@ -28,7 +28,7 @@ from undertow._src.compile.guards.places import ABSENT, Place, Stores, changes_i
 from undertow._src.compile.guards.reachability import Reached
 from undertow._src.compile.guards.rollback import Rollback, TensorMarks
 from undertow._src.compile.guards.snapshot import Snapshot
-from undertow._src.compile.plan import Again, Plan
+from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.splitting.marks import MarkedCode
 from undertow._src.compile.tracing.arguments import Arguments, Handed, refuse_overlaps
 from undertow._src.compile.tracing.counters import Counters, from_places
@@ -38,18 +38,25 @@ from undertow._src.compile.tracing.recording import recording
 from undertow._src.compile.tracing.records import ChangedRecord, records_together
 from undertow._src.compile.tracing.results import (
     cached_by,
-    figures_in,
     forget_cached,
     graph_is_left,
     nodes_behind,
     objects_in,
     refuse_hidden,
+    scalars_in,
     tensors_in,
     values_in,
 )
 from undertow._src.compile.tracing.schedules import Schedules
 from undertow._src.compile.tracing.sparse_parts import together
-from undertow._src.compile.tracing.symbolic_scalars import Baked, Figure, Known, Questions, baked, inputs
+from undertow._src.compile.tracing.symbolic_scalars import (
+    Known,
+    ScalarBecameConstant,
+    ScalarGuards,
+    SymbolicScalar,
+    baked,
+    inputs,
+)
 from undertow._src.compile.tracing.trace import Draw, Trace
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import cpu
@@ -69,7 +76,7 @@ class Traced:
     result: Any  # what the traced step returned
     runs_once: bool  # whether it gives optimizers the states that they begin with: then it is another step
     leaves_numbers: bool  # whether options of optimizers are among what it leaves
-    figures: list[tuple[Figure, DeviceArray]]  # numbers in graphs that it leaves, and memories that keep them
+    scalars: list[tuple[SymbolicScalar, DeviceArray]]  # numbers in graphs that it leaves, and memories that keep them
 
     def __init__(self, call: Call, plan: Plan) -> None:
         self.plan, self.body = plan, plan.body
@@ -98,7 +105,7 @@ class Traced:
                 self._verify(closed, trace, numbers)
             elif self.decisions.are_guessed:
                 self._check_guesses(closed, outputs, trace, numbers)
-            self.questions = Questions(self.known_numbers.asked, numbers + self.options.extra)
+            self.scalar_guards = ScalarGuards(self.known_numbers.asked, numbers + self.options.extra)
             roll_back()
             self.bumps = self.marks.bumps()
             self._keep(firing, trace)
@@ -106,7 +113,7 @@ class Traced:
             self.decisions.finish()
         except BaseException as raised:
             error = trace.stopped[0] if trace.stopped and isinstance(raised, Exception) else raised
-            if raised is self.failure or isinstance(raised, Again):
+            if raised is self.failure or isinstance(raised, Retrace):
                 error = raised
             with ExitStack() as steps:  # the last one first, and each of them
                 steps.callback(self.marks.restore)
@@ -183,11 +190,11 @@ class Traced:
         plan = self.plan
         if isinstance(error, NeedsValue):
             self._way_on(error)
-        failed = isinstance(error, Exception) and not isinstance(error, (Again, Baked, ChangedRecord))
+        failed = isinstance(error, Exception) and not isinstance(error, (Retrace, ScalarBecameConstant, ChangedRecord))
         if self.counters.places and failed:
             plan.counts = False  # maybe that is why
             plan.counters.clear()
-            raise Again from None
+            raise Retrace from None
         if isinstance(error, (NeedsValue, *OF_JAX)):
             raise explained(error) from None
         if isinstance(error, CompileError):
@@ -195,16 +202,16 @@ class Traced:
         error.__notes__ = [note for note in getattr(error, "__notes__", ()) if "JAX" not in note]
 
     def _way_on(self, error: NeedsValue) -> None:
-        """Raise Again if another trace may go on where this one needed a value: on the host, or with a guess."""
+        """Raise Retrace if another trace may go on where this one needed a value: on the host, or with a guess."""
         plan = self.plan
         line = error.line if error.line not in plan.decided else None
         # Code of a package seldom only shows a value: a guess takes one more trace, to move code takes several.
         guesses = line is not None and purity.is_installed(line[0])
         if not guesses and plan.body is not None and plan.body.move_what_asked(error):
-            raise Again from None
+            raise Retrace from None
         if line is not None:
             plan.decided.add(line)
-            raise Again from None
+            raise Retrace from None
 
     def _verify(self, closed: Any, trace: Trace, numbers: list[float]) -> None:
         """Find out what the guesses of a failed trace ought to be; if they are right, the failure is the step's own."""
@@ -212,7 +219,7 @@ class Traced:
         right = answers == self.decisions.answers
         if not right or isinstance(self.failure, Unverified):
             self.plan.answers, self.plan.hints = answers, hints
-            raise Again
+            raise Retrace
         assert self.failure is not None
         raise self.failure
 
@@ -225,7 +232,7 @@ class Traced:
             answers, hints = self._answers_of(part, closed.consts, trace, numbers)
             if answers != self.decisions.answers:
                 self.plan.answers, self.plan.hints = answers, hints
-                raise Again
+                raise Retrace
 
     def _answers_of(self, jaxpr: Any, consts: Any, trace: Trace, numbers: list[float]) -> tuple[list[Answer], Hints]:
         """Return what the call that is traced answers to the decisions, given a program that computes the values."""
@@ -281,7 +288,7 @@ class Traced:
             try:
                 return step(options, *values)
             except Exception as error:
-                if isinstance(error, (Again, Baked, ChangedRecord)) or not self.decisions.are_guessed:
+                if isinstance(error, (Retrace, ScalarBecameConstant, ChangedRecord)) or not self.decisions.are_guessed:
                     raise
                 stopped: Any = trace.stopped[0] if trace.stopped else error
                 if isinstance(stopped, NeedsValue):
@@ -323,7 +330,7 @@ class Traced:
         with trace, self.registrations, self.code:
             closed = jax.make_jaxpr(body)(jax.ShapeDtypeStruct((len(numbers),), np.float64), *specs)
         if not self.plan.plain_numbers and baked(closed.jaxpr):
-            raise Baked
+            raise ScalarBecameConstant
         trace.inputs = dict(zip(map(id, closed.jaxpr.invars), ["numbers", *known])) | trace.inputs
         return closed, outputs
 
@@ -333,7 +340,7 @@ class Traced:
             with recording(self.body, state):
                 result = function(*args, **kwargs)
         except Exception as error:
-            if self.body is not None and not isinstance(error, Stops):
+            if self.body is not None and not isinstance(error, TraceAborted):
                 firing.refuse_other_turns(self.body.rest)  # which may be why: a list is empty that a hook was to fill
             raise
         if local.modes.grad_enabled is not records:
@@ -379,8 +386,8 @@ class Traced:
         firing.refuse_shared(self.exit)
         self.entry.ignore(firing.changed_on_host() | self.entry.large_arrays_in(trace.host_memories()[1]))
         graphs = [tensor._edge for tensor in tensors_in(self.left_behind(), self.known) if graph_is_left(tensor)]
-        self.figures = [(each, DeviceArray(each.traced)) for each, _ in figures_in(nodes_behind(graphs))]
-        self.leaves_numbers = bool(self.figures or values_in(self.left_behind(), self.known, Figure))
+        self.scalars = [(each, DeviceArray(each.traced)) for each, _ in scalars_in(nodes_behind(graphs))]
+        self.leaves_numbers = bool(self.scalars or values_in(self.left_behind(), self.known, SymbolicScalar))
         self.exit_if = self._left_only_if(trace.chosen)
         states = {id(optimizer.state) for optimizer in state.optimizers}
         self.runs_once = any(
@@ -437,7 +444,7 @@ class Traced:
             if tensor._requires_grad is not flag and tensor._edge is None
         ]
         if len(self.plan.replaced) + len(self.plan.counters) > noted:
-            raise Again
+            raise Retrace
         return left
 
     def _is_looked_at(self, holder: Any, key: Any) -> bool:
@@ -479,7 +486,7 @@ class Traced:
             for place in self.given.renewed.refused:
                 self.plan.replaced.pop(place, None)
             self.plan.watched.update(self.given.renewed.refused)
-            raise Again
+            raise Retrace
 
     def left_behind(self) -> list[Any]:
         return [self.result, *[value for _, _, value in self.exit if value is not ABSENT]]
