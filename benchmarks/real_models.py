@@ -236,13 +236,13 @@ def _watch_the_compiler(tables: Tables) -> None:
     from jax._src import compiler
 
     from undertow._src.compile import compiled, program
-    from undertow._src.compile.callbacks import firing
+    from undertow._src.compile.callbacks import hook_placement
     from undertow._src.compile.splitting import effect_splitting
 
     tables.watch(compiled.Compiled, "__call__", "tracing")
     for method in ("__init__", "keep", "move_what_asked", "take_in", "leave", "part_of", "compares_types", "read_more"):
         tables.watch(effect_splitting.Body, method, "reading")
-    tables.watch(firing, "analyse", "reading")
+    tables.watch(hook_placement, "analyse", "reading")
     tables.watch(compiler, "backend_compile_and_load", "XLA")
     tables.watch(program.Program, "run", "XLA")
 

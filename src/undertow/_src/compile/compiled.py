@@ -16,7 +16,7 @@ from undertow._src.arrays.device.memory import Compiling, TraceAborted, Watch
 from undertow._src.base.modes import ThreadModes, local, special
 from undertow._src.base.sites import warn
 from undertow._src.compile.cache import keep_on_disk
-from undertow._src.compile.callbacks.host_calls import Inside
+from undertow._src.compile.callbacks.host_calls import OrderedCallback
 from undertow._src.compile.callbacks.replay import Interrupted
 from undertow._src.compile.effects import Coverage
 from undertow._src.compile.effects.objects import instance_dict
@@ -88,7 +88,7 @@ class Compiled:
         """Run the program that fits. A call in which the step raises runs as it is written, up to its error."""
         if Watch.trace is not None and Watch.trace.thread == threading.get_ident():
             return self.function(*args, **kwargs)  # part of a larger step that is being compiled
-        if Inside.threads and threading.get_ident() in Inside.threads:
+        if OrderedCallback.threads and threading.get_ident() in OrderedCallback.threads:
             return self.function(*args, **kwargs)  # by a hook that a program waits for: others wait for that
         if special.as_written or special.anomaly or config.disable or special.stance == "force_eager":
             return self.function(*args, **kwargs)

@@ -21,7 +21,7 @@ class Plan:
     def __init__(self) -> None:
         self.all_inside = False  # none runs after the program
         self.waits_for = ""  # because of which hook
-        self.on_host: set[Any] = set()  # hooks that must not be traced; see `Hosting._identity`
+        self.on_host: set[Any] = set()  # hooks that must not be traced; see `HostSchedule._identity`
         self.counts_inside = False  # whether optimizers' step counts are counted by the program
         self.replaced: dict[Place, tuple[Any, Any]] = {}  # places in which the step leaves other tensors each time
         self.counters: dict[Place, tuple[Any, Any]] = {}  # places in which it leaves another number

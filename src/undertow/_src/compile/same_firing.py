@@ -15,8 +15,8 @@ import numpy as np
 
 from undertow._src.base import hooks
 from undertow._src.base.tree import leaves, map_leaves
-from undertow._src.compile.callbacks.firing import Firing
 from undertow._src.compile.callbacks.hook_facts import is_own
+from undertow._src.compile.callbacks.hook_placement import HookPlacer
 from undertow._src.compile.callbacks.host_calls import Placed, uncompiled
 from undertow._src.compile.compiled import Compiled
 from undertow._src.compile.guards.places import PLAIN
@@ -152,11 +152,11 @@ def _noting_eagerly(fired: list[Fired]) -> Iterator[None]:
 
 @contextmanager
 def _noting_in_programs(fired: list[Fired]) -> Iterator[None]:
-    Firing.witness = lambda hook, *args, **kwargs: _witness(hook, fired)(*args, **kwargs)
+    HookPlacer.witness = lambda hook, *args, **kwargs: _witness(hook, fired)(*args, **kwargs)
     try:
         yield
     finally:
-        Firing.witness = None
+        HookPlacer.witness = None
 
 
 def _witness(hook: Any, fired: list[Fired]) -> Callable[..., None]:

@@ -122,7 +122,7 @@ class HostCall:
         self.captured: list[DeviceArray] = []
         choice = Watch.trace.choice
         self.only_if = None if choice is None else self._capture(choice)
-        self._cast = Watch.trace.firing.cast
+        self._cast = Watch.trace.placer.cast
         self.looks: dict[Role, Look] = {}
         self.turns: dict[Prop, Turn] = {}
         self.taken = self._cast.was_taken()
@@ -369,7 +369,7 @@ def tensors_of(holder: Any) -> Iterator[Any]:
         yield holder
 
 
-class Later(HostCall):
+class DeferredCallback(HostCall):
     """A call that is made after the program."""
 
     captures_all = False  # as long as the results wait, tensors from outside are what they were before the step
@@ -408,7 +408,7 @@ class Later(HostCall):
             )
 
 
-class Inside(HostCall):
+class OrderedCallback(HostCall):
     """A call that the program stops for."""
 
     threads: set[int] = set()  # on which such calls are under way; see `uncompiled`
@@ -438,7 +438,7 @@ class Inside(HostCall):
             for look in self.own():
                 if look.grad is not None:
                     role = look.grad.role
-                    role.has_aliases = Watch.trace.firing.keeps_alias(role.kept, self._cast.over())
+                    role.has_aliases = Watch.trace.placer.keeps_alias(role.kept, self._cast.over())
                 targets += [each.role.kept._array for each in (look, look.grad) if each is not None]
             targets += [] if elsewhere else [look.role.kept._array for look in self.computed()]
         roles: list[Role] = []
@@ -591,11 +591,11 @@ def _no_packing(placed: Placed) -> Iterator[None]:
 def uncompiled() -> Iterator[None]:
     """On this thread, what is compiled runs as it was written."""
     thread = threading.get_ident()
-    Inside.threads.add(thread)
+    OrderedCallback.threads.add(thread)
     try:
         yield
     finally:
-        Inside.threads.discard(thread)
+        OrderedCallback.threads.discard(thread)
 
 
 def _write_if_other(tensor: Any, value: Any) -> None:

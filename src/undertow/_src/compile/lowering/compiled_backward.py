@@ -27,7 +27,7 @@ from undertow._src.arrays.precision import Precision
 from undertow._src.arrays.target import options_for
 from undertow._src.base import errors
 from undertow._src.base.modes import local
-from undertow._src.compile.callbacks.firing import Firing
+from undertow._src.compile.callbacks.hook_placement import HookPlacer
 from undertow._src.compile.callbacks.registrations import Registrations
 from undertow._src.compile.errors import CompileError, explained
 from undertow._src.compile.lowering.segments import Segment, segments_of
@@ -62,7 +62,7 @@ class Graph:
     other_nodes: set[Node]  # those of all the parts
 
     def __init__(self) -> None:
-        self.programs: dict[Any, tuple[Callable[..., Any], Firing, list[ScalarGuard]]] = {}
+        self.programs: dict[Any, tuple[Callable[..., Any], HookPlacer, list[ScalarGuard]]] = {}
         self.further: dict[Any, GraphOfGradients] = {}
         self.plan = Plan()
         self.plan.all_inside = True
@@ -92,12 +92,12 @@ class Graph:
         key = body.__name__, defined, Precision.float32_products
         known = self.programs.get(key)
         if known is None or any(each.changed() for each in known[1].reads) or not all_hold(known[2], call.numbers):
-            firing, asked = Firing(self.plan, self.registrations), list[ScalarGuard]()
+            placer, asked = HookPlacer(self.plan, self.registrations), list[ScalarGuard]()
             options = options_for(jax_device(self.device).platform)
-            traced = self._traced(defined, firing, body, NumbersOfCall(self.scalars, call.numbers, asked))
-            known = self.programs[key] = (jax.jit(traced, compiler_options=options), firing, asked)
-        program, firing, _ = known
-        firing.cast.begin(())
+            traced = self._traced(defined, placer, body, NumbersOfCall(self.scalars, call.numbers, asked))
+            known = self.programs[key] = (jax.jit(traced, compiler_options=options), placer, asked)
+        program, placer, _ = known
+        placer.cast.begin(())
         try:
             found = program(call.kept, call.read, [g for g in given if g is not None])
         except Retrace:  # the plan knows more about the hooks now
@@ -105,19 +105,19 @@ class Graph:
             return self._run(defined, body, call, given)
         except (NeedsValue, jax.errors.ConcretizationTypeError) as error:
             raise explained(error) from None
-        if firing.has_inside:
+        if placer.has_inside:
             jax.block_until_ready(found)
             jax.effects_barrier()
-            if firing.raised:
-                raise firing.raised.pop()
+            if placer.raised:
+                raise placer.raised.pop()
         return found
 
     def _traced(
-        self, defined: tuple[bool, ...], firing: Firing, body: Callable[..., Any], numbers: NumbersOfCall
+        self, defined: tuple[bool, ...], placer: HookPlacer, body: Callable[..., Any], numbers: NumbersOfCall
     ) -> Callable[..., Any]:
         def traced(kept: list[Any], read: list[Any], grads: list[Any]) -> Any:
             trace = Trace(self.device)
-            trace.firing = firing
+            trace.placer = placer
             buffers = [*self.kept, *self.read]
             before = [(buffer, buffer.value, buffer.host) for buffer in buffers]
             arrays = [(tensor, tensor._array) for tensor, _ in self.held]
@@ -136,7 +136,7 @@ class Graph:
                         meta.hooks = None
                     numbers.show()
                     found = body(defined, [DeviceArray(value) for value in grads], trace)
-                    firing.finish()
+                    placer.finish()
                     if trace.draws:
                         raise CompileError(
                             "undertow.compile: random numbers are drawn while the gradients of a compiled function are "

@@ -83,7 +83,7 @@ class Mark:
         if trace is None or trace.thread != threading.get_ident():
             asked = Mark.replay is not None and not (self.refusal or self.warning)
             return Mark.replay.meets(self) if asked else True  # type: ignore[union-attr]
-        return trace.firing.meets(self, sys._getframe(1).f_locals)
+        return trace.placer.meets(self, sys._getframe(1).f_locals)
 
     def changed(self, variables: Mapping[str, Any]) -> list[Any] | None:
         """Return the objects that the statement changes, now that its turn has come; None if that can't be told."""

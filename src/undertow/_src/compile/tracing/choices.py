@@ -32,7 +32,7 @@ def only_if(trace: Trace, taken: DeviceArray) -> Iterator[None]:
     if trace.choice is not None:
         raise CompileError("undertow.compile: a GradScaler's step inside another one's")
     if trace.counts:  # how many steps were made is known only when the program has run
-        trace.firing.plan.counts_inside = True
+        trace.placer.plan.counts_inside = True
         raise Retrace
     trace.settle_memories()
     before, groups = Snapshot(trace.state), _groups(trace)

@@ -73,7 +73,7 @@ def among(values: Any) -> Iterator[MaskedRows]:
 
 def _materialize(self: Any, *value: Any) -> Any:
     """Have the step traced again, with the rows themselves on the lines that selected them."""
-    Watch.trace.firing.plan.selected.update(self._lines)
+    Watch.trace.placer.plan.selected.update(self._lines)
     raise Retrace
 
 

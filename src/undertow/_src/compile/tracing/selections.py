@@ -79,7 +79,7 @@ class Selections:
     def materialize_counted(self) -> None:
         """Have the step traced again because code needs the number of rows itself, if it was given what stands for one."""
         if self.counted:
-            Watch.trace.firing.plan.selected.update(self.counted)
+            Watch.trace.placer.plan.selected.update(self.counted)
             raise Retrace
 
     def found(self, mask: DeviceArray, line: Line | None) -> Any:
@@ -94,7 +94,7 @@ class Selections:
 
 def may_stand_in(line: Line | None) -> bool:
     """Whether a selection on a line may be one that only holds the rows: nothing has asked for more, or could see it."""
-    plan = Watch.trace.firing.plan
+    plan = Watch.trace.placer.plan
     return not (line is None or line in plan.selected or plan.exact_tensors or local.modes.function_off)
 
 

@@ -152,8 +152,8 @@ class WatchedStream:
             trace.streams[id(self._stream)] = self._stream
             sources = [trace.earlier(arg) if type(arg) is DeviceArray else arg for arg in args]
             if trace.draws_inside or any(source is None and arg is not None for source, arg in zip(sources, args)):
-                trace.draws_inside = trace.firing.has_inside = True
-                return draw_inside(self._stream, name, args, kwargs, trace.firing.raised, trace.decisions)
+                trace.draws_inside = trace.placer.has_inside = True
+                return draw_inside(self._stream, name, args, kwargs, trace.placer.raised, trace.decisions)
             draw = Draw(self._stream, name, tuple(sources), kwargs)
             return trace.drawn(draw, draw.again(trace.first_draws))
 
@@ -199,7 +199,7 @@ class Trace:
         self.numpy_memory = Made()  # arrays that tensors were made over
         self.of_jax: Any = None  # JAX's own trace
         self.stopped: list[BaseException] = []  # what was raised to end the trace
-        self.firing: Any = None
+        self.placer: Any = None
         self.uses_gradients = False  # whether anybody looked at a .grad
         self.state = Reached()  # what the step reaches
         self.before = Reached()  # with what only hooks reach
@@ -223,7 +223,7 @@ class Trace:
         self._before = [stream.get_state() for _, stream in self._streams]
         for generator, stream in self._streams:
             generator.stream = WatchedStream(stream, self)  # type: ignore[assignment]
-        self._fire, hooks.fire = hooks.fire, self.firing or hooks.fire
+        self._fire, hooks.fire = hooks.fire, self.placer or hooks.fire
         modes = local.modes
         self._autocast = modes.autocast
         if modes.autocast is not None:
@@ -365,14 +365,14 @@ class Trace:
 
     def references_to(self, tensor: Any) -> int:
         """How many references calls on the host have to a tensor that they show."""
-        return 0 if self.firing is None else self.firing.cast.references_to(tensor)
+        return 0 if self.placer is None else self.placer.cast.references_to(tensor)
 
     def became_gradient(self, shown: Any, gradient: Any) -> None:
         """Return a tensor's memory became that of a leaf's gradient, because nothing in the trace holds the tensor
         itself.
         """
-        if self.firing is not None:
-            self.firing.note_gradient(shown, gradient)
+        if self.placer is not None:
+            self.placer.note_gradient(shown, gradient)
 
     def is_made(self, tensor: Any) -> bool:
         """Whether a tensor's memory was made during the trace."""
@@ -465,8 +465,8 @@ class Trace:
 
     def demand(self, holds: DeviceArray, complaint: str) -> None:
         """Stop the program with a RuntimeError unless a value is true."""
-        raised, decisions = self.firing.raised, self.decisions
-        self.firing.has_inside = True
+        raised, decisions = self.placer.raised, self.decisions
+        self.placer.has_inside = True
 
         def on_host(held: Any, *values: Any) -> None:
             if not held and not raised and decisions.hold(values):
@@ -503,7 +503,7 @@ class Trace:
 
     def refuse_sparse_questions(self, shape: tuple[int, ...]) -> None:
         """Return a gradient is sparse in eager mode and dense in a program: code that asks would get other answers."""
-        body = self.firing.plan.body
+        body = self.placer.plan.body
         names = self.state.mentioned | self.before.mentioned | (set() if body is None else body.all_names())
         asked = sorted(_OF_SPARSE & names)
         why = f"code of the step or of a hook names `{asked[0]}`" if asked else ""
@@ -542,7 +542,7 @@ class Trace:
         site = _asking()
         if threading.get_ident() != self.thread:
             return bool(np.asarray(array.value))
-        if site is None or (site.filename, site.lineno) not in self.firing.plan.decided:
+        if site is None or (site.filename, site.lineno) not in self.placer.plan.decided:
             raise self.unknown(array)
         return self.decide(array.value)
 
@@ -551,7 +551,7 @@ class Trace:
         if isinstance(value, (bool, np.bool_)):
             return bool(value)
         site = _asking()
-        self.firing.refuse_calls_before(site)
+        self.placer.refuse_calls_before(site)
         return self.decisions.answer(value, site, guess)
 
     def whole_of(self, array: DeviceArray) -> int:
@@ -559,14 +559,14 @@ class Trace:
         site = _asking()
         if threading.get_ident() != self.thread:
             return int(np.asarray(array.value))
-        if site is None or (site.filename, site.lineno) not in self.firing.plan.decided:
+        if site is None or (site.filename, site.lineno) not in self.placer.plan.decided:
             raise self.unknown(array)
         return self.whole(array.value)
 
     def whole(self, value: Any) -> int:
         """Return a whole number that code wants to know: others make other programs."""
         site = _asking()
-        self.firing.refuse_calls_before(site)
+        self.placer.refuse_calls_before(site)
         return self.decisions.whole(value, site)
 
     def number(self, array: DeviceArray) -> Any:
@@ -576,11 +576,11 @@ class Trace:
         site = _asking()
         if threading.get_ident() != self.thread:
             return np.asarray(array.value).item()
-        if site is None or (site.filename, site.lineno) not in self.firing.plan.decided:
+        if site is None or (site.filename, site.lineno) not in self.placer.plan.decided:
             raise self.unknown(array)
         if array.dtype.kind == "b":
             return self.truth(array)
-        number = None if self.firing.plan.exact_types else asked(array)
+        number = None if self.placer.plan.exact_types else asked(array)
         if number is None:
             raise self.unknown(array)
         return number
@@ -602,7 +602,7 @@ class Trace:
 
     def lift(self, frame: FrameType) -> None:
         """Has functions in C that a frame's code calls replaced in the next trace, if there are any; see `lifted`."""
-        body = None if self.firing is None or threading.get_ident() != self.thread else self.firing.plan.body
+        body = None if self.placer is None or threading.get_ident() != self.thread else self.placer.plan.body
         if body is not None and body.lift(frame.f_code):
             raise Retrace
 

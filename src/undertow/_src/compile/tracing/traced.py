@@ -16,9 +16,9 @@ from undertow._src.arrays.jax import layout as jax_layout
 from undertow._src.arrays.target import traced_for
 from undertow._src.base.modes import local
 from undertow._src.base.tree import leaves, map_leaves
-from undertow._src.compile.callbacks.firing import Firing
 from undertow._src.compile.callbacks.hook_facts import unchanged_by_stores
-from undertow._src.compile.callbacks.host_calls import Later, Placed
+from undertow._src.compile.callbacks.hook_placement import HookPlacer
+from undertow._src.compile.callbacks.host_calls import DeferredCallback, Placed
 from undertow._src.compile.callbacks.registrations import Registrations
 from undertow._src.compile.effects import purity
 from undertow._src.compile.errors import OF_JAX, CompileError, RunsAsWritten, explained
@@ -86,21 +86,21 @@ class Traced:
         self.lent: list[Buffer] = []  # memories that somebody else holds too, for the time of a call
         state = self._reached(call)
         call = self._find_inputs(call, state)
-        trace, firing = Trace(self.device), Firing(plan, self.registrations, state.seen)
-        trace.firing, trace.state, trace.schedules = firing, state, self.schedules
-        trace.before, firing.entry = self.registrations.reached(), self.entry
-        firing.cast.expect(self.given.own())
-        firing.gradients = {*map(id, self.given.gradients())}
-        firing.states = {id(optimizer.state) for optimizer in state.optimizers}
-        firing.groups = {id(group) for optimizer in state.optimizers for group in optimizer.param_groups}
+        trace, placer = Trace(self.device), HookPlacer(plan, self.registrations, state.seen)
+        trace.placer, trace.state, trace.schedules = placer, state, self.schedules
+        trace.before, placer.entry = self.registrations.reached(), self.entry
+        placer.cast.expect(self.given.own())
+        placer.gradients = {*map(id, self.given.gradients())}
+        placer.states = {id(optimizer.state) for optimizer in state.optimizers}
+        placer.groups = {id(group) for optimizer in state.optimizers for group in optimizer.param_groups}
         numbers, self.marks = self.options.values(), TensorMarks(state.tensors, self.arguments)
-        firing.cast.marks = self.marks
+        placer.cast.marks = self.marks
         renewed = self.given.renewed
-        roll_back = Rollback(self.entry, self.options, self.counters, renewed, self.schedules, firing.stores)
+        roll_back = Rollback(self.entry, self.options, self.counters, renewed, self.schedules, placer.stores)
         trace.decisions = self.decisions = Decisions(plan.answers, plan.hints)
         self.failure: Exception | None = None  # of a trace that went on with guesses
         try:
-            closed, outputs = self._trace(call, state, trace, firing, numbers)
+            closed, outputs = self._trace(call, state, trace, placer, numbers)
             if self.failure is not None:
                 self._verify(closed, trace, numbers)
             elif self.decisions.are_guessed:
@@ -108,8 +108,8 @@ class Traced:
             self.scalar_guards = ScalarGuards(self.known_numbers.asked, numbers + self.options.extra)
             roll_back()
             self.bumps = self.marks.bumps()
-            self._keep(firing, trace)
-            self._guard_hooks(firing, state)
+            self._keep(placer, trace)
+            self._guard_hooks(placer, state)
             self.decisions.finish()
         except BaseException as raised:
             error = trace.stopped[0] if trace.stopped and isinstance(raised, Exception) else raised
@@ -126,17 +126,17 @@ class Traced:
             raise error from None
         self.closed, self.outputs, self.trace = closed, outputs, trace
 
-    def _guard_hooks(self, firing: Firing, state: Reached) -> None:
+    def _guard_hooks(self, placer: HookPlacer, state: Reached) -> None:
         """Remembers the code of hooks in the program, and all that it names; what it reads of objects, `reads` has."""
         names = Reached(state.replaced, already=state)
-        for _, effects in firing.traced:
+        for _, effects in placer.traced:
             names.names_in(effects.functions)
             for namespace, name in effects.names:
                 names.name(namespace, name)
         self.hook_code = Snapshot(names) if names.functions else None
         if self.hook_code is not None:
             self.hook_code.ignore({place_at(holder, key) for holder, key, _ in self.exit if type(key) is str})
-            self.hook_code.ignore(firing.changed_on_host())
+            self.hook_code.ignore(placer.changed_on_host())
 
     def _reached(self, call: Call) -> Reached:
         """Everything that the step depends on."""
@@ -249,29 +249,29 @@ class Traced:
         finally:
             self.decisions.evaluating = False
 
-    def _keep(self, firing: Firing, trace: Trace) -> None:
+    def _keep(self, placer: HookPlacer, trace: Trace) -> None:
         """Return what calls of the program need of its trace."""
-        self.later: list[Later] = firing.later
+        self.later: list[DeferredCallback] = placer.later
         self.decided_lines, self.selected_lines = self.plan.decided, self.plan.selected
         self.decides = bool(self.decisions.answers)
-        self.begins, self.turns, self.cast = firing.begins, firing.turns, firing.cast
-        self.host_calls, self.streams = firing.host_calls, [*trace.streams.values()]
+        self.begins, self.turns, self.cast = placer.begins, placer.turns, placer.cast
+        self.host_calls, self.streams = placer.host_calls, [*trace.streams.values()]
         for call in self.host_calls:
             call.streams = self.streams
-        self.has_inside, self.raised = firing.has_inside, firing.raised
-        self.placed: list[Placed] = firing.placed
+        self.has_inside, self.raised = placer.has_inside, placer.raised
+        self.placed: list[Placed] = placer.placed
         shown = self.given.renewed.shown()
         self.reads = [
-            read for read in firing.reads if id(read.value) not in shown and not self.entry.watches(read.owner)
+            read for read in placer.reads if id(read.value) not in shown and not self.entry.watches(read.owner)
         ]
         self.reads += self.unchanged
         self.checks, self.held = trace.arriving.checks, trace.arriving.held
         trace.arriving.finish()
-        self.returned = firing.returned
+        self.returned = placer.returned
         self.draws: list[Draw] = trace.draws
 
     def _trace(
-        self, call: Call, state: Reached, trace: Trace, firing: Firing, numbers: list[float]
+        self, call: Call, state: Reached, trace: Trace, placer: HookPlacer, numbers: list[float]
     ) -> tuple[Any, list[Buffer]]:
         outputs: list[Buffer] = []
         tensors = [*self.arguments, *state.tensors]
@@ -307,19 +307,19 @@ class Traced:
                 trace.arriving.captured(tensor, tensor._array, originals.get(id(tensor)))
             as_inputs = inputs(numbers, options, self.known_numbers, len(self.counters.places))
             given = self._show(as_inputs, numbers, trace)
-            firing.stand_ins = self.counters.shown() | self.given.renewed.stand_ins()
+            placer.stand_ins = self.counters.shown() | self.given.renewed.stand_ins()
             args, kwargs = records_together(together(from_places((call.args, call.kwargs), self.plan.numbers)))
             self.handed = Handed((args, [*kwargs.values()]), self.plan.kinds)
-            self.result = self._run(call.function, args, kwargs, firing, state)
+            self.result = self._run(call.function, args, kwargs, placer, state)
             if trace.stopped:  # and the step's own code handled it
                 raise trace.stopped[0]
-            self.handed.refuse_changes(effect.target for _, effects in firing.hosted for effect in effects.effects)
+            self.handed.refuse_changes(effect.target for _, effects in placer.hosted for effect in effects.effects)
             self.entry.histories.refuse_changes()
-            firing.finish()
+            placer.finish()
             if self.body is not None:
-                firing.refuse_other_turns(self.body.rest)
+                placer.refuse_other_turns(self.body.rest)
             self._take_back(as_inputs, given, numbers, trace)
-            self._find_exit(state, firing, trace)
+            self._find_exit(state, placer, trace)
             outputs.extend([buffer for buffer, _, _ in trace.buffers.values() if buffer.writes])
             outputs.extend(trace.living())
             trace.numpy_memory.refuse_later_writes()
@@ -334,21 +334,21 @@ class Traced:
         trace.inputs = dict(zip(map(id, closed.jaxpr.invars), ["numbers", *known])) | trace.inputs
         return closed, outputs
 
-    def _run(self, function: Callable[..., Any], args: Any, kwargs: Any, firing: Firing, state: Reached) -> Any:
+    def _run(self, function: Callable[..., Any], args: Any, kwargs: Any, placer: HookPlacer, state: Reached) -> Any:
         records = local.modes.grad_enabled
         try:
             with recording(self.body, state):
                 result = function(*args, **kwargs)
         except Exception as error:
             if self.body is not None and not isinstance(error, TraceAborted):
-                firing.refuse_other_turns(self.body.rest)  # which may be why: a list is empty that a hook was to fill
+                placer.refuse_other_turns(self.body.rest)  # which may be why: a list is empty that a hook was to fill
             raise
         if local.modes.grad_enabled is not records:
             raise CompileError(
                 f"undertow.compile: the step leaves gradients switched {'off' if records else 'on'} for its caller, "
                 "and a program can't. Use `with torch.no_grad():` inside, or switch outside of the step."
             )
-        return firing.result_for(result)
+        return placer.result_for(result)
 
     def _show(self, as_inputs: list[Any], numbers: list[float], trace: Trace) -> list[Any]:
         """Put the program's inputs where the step finds them; the numbers among them, as it finds them."""
@@ -375,16 +375,16 @@ class Traced:
         self.given.renewed.take_back()
         self.counters.take_back()
 
-    def _find_exit(self, state: Reached, firing: Firing, trace: Trace) -> None:
+    def _find_exit(self, state: Reached, placer: HookPlacer, trace: Trace) -> None:
         """Find out what the step left where, and refuses what a program can't leave there."""
-        self.exit = self._settle(firing.stores)
-        self.unchanged = [*unchanged_by_stores(firing.stored, firing.stores, self._is_looked_at)]
+        self.exit = self._settle(placer.stores)
+        self.unchanged = [*unchanged_by_stores(placer.stored, placer.stores, self._is_looked_at)]
         places = {place_at(holder, key) for holder, key, _ in self.exit if not isinstance(key, slice)}
-        self.early = [place for place in firing.early if place_at(*place) in places]
+        self.early = [place for place in placer.early if place_at(*place) in places]
         self.handed.refuse_to_leave([*self.left_behind(), *[entry[1] for entry in self.exit]], self.known)
         self.counters.check(self.exit, self.result, self.known)
-        firing.refuse_shared(self.exit)
-        self.entry.ignore(firing.changed_on_host() | self.entry.large_arrays_in(trace.host_memories()[1]))
+        placer.refuse_shared(self.exit)
+        self.entry.ignore(placer.changed_on_host() | self.entry.large_arrays_in(trace.host_memories()[1]))
         graphs = [tensor._edge for tensor in tensors_in(self.left_behind(), self.known) if graph_is_left(tensor)]
         self.scalars = [(each, DeviceArray(each.traced)) for each, _ in scalars_in(nodes_behind(graphs))]
         self.leaves_numbers = bool(self.scalars or values_in(self.left_behind(), self.known, SymbolicScalar))
@@ -397,7 +397,7 @@ class Traced:
         self._refuse_caches(state, trace)
         left = objects_in(self.left_behind(), self.known)
         self.own_objects = trace.own_among(left.values())
-        firing.cast.leave({*left, *self.handed.ids()})
+        placer.cast.leave({*left, *self.handed.ids()})
         self.given.note_changes()
         self._refuse_places()
         self.entry.watches_gradients = bool(

@@ -38,8 +38,8 @@ from undertow._src.compile.callbacks.hook_facts import (
     kinds_of,
     takes_no_answer,
 )
-from undertow._src.compile.callbacks.host_calls import Inside, Kept, Later, Placed, tensors_of
-from undertow._src.compile.callbacks.hosting import Hosting
+from undertow._src.compile.callbacks.host_calls import DeferredCallback, Kept, OrderedCallback, Placed, tensors_of
+from undertow._src.compile.callbacks.host_schedule import HostSchedule
 from undertow._src.compile.callbacks.registrations import Registrations
 from undertow._src.compile.effects import Effect, Effects, Read, analyse
 from undertow._src.compile.effects.objects import entries_of
@@ -64,7 +64,7 @@ from undertow.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 _HOOKS = "Which hooks there are is part of the program: register them before the step"
 
 
-class Turn(NamedTuple):
+class HookCall(NamedTuple):
     """A hook whose turn has come: what it is given, and what its code is known to do."""
 
     hook: Any
@@ -74,7 +74,7 @@ class Turn(NamedTuple):
     number: int
 
 
-class Firing(Hosting):
+class HookPlacer(HostSchedule):
     """Takes the place of `hooks.fire` while a step is traced."""
 
     witness: Callable[..., None] | None = None  # told of every hook and what it is given, when the program has run
@@ -103,25 +103,25 @@ class Firing(Hosting):
         if any((handle.hooks_dict_ref() or {}).get(handle.id) is hook for handle in self._taken_out):
             raise self._refusal(hook, "a hook on the host takes it out, and its turn comes again in the same step")
         self._find_state(effects)
-        if Firing.witness is not None:
-            self.turns.append(Later(_told, (hook, *args), kwargs, []))
+        if HookPlacer.witness is not None:
+            self.turns.append(DeferredCallback(_told, (hook, *args), kwargs, []))
         self._is_pack(hook)
         part = None if self.plan.body is None else self.plan.body.part_of((hook, *kinds))
         if part is not None:
-            return self._in_parts(Turn(hook, args, kwargs, part[1], number), part[0])
+            return self._in_parts(HookCall(hook, args, kwargs, part[1], number), part[0])
         lasting = [effect for effect in effects.effects if id(effect.target) not in self.groups]
         holders = [holder for holder in map(_holder, lasting) if holder is not None]
         always = not holders or Watch.trace.choice is None  # what is stored on some calls only is stored on the host
         may_be = all(self._may_be_traced(effect, hook) for effect in lasting)
         if always and may_be and not self._must_be_hosted(hook) and not unpacks:
-            return self._traced(Turn(hook, args, kwargs, effects, number), holders)
+            return self._traced(HookCall(hook, args, kwargs, effects, number), holders)
         why = "another hook reads what it stores, or changes what it reads"
         if unpacks or hook in self.packs.values():
             why = "it unpacks what was packed on the host" if unpacks else "its unpack hook runs on the host"
         others = [effect for effect in effects.effects if not acts_on_own(effect)]
         if others:
             why = f"it {others[0].what}" + (f" (line {others[0].line})" if others[0].line else "")
-        return self._hosted(Turn(hook, args, kwargs, effects, number), why)
+        return self._hosted(HookCall(hook, args, kwargs, effects, number), why)
 
     def _may_be_traced(self, effect: Effect, hook: Any) -> bool:
         return acts_on_own(effect) or _holder(effect) is not None or self._is_for_step(effect, hook)
@@ -145,16 +145,16 @@ class Firing(Hosting):
         self._old[id(target)] = target
         return False
 
-    def _traced(self, turn: Turn, holders: list[MutableMapping[Any, Any]]) -> Any:
+    def _traced(self, hook_call: HookCall, holders: list[MutableMapping[Any, Any]]) -> Any:
         """Run the hook now. At most it stores something, which comes out the same on every call."""
         try:
-            return self._run(turn, holders, "it only computes with tensors")
+            return self._run(hook_call, holders, "it only computes with tensors")
         except NeedsValue as error:
-            self.fired = turn.number  # on the host nothing fires inside it
+            self.fired = hook_call.number  # on the host nothing fires inside it
             undecided = error.line is not None and error.line not in self.plan.decided
             if not (undecided and self.plan.decides_in_hooks):
                 try:
-                    return self._hosted(turn, f"it needs a value: {error.asked or error}")
+                    return self._hosted(hook_call, f"it needs a value: {error.asked or error}")
                 except CompileError:
                     if not undecided:
                         raise
@@ -162,8 +162,8 @@ class Firing(Hosting):
             self.plan.decided.add(error.line)
             raise Retrace from None
 
-    def _run(self, turn: Turn, holders: list[MutableMapping[Any, Any]], why: str) -> Any:
-        hook, args, kwargs, effects, _ = turn
+    def _run(self, hook_call: HookCall, holders: list[MutableMapping[Any, Any]], why: str) -> Any:
+        hook, args, kwargs, effects, _ = hook_call
         before = [(array, array.value) for array in _arrays((args, kwargs), effects)]
         self.stores += [(holder, entries_of(holder)) for holder in holders]
         self.stored += [(holder, effect) for effect in effects.effects if (holder := _holder(effect)) is not None]
@@ -189,9 +189,9 @@ class Firing(Hosting):
         self._place(hook, "in the program", why)
         return answer
 
-    def _may_come_apart(self, turn: Turn) -> bool:
+    def _may_come_apart(self, hook_call: HookCall) -> bool:
         """Whether a hook that the program would wait for, or that nothing can be made of, is to be taken apart."""
-        hook, args, kwargs, effects, _ = turn
+        hook, args, kwargs, effects, _ = hook_call
         others = [effect for effect in effects.effects if not acts_on_own(effect)]
         comes_after = effects.returns is False and not effects.writes and len(others) == len(effects.effects)
         if self.plan.body is None or not others or comes_after or self._is_pack(hook) or id(hook) in self.packs:
@@ -206,9 +206,9 @@ class Firing(Hosting):
         call = hook, *kinds_of(args, kwargs)
         return self.plan.body.take_in(call, self._met, [*hooks_alike(Watch.trace.state, call)])
 
-    def _in_parts(self, turn: Turn, key: Any) -> Any:
+    def _in_parts(self, hook_call: HookCall, key: Any) -> Any:
         """Run the hook now, of which some statements are moved to the host."""
-        hook, effects, body = turn.hook, turn.effects, self.plan.body
+        hook, effects, body = hook_call.hook, hook_call.effects, self.plan.body
         assert body is not None
         holders = [holder for holder in map(_holder, effects.effects) if holder is not None]
         stopped: list[BaseException] = Watch.trace.stopped
@@ -216,7 +216,7 @@ class Firing(Hosting):
         try:
             if self._must_be_hosted(hook) or not all(self._may_be_traced(effect, hook) for effect in effects.effects):
                 raise CompileError
-            answer = self._run(turn, holders, "what it does besides runs on the host")
+            answer = self._run(hook_call, holders, "what it does besides runs on the host")
         except (NeedsValue, CompileError) as error:
             del stopped[earlier:]
             if not (isinstance(error, NeedsValue) and body.move_what_asked(error)):
@@ -225,14 +225,14 @@ class Firing(Hosting):
         self._met.add(key)
         return answer
 
-    def _hosted(self, turn: Turn, why: str) -> Any:
+    def _hosted(self, hook_call: HookCall, why: str) -> Any:
         """Has the hook run on the host: after the program if nothing waits for it."""
-        hook, args, kwargs, effects, _ = turn
+        hook, args, kwargs, effects, _ = hook_call
         body = self.plan.body
         captured = [each for each in captured_by(hook) if isinstance(each, SymbolicScalar)]
         if captured:  # the step made the hook, for this turn
             raise captured[0].refusal() if captured[0].is_asked else ScalarBecameConstant
-        if self._may_come_apart(turn):
+        if self._may_come_apart(hook_call):
             raise Retrace
         for effect in filter(acts_on_own, effects.effects):
             why = f"it {effect}, on which the program depends, and it has to run on the host, because {why}"
@@ -241,7 +241,7 @@ class Firing(Hosting):
             if self._is_new(effect.target, hook) and body is not None and body.reads_variable(hook, effect.target):
                 why = f"it {effect}, which the step itself has made, and it has to run on the host, because {why}"
                 raise self._refusal(hook, f"{why}. Make that before the step, or let a hook of its own fill it")
-        self._find_variables(turn, why)
+        self._find_variables(hook_call, why)
         for other, its in self.traced:  # in this step it would read what they only leave at the end
             if its.effects and (its.feeds(effects) or self._contend(its, effects)):
                 self._again(other)
@@ -255,7 +255,9 @@ class Firing(Hosting):
         found, places = self._found(effects)
         if effects.returns is False and not effects.writes and not self.plan.all_inside:
             placed = self._place(hook, "after the program", why)
-            self._put_off(self._noted(effects, Later(hook, args, kwargs, found, placed, places), turn.number))
+            self._put_off(
+                self._noted(effects, DeferredCallback(hook, args, kwargs, found, placed, places), hook_call.number)
+            )
             return None
         if self.later and (effects.effects or self._must_be_hosted(hook)):
             self.plan.all_inside, self.plan.waits_for = True, self._place(hook, "", "").name
@@ -267,13 +269,13 @@ class Firing(Hosting):
                 why += ", and writes into tensors"
             elif self.plan.waits_for:
                 why += f", and has its turn before `{self.plan.waits_for}`, which the program waits for"
-        return self._inside(turn, found, places, why)
+        return self._inside(hook_call, found, places, why)
 
-    def _find_variables(self, turn: Turn, why: str) -> None:
+    def _find_variables(self, hook_call: HookCall, why: str) -> None:
         """Note variables that the step makes and a hook on the host updates: each call begins with new ones."""
-        for effect in turn.effects.effects:
+        for effect in hook_call.effects.effects:
             cell = effect.target
-            if effect.kind == "update" and isinstance(cell, CellType) and self._is_new(cell, turn.hook):
+            if effect.kind == "update" and isinstance(cell, CellType) and self._is_new(cell, hook_call.hook):
                 value = contents_of(cell)
                 if not isinstance(value, PLAIN) or not same(
                     self.variables.setdefault(id(cell), (cell, value))[1], value
@@ -282,12 +284,12 @@ class Firing(Hosting):
                         f"it {effect}, which the step makes at every call, and it has to run on the host, because {why}"
                     )
                     raise self._refusal(
-                        turn.hook, f"{why}. Make that before the step, or let a hook of its own change it"
+                        hook_call.hook, f"{why}. Make that before the step, or let a hook of its own change it"
                     )
 
-    def _inside(self, turn: Turn, found: list[Any], places: list[Any], why: str) -> Any:
+    def _inside(self, hook_call: HookCall, found: list[Any], places: list[Any], why: str) -> Any:
         """Has the program stop for the hook, and go on with what it gives."""
-        hook, args, kwargs, effects, _ = turn
+        hook, args, kwargs, effects, _ = hook_call
         packs = self._is_pack(hook) and type(args[0]) is not Kept
         unpacks = id(hook) in self.packs
         if unpacks and not packs and type(args[0]) is not Kept:  # it gets what the pack hook gives, from the host
@@ -307,7 +309,7 @@ class Firing(Hosting):
                 "Let one hook compute, and another one do the rest",
             )
         placed = self._place(hook, "inside the program, on the host", why)
-        call = self._noted(effects, Inside(hook, args, kwargs, found, placed, places), turn.number)
+        call = self._noted(effects, OrderedCallback(hook, args, kwargs, found, placed, places), hook_call.number)
         self.has_inside = True
         self._waited_for.append((hook, effects))
         if packs:
@@ -361,10 +363,10 @@ class Firing(Hosting):
         if inside:
             self.has_inside = True
             self._waited_for.append((statement, effects))
-            call = self._noted(effects, Inside(statement, (known,), {}, found, placed, places), number)
+            call = self._noted(effects, OrderedCallback(statement, (known,), {}, found, placed, places), number)
             call.place(None, False, self.raised)
             return False
-        later = self._noted(effects, Later(statement, (known,), {}, found, placed, places), number)
+        later = self._noted(effects, DeferredCallback(statement, (known,), {}, found, placed, places), number)
         later.may_write, later.begins = effects.writes, begins
         self._put_off(later)
         _leave_schedulers(effects, placed)
@@ -426,8 +428,8 @@ def _leave_schedulers(effects: Effects, placed: Placed) -> None:
 
 
 def _told(hook: Any, *args: Any, **kwargs: Any) -> None:
-    if Firing.witness is not None:
-        Firing.witness(hook, *args, **kwargs)
+    if HookPlacer.witness is not None:
+        HookPlacer.witness(hook, *args, **kwargs)
 
 
 def _arrays(given: Any, effects: Effects) -> list[DeviceArray]:

@@ -18,7 +18,7 @@ from undertow._src.arrays.jax.tracing import is_traced
 from undertow._src.base.hooks import RemovableHandle
 from undertow._src.base.sites import Site
 from undertow._src.base.tree import leaves
-from undertow._src.compile.callbacks.host_calls import HostCall, Inside, Later, Placed, tensors_of
+from undertow._src.compile.callbacks.host_calls import DeferredCallback, HostCall, OrderedCallback, Placed, tensors_of
 from undertow._src.compile.callbacks.host_mirrors import Cast
 from undertow._src.compile.callbacks.kept_memory import has_aliases
 from undertow._src.compile.callbacks.registrations import Registrations, Removals, where_defined
@@ -52,7 +52,7 @@ _Call = TypeVar("_Call", bound=HostCall)
 _APART = "Do that outside of the step, with what it returns"
 
 
-class Hosting:
+class HostSchedule:
     """The calls on the host that a trace has noted."""
 
     def __init__(self, plan: Plan, registrations: Registrations, known: Container[int] | None = None) -> None:
@@ -65,9 +65,9 @@ class Hosting:
         self._calls: list[tuple[Effects, HostCall]] = []  # what each is known to do, until the trace is over
         self.fired = 0  # how many hooks and marked statements had their turn
         self.host_calls: list[HostCall] = []
-        self.later: list[Later] = []
-        self.begins: list[Later] = []  # calls that are made before the program
-        self.turns: list[Later] = []  # those, and what the witness is told, in their order
+        self.later: list[DeferredCallback] = []
+        self.begins: list[DeferredCallback] = []  # calls that are made before the program
+        self.turns: list[DeferredCallback] = []  # those, and what the witness is told, in their order
         self.placed: list[Placed] = []
         self.raised: list[BaseException] = []  # by hooks inside the program
         self.has_inside = False
@@ -204,9 +204,9 @@ class Hosting:
         if self.cast.is_up_to_date():
             return
         if self.plan.all_inside:
-            Inside(_nothing, (), {}, []).place(None, False, self.raised)
+            OrderedCallback(_nothing, (), {}, []).place(None, False, self.raised)
         else:
-            last = Later(_nothing, (), {}, [])
+            last = DeferredCallback(_nothing, (), {}, [])
             self.later.append(last)
             self.turns.append(last)
 
@@ -246,7 +246,7 @@ class Hosting:
                 "the step decide before it fires, or let one hook compute and another one do the rest",
             )
 
-    def _put_off(self, later: Later) -> None:
+    def _put_off(self, later: DeferredCallback) -> None:
         self.later.append(later)
         if later.begins:
             self.begins.append(later)
