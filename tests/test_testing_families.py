@@ -1,32 +1,25 @@
-"""Tables of one family of operators, references in NumPy, and marks for what is not here (torch.testing._internal)."""
+"""Operators on lists, tables that are not shipped, and marks for what is not here (torch.testing._internal)."""
 
 from __future__ import annotations
 
 import unittest
-from typing import Any
 
-import numpy as np
 import pytest
 
 import undertow as torch
-from undertow.testing._internal import common_methods_invocations as tables
-from undertow.testing._internal import common_mkldnn, common_xpu, inductor_utils, triton_utils
-from undertow.testing._internal.opinfo import utils
-from undertow.testing._internal.opinfo.definitions import fft, linalg, special
+from tests.operator_tables import foreach_operators
+from undertow.testing._internal import (
+    common_methods_invocations,
+    common_mkldnn,
+    common_xpu,
+    inductor_utils,
+    triton_utils,
+)
 from undertow.utils import _triton
 
 
-@pytest.mark.parametrize("family", [fft, linalg, special])
-def test_families_are_rows_of_the_table(family: Any) -> None:
-    prefix = family.__name__.rpartition(".")[2] + "."
-    assert len(family.op_db) >= 10
-    assert all(op.name.startswith(prefix) for op in family.op_db)
-    assert list(family.op_db[0].sample_inputs("cpu", torch.float64))
-
-
 def test_operators_on_lists_do_what_they_do_on_each() -> None:
-    kinds = ("unary", "binary", "pointwise", "reduce", "other")
-    infos = [info for kind in kinds for info in getattr(tables, f"foreach_{kind}_op_db")]
+    infos = foreach_operators()
     assert len(infos) > 40
     for info in infos:
         for sample in info.sample_inputs("cpu", torch.float64):
@@ -36,17 +29,21 @@ def test_operators_on_lists_do_what_they_do_on_each() -> None:
                 assert torch.equal(result, info.ref(given, *others)) or result.isnan().all(), info.name
 
 
-def test_references() -> None:
-    x = np.arange(6).reshape(2, 3)
-    assert utils.prod_numpy(x.astype(np.int8) + 1).dtype == np.int64
-    total = utils.reference_reduction_numpy(np.sum)
-    assert total(x, dim=1, keepdim=True).tolist() == [[3], [12]]
-    assert total(x, dim=(0, 1), mask=torch.tensor(x > 2), identity=1) == 13
-    argmax = utils.reference_reduction_numpy(np.argmax, supports_keepdims=False)
-    assert argmax(x, dim=1, keepdim=True).shape == (2, 1)
-    assert argmax(x, keepdim=True).shape == (1, 1)
-    assert utils.np_unary_ufunc_integer_promotion_wrapper(np.exp)(x).dtype == np.float32
-    assert utils.np_unary_ufunc_integer_promotion_wrapper(np.exp)(x * 1.0).dtype == np.float64
+def test_tables_of_operators_say_that_they_are_not_shipped() -> None:
+    for name in ("op_db", "python_ref_db", "unary_ufuncs", "foreach_unary_op_db"):
+        with pytest.raises(AttributeError, match=f"{name} is not shipped with undertow"):
+            getattr(common_methods_invocations, name)
+    with pytest.raises(AttributeError, match="has no attribute 'other'"):
+        common_methods_invocations.other  # noqa: B018
+
+
+def test_random_masks_and_indices() -> None:
+    assert common_methods_invocations.mask_not_all_zeros((2, 3)).any()
+    for dim in (0, 1):
+        made = common_methods_invocations.gather_variable((3, 4), dim, 6)
+        assert made.shape == (3, 4) and 0 <= made.min() and made.max() < 6
+        assert all(len(set(line.tolist())) == len(line) for line in (made if dim else made.T))
+    assert common_methods_invocations.index_variable(5, 2).max() < 2
 
 
 def test_marks_for_what_is_not_here() -> None:

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 import undertow
+from tests.operator_tables.custom_operators import custom_op_db
+from tests.operator_tables.higher_order import hop_db
 from undertow._src.base.tree import leaves
 from undertow.autograd import grad, gradcheck, gradgradcheck
 from undertow.testing._internal import common_distributed, common_nn, common_quantization
 from undertow.testing._internal.common_jit import check_against_reference
 from undertow.testing._internal.common_subclass import subclass_db
-from undertow.testing._internal.custom_op_db import custom_op_db
 from undertow.testing._internal.custom_tensor import ConstantExtraMetadataTensor, CustomTensorPlainOut
-from undertow.testing._internal.hop_db import hop_db
 from undertow.testing._internal.jit_utils import JitTestCase
 from undertow.testing._internal.subclasses import WrapperSubclass
 

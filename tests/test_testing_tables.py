@@ -11,8 +11,10 @@ import hypothesis
 import pytest
 
 import undertow
+from tests.operator_tables import operators, reference_operators
+from tests.operator_tables.autocast_lists import AutocastCPUTestLists, TestAutocast
+from tests.operator_tables.gradients import TestGradients
 from undertow.testing._internal import hypothesis_utils as strategies
-from undertow.testing._internal.autocast_test_lists import AutocastCPUTestLists, TestAutocast
 from undertow.testing._internal.common_device_type import (
     DeviceTypeTestBase,
     OpDTypes,
@@ -22,7 +24,6 @@ from undertow.testing._internal.common_device_type import (
     skipOps,
     xfail,
 )
-from undertow.testing._internal.common_methods_invocations import op_db, python_ref_db
 from undertow.testing._internal.common_modules import module_db, modules
 from undertow.testing._internal.common_nn import (
     CriterionTest,
@@ -34,7 +35,7 @@ from undertow.testing._internal.common_nn import (
 )
 from undertow.testing._internal.common_optimizers import optim_db, optims
 from undertow.testing._internal.common_subclass import WrapperTensor, subclass_db
-from undertow.testing._internal.common_utils import TestCase, TestGradients
+from undertow.testing._internal.common_utils import TestCase
 from undertow.testing._internal.opinfo.core import DecorateInfo, OpInfo, SampleInput
 
 
@@ -46,7 +47,7 @@ def outcome(case: Any) -> unittest.TestResult:
 
 def test_every_operator_takes_its_samples_in_every_dtype() -> None:
     refused = []
-    for op in op_db:
+    for op in operators():
         for dtype in op.supported_dtypes("cpu") - {undertow.int8, undertow.int16, undertow.int32, undertow.float64}:
             samples = op.sample_inputs("cpu", dtype)
             for sample in samples if dtype is undertow.float32 else itertools.islice(samples, 1):
@@ -57,11 +58,11 @@ def test_every_operator_takes_its_samples_in_every_dtype() -> None:
                 except Exception as error:
                     refused.append(f"{op.full_name} {dtype}: {error}")
     assert not refused, "\n".join(refused)
-    assert len({op.full_name for op in op_db}) == len(op_db) > 650
+    assert len({op.full_name for op in operators()}) == len(operators()) > 650
 
 
 def test_tests_over_operators() -> None:
-    chosen = [op for op in op_db if op.name in ("exp", "mul", "cat", "linalg.cholesky", "cumsum")]
+    chosen = [op for op in operators() if op.name in ("exp", "mul", "cat", "linalg.cholesky", "cumsum")]
     scope: dict[str, Any] = {}
 
     class TestOperators(TestGradients):
@@ -91,7 +92,7 @@ def test_an_error_names_the_sample() -> None:
     scope: dict[str, Any] = {}
 
     class TestWrong(TestCase):
-        @ops([op for op in op_db if op.name == "flip"], allowed_dtypes=(undertow.float32,))
+        @ops([op for op in operators() if op.name == "flip"], allowed_dtypes=(undertow.float32,))
         def test_it(self, device: str, dtype: Any, op: OpInfo) -> None:
             for number, _ in enumerate(op.sample_inputs(device, dtype)):
                 self.assertEqual(number, 0)
@@ -102,8 +103,9 @@ def test_an_error_names_the_sample() -> None:
 
 
 def test_references_take_the_samples_of_their_operators() -> None:
-    assert len(python_ref_db) > 340
-    for op in python_ref_db:
+    refs: Any = reference_operators()
+    assert len(refs) > 340
+    for op in refs:
         dtype = undertow.float32 if undertow.float32 in op.dtypes else next(iter(op.dtypes))
         sample = next(iter(op.sample_inputs("cpu", dtype)))
         with warnings.catch_warnings():
@@ -217,7 +219,7 @@ def test_wrong_layers_are_found() -> None:
 
 
 def test_operators_can_be_chosen_and_replaced_by_a_base() -> None:
-    op = next(op for op in op_db if op.name == "exp")
+    op = next(op for op in operators() if op.name == "exp")
     base: Any = type("Base", (DeviceTypeTestBase,), {"op_allowlist": {"mul"}, "op_overrides": {"exp": "other"}})
     assert base._apply_op_allowlist([op]) == [] and base._apply_op_overrides([op]) == ["other"]
 

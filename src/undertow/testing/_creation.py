@@ -7,6 +7,7 @@ from typing import Any
 
 from undertow._src.ops.complex import view_as_complex
 from undertow._src.tensor.creation import empty
+from undertow._src.tensor.from_data import tensor
 from undertow._src.types import dtypes
 from undertow._src.types.dtypes import finfo, iinfo
 from undertow.random import randint
@@ -85,3 +86,45 @@ def _range(dtype: Any, low: float | None, high: float | None) -> tuple[Any, Any]
     if number:
         return max(low, finfo(dtype.to_real()).min), min(high, finfo(dtype.to_real()).max)
     return max(math.floor(low), iinfo(dtype).min), min(math.ceil(high), iinfo(dtype).max + 1)
+
+
+class Maker:
+    """Makes the tensors of samples."""
+
+    def __init__(self, device: Any, dtype: Any, requires_grad: bool) -> None:
+        self.device, self.dtype = device, dtype
+        self.requires_grad = requires_grad and (dtype.is_floating_point or dtype.is_complex)
+
+    def __call__(self, *shape: int, low: Any = None, high: Any = None, grad: bool = True, **options: Any) -> Any:
+        """Return a tensor of random values."""
+        if self.dtype is dtypes.bool:
+            low = high = None
+        elif self.dtype is dtypes.uint8 and low is not None:
+            low = max(low, 0)
+        return make_tensor(
+            shape, dtype=self.dtype, device=self.device, low=low, high=high, requires_grad=self.requires_grad and grad,
+            **options,
+        )  # fmt: skip
+
+    def whole(self, high: int, *shape: int, low: int = 0) -> Any:
+        """Return a tensor of indices."""
+        return make_tensor(shape, dtype=dtypes.int64, device=self.device, low=low, high=high)
+
+    def flags(self, *shape: int) -> Any:
+        """Return a mask."""
+        return make_tensor(shape, dtype=dtypes.bool, device=self.device)
+
+    def given(self, values: Any) -> Any:
+        """Return indices, as they are."""
+        return tensor(values, device=self.device)
+
+    def regular(self, *shape: int) -> Any:
+        """Matrices that have an inverse: the unit matrix and a little more."""
+        noise = make_tensor(shape, dtype=self.dtype, device=self.device, low=-0.2, high=0.2)
+        whole = noise + noise.new_ones(shape[-1]).diag()
+        return whole.detach().requires_grad_(self.requires_grad)
+
+    def positive(self, *shape: int) -> Any:
+        """Hermitian matrices with positive eigenvalues."""
+        root = self.regular(*shape).detach()
+        return (root @ root.mH).requires_grad_(self.requires_grad)

@@ -13,8 +13,8 @@ from undertow import nn
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import bfloat16, complex64, complex128, float16, float32, float64
 from undertow.nn.utils.rnn import pack_padded_sequence
+from undertow.testing._creation import Maker
 from undertow.testing._internal.common_device_type import _update_param_kwargs
-from undertow.testing._internal.common_methods_invocations.making import Maker
 from undertow.testing._internal.common_nn.references import *  # noqa: F403
 from undertow.testing._internal.common_nn.references import loss_reference_fns as loss_reference_fns
 from undertow.testing._internal.common_utils import freeze_rng_state as freeze_rng_state

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from undertow.testing._internal.common_methods_invocations.making import Maker
+from undertow.testing._creation import Maker
 
 # Arguments to make a layer with, those of the call (None: it is refused before), the error and its words.
 Refusal = tuple[dict[str, Any], tuple[Any, ...] | None, Any, str]

@@ -11,12 +11,10 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
 
-from undertow._src.tensor.from_data import tensor
 from undertow._src.types import dtypes as d
-from undertow.testing._creation import make_tensor
+from undertow.testing._creation import Maker
 from undertow.testing._internal.common_dtype import _dispatch_dtypes, _integral_types
-from undertow.testing._internal.opinfo.core import OpInfo, SampleInput
-from undertow.testing._internal.opinfo.info import _getattr_qual
+from undertow.testing._internal.opinfo.core import OpInfo, SampleInput, _getattr_qual
 from undertow.testing._utils import wrapper_set_seed
 
 ALL, NUMBERS, REAL, FLOATS, INEXACT = "bifhBc", "ifhBc", "ifhB", "fhB", "fhBc"
@@ -30,48 +28,6 @@ Calls = Callable[..., list[Any]]
 def dtypes_of(letters: str) -> _dispatch_dtypes:
     """Return the dtypes that letters stand for."""
     return _dispatch_dtypes(kind for letter in letters for kind in _LETTERS[letter])
-
-
-class Maker:
-    """Makes the tensors of samples."""
-
-    def __init__(self, device: Any, dtype: Any, requires_grad: bool) -> None:
-        self.device, self.dtype = device, dtype
-        self.requires_grad = requires_grad and (dtype.is_floating_point or dtype.is_complex)
-
-    def __call__(self, *shape: int, low: Any = None, high: Any = None, grad: bool = True, **options: Any) -> Any:
-        """Return a tensor of random values."""
-        if self.dtype is d.bool:
-            low = high = None
-        elif self.dtype is d.uint8 and low is not None:
-            low = max(low, 0)
-        return make_tensor(
-            shape, dtype=self.dtype, device=self.device, low=low, high=high, requires_grad=self.requires_grad and grad,
-            **options,
-        )  # fmt: skip
-
-    def whole(self, high: int, *shape: int, low: int = 0) -> Any:
-        """Return a tensor of indices."""
-        return make_tensor(shape, dtype=d.int64, device=self.device, low=low, high=high)
-
-    def flags(self, *shape: int) -> Any:
-        """Return a mask."""
-        return make_tensor(shape, dtype=d.bool, device=self.device)
-
-    def given(self, values: Any) -> Any:
-        """Return indices, as they are."""
-        return tensor(values, device=self.device)
-
-    def regular(self, *shape: int) -> Any:
-        """Matrices that have an inverse: the unit matrix and a little more."""
-        noise = make_tensor(shape, dtype=self.dtype, device=self.device, low=-0.2, high=0.2)
-        whole = noise + noise.new_ones(shape[-1]).diag()
-        return whole.detach().requires_grad_(self.requires_grad)
-
-    def positive(self, *shape: int) -> Any:
-        """Hermitian matrices with positive eigenvalues."""
-        root = self.regular(*shape).detach()
-        return (root @ root.mH).requires_grad_(self.requires_grad)
 
 
 def sampled(calls: Calls) -> Callable[..., Iterator[SampleInput]]:

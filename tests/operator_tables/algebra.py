@@ -5,13 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from undertow.testing._internal.common_methods_invocations.making import ALL, INEXACT, NUMBERS, operator
-from undertow.testing._internal.opinfo.core import (
-    OpInfo,
-    SampleInput,
-    gradcheck_wrapper_hermitian_input,
-    gradcheck_wrapper_triangular_input,
-)
+from tests.operator_tables.kinds import gradcheck_wrapper_hermitian_input, gradcheck_wrapper_triangular_input
+from tests.operator_tables.making import ALL, INEXACT, NUMBERS, operator
+from undertow.testing._internal.opinfo.core import OpInfo, SampleInput
 
 
 def algebra_operators() -> list[OpInfo]:

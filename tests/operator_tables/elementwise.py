@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from undertow.testing._internal.common_methods_invocations.making import (
+from tests.operator_tables.kinds import ReductionOpInfo, SpectralFuncInfo, SpectralFuncType
+from tests.operator_tables.making import (
     ALL,
     FLOATS,
     INEXACT,
@@ -16,14 +17,8 @@ from undertow.testing._internal.common_methods_invocations.making import (
     operator,
     sampled,
 )
-from undertow.testing._internal.opinfo.core import (
-    BinaryUfuncInfo,
-    OpInfo,
-    ReductionOpInfo,
-    SpectralFuncInfo,
-    SpectralFuncType,
-    UnaryUfuncInfo,
-)
+from tests.operator_tables.pointwise import BinaryUfuncInfo, UnaryUfuncInfo
+from undertow.testing._internal.opinfo.core import OpInfo
 
 # name, letters, and for some a domain and a reference in NumPy
 _UNARY = """

@@ -13,7 +13,7 @@ from undertow._src.tensor.from_data import from_numpy, tensor
 from undertow._src.types import dtypes as d
 from undertow._tensor import Tensor
 from undertow.library import custom_op
-from undertow.testing._internal.common_methods_invocations.making import Maker
+from undertow.testing._creation import Maker
 from undertow.testing._internal.opinfo.core import OpInfo, SampleInput
 from undertow.types import Number
 

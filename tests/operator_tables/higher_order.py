@@ -7,7 +7,7 @@ from typing import Any
 
 from undertow._src.compat.control_flow import cond, while_loop
 from undertow._src.types import dtypes as d
-from undertow.testing._internal.common_methods_invocations.making import Maker
+from undertow.testing._creation import Maker
 from undertow.testing._internal.opinfo.core import OpInfo, SampleInput
 
 

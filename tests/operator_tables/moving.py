@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from undertow._tensor import Tensor
-from undertow.testing._internal.common_methods_invocations.making import (
+from tests.operator_tables.making import (
     ALL,
     FLOATS,
     INEXACT,
@@ -16,6 +15,7 @@ from undertow.testing._internal.common_methods_invocations.making import (
     operator,
     seeded,
 )
+from undertow._tensor import Tensor
 from undertow.testing._internal.opinfo.core import OpInfo
 
 REAL_AND_BOOL = "bifhB"

@@ -6,10 +6,12 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from tests.operator_tables.kinds import ReductionOpInfo, gradcheck_wrapper_masked_operation
+from tests.operator_tables.making import Calls, operator, sampled
 from undertow._src.tensor.from_data import tensor
 from undertow._src.types import dtypes as d
-from undertow.testing._internal.common_methods_invocations.making import Calls, Maker, operator, sampled
-from undertow.testing._internal.opinfo.core import OpInfo, ReductionOpInfo, gradcheck_wrapper_masked_operation
+from undertow.testing._creation import Maker
+from undertow.testing._internal.opinfo.core import OpInfo
 
 _MASKS = ([[True, False, True], [True, True, False]], [True, False, True], [[True], [True]])
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from undertow.testing._internal.common_methods_invocations.making import ALL, FLOATS, INEXACT, Calls, operator
-from undertow.testing._internal.opinfo.core import OpInfo, gradcheck_wrapper_ctc_loss
+from tests.operator_tables.kinds import gradcheck_wrapper_ctc_loss
+from tests.operator_tables.making import ALL, FLOATS, INEXACT, Calls, operator
+from undertow.testing._internal.opinfo.core import OpInfo
 
 
 def _row(name: str, letters: str, calls: Calls, **options: Any) -> OpInfo:
