@@ -214,8 +214,8 @@ class Program(Assembled):
             values += [drawn[place] if part is None else drawn[place][part] for place, part in self.draw_inputs]
         if self.uses_numbers:
             values.append(self._numbers())
-        if self.cast.roles:
-            self.cast.begin(self.given.and_gradients(arguments[: self.given.count]))
+        if self.mirrors.tensors:
+            self.mirrors.begin(self.given.and_gradients(arguments[: self.given.count]))
         for call in self.begins:
             call.run()
         started = time.perf_counter()
@@ -248,7 +248,7 @@ class Program(Assembled):
         for buffer in self.lent:
             buffer.host = None
         self.lent.clear()
-        self.cast.end()
+        self.mirrors.end()
 
     def _numbers_now(self) -> list[float]:
         """Return the optimizers' numbers: those that `fits` has just seen, unless a scheduler stepped meanwhile."""
@@ -304,9 +304,9 @@ class Program(Assembled):
         if self.turns:
             for later in self.turns:
                 later.run()
-            self.handed.refuse_changes(self.cast.changed_props())
-        if self.cast.roles:
-            self.cast.refuse_writes()
+            self.handed.refuse_changes(self.mirrors.changed_containers())
+        if self.mirrors.tensors:
+            self.mirrors.refuse_writes()
         self._put_written(results, arguments)
         for lender in self.lenders:
             lender.put(results[lent : lent + lender.n_arrays])
@@ -332,7 +332,7 @@ class Program(Assembled):
             self.pack.put(results[self.n_known])
         for place, argument in self.argument_outputs:
             tensor, value = arguments[argument], results[place]
-            replaced = self.cast.replaced.get(id(tensor))
+            replaced = self.mirrors.replaced.get(id(tensor))
             if replaced is not None:  # by a hook
                 replaced.gradient._array[...] = value
                 replaced.leaf._meta.grad, value = replaced.gradient, jax.numpy.asarray(replaced.value)
@@ -357,7 +357,7 @@ class Program(Assembled):
     def _leave(self, arguments: list[Any]) -> Any:
         """Return what the step leaves in Python's places, and returns."""
         renewed = {id(self.arguments[place]): arguments[place] for place in self.passed_on}
-        shown = self.cast.made() if self.cast.props else ()
+        shown = self.mirrors.made() if self.mirrors.containers else ()
         rebuilt = Rebuilt(lambda tensor: self._renewed(tensor, renewed), self.known, self.own_objects, shown)
         for place, (holder, key, value) in enumerate(self.exit):
             if place not in self.exit_if or self.exit_if[place].buffer.value:
@@ -381,7 +381,7 @@ class Program(Assembled):
             and id(result) not in self.adopted
             and (result._storage is None or result._storage.version == 0)
             and (result._meta is None or (result._meta.grad is None and not result._meta.retains))
-            and not (self.exit or self.given.changes or self.way_back or self.cast.roles)
+            and not (self.exit or self.given.changes or self.way_back or self.mirrors.tensors)
         )
 
     def _renewed(self, value: Any, renewed: dict[int, Any]) -> Any:
@@ -395,7 +395,7 @@ class Program(Assembled):
             if id(value._array.buffer) in self.argument_buffers:
                 tensor = self._on_argument(value, renewed)
             else:
-                tensor = self.cast.player_of(value)
+                tensor = self.mirrors.host_tensor_of(value)
                 tensor = wrap(self._renewed_array(value._array, renewed)) if tensor is None else tensor
                 if id(value._array.buffer) in self.known_buffers:
                     tensor._view, tensor._storage = value._view, value._storage
@@ -430,7 +430,7 @@ class Program(Assembled):
             return array if type(now) is DeviceArray and now.buffer is array.buffer else _part_of(now, array)
         whole, parts = parts_of(array)
         if id(array.buffer) not in renewed:
-            kept = self.cast.memory_at(array.buffer)
+            kept = self.mirrors.memory_at(array.buffer)
             renewed[id(array.buffer)] = whole.like(array.buffer.value) if kept is None else kept
         return part_of(renewed[id(array.buffer)], parts)
 

@@ -26,7 +26,7 @@ class Replay:
     """One such run. Hooks and marked statements are counted as in the trace, which noted the turns of calls on the host."""
 
     def __init__(self, calls: Iterable[HostCall], code: MarkedCode) -> None:
-        self._calls = {call.turn: call for call in calls}
+        self._calls = {call.order: call for call in calls}
         self._code = code
         self._thread, self._turn = threading.get_ident(), 0
         self._has_raised = False

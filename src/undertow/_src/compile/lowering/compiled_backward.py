@@ -97,7 +97,7 @@ class Graph:
             traced = self._traced(defined, placer, body, NumbersOfCall(self.scalars, call.numbers, asked))
             known = self.programs[key] = (jax.jit(traced, compiler_options=options), placer, asked)
         program, placer, _ = known
-        placer.cast.begin(())
+        placer.mirrors.begin(())
         try:
             found = program(call.kept, call.read, [g for g in given if g is not None])
         except Retrace:  # the plan knows more about the hooks now

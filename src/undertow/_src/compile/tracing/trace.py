@@ -365,7 +365,7 @@ class Trace:
 
     def references_to(self, tensor: Any) -> int:
         """How many references calls on the host have to a tensor that they show."""
-        return 0 if self.placer is None else self.placer.cast.references_to(tensor)
+        return 0 if self.placer is None else self.placer.mirrors.references_to(tensor)
 
     def became_gradient(self, shown: Any, gradient: Any) -> None:
         """Return a tensor's memory became that of a leaf's gradient, because nothing in the trace holds the tensor

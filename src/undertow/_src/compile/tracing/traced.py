@@ -89,12 +89,12 @@ class Traced:
         trace, placer = Trace(self.device), HookPlacer(plan, self.registrations, state.seen)
         trace.placer, trace.state, trace.schedules = placer, state, self.schedules
         trace.before, placer.entry = self.registrations.reached(), self.entry
-        placer.cast.expect(self.given.own())
+        placer.mirrors.expect(self.given.own())
         placer.gradients = {*map(id, self.given.gradients())}
         placer.states = {id(optimizer.state) for optimizer in state.optimizers}
         placer.groups = {id(group) for optimizer in state.optimizers for group in optimizer.param_groups}
         numbers, self.marks = self.options.values(), TensorMarks(state.tensors, self.arguments)
-        placer.cast.marks = self.marks
+        placer.mirrors.marks = self.marks
         renewed = self.given.renewed
         roll_back = Rollback(self.entry, self.options, self.counters, renewed, self.schedules, placer.stores)
         trace.decisions = self.decisions = Decisions(plan.answers, plan.hints)
@@ -254,7 +254,7 @@ class Traced:
         self.later: list[DeferredCallback] = placer.later
         self.decided_lines, self.selected_lines = self.plan.decided, self.plan.selected
         self.decides = bool(self.decisions.answers)
-        self.begins, self.turns, self.cast = placer.begins, placer.turns, placer.cast
+        self.begins, self.turns, self.mirrors = placer.begins, placer.turns, placer.mirrors
         self.host_calls, self.streams = placer.host_calls, [*trace.streams.values()]
         for call in self.host_calls:
             call.streams = self.streams
@@ -397,7 +397,7 @@ class Traced:
         self._refuse_caches(state, trace)
         left = objects_in(self.left_behind(), self.known)
         self.own_objects = trace.own_among(left.values())
-        placer.cast.leave({*left, *self.handed.ids()})
+        placer.mirrors.leave({*left, *self.handed.ids()})
         self.given.note_changes()
         self._refuse_places()
         self.entry.watches_gradients = bool(
