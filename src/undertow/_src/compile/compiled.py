@@ -27,7 +27,7 @@ from undertow._src.compile.guards.signatures import attributes_of, signature
 from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.program import Program
 from undertow._src.compile.recompile_reasons import argument_names, difference, looks_of
-from undertow._src.compile.splitting.effect_splitting import Body
+from undertow._src.compile.splitting.effect_splitting import EffectSplitter
 from undertow._src.compile.tracing.arguments import hooks_on_node
 from undertow._src.compile.tracing.counters import in_places
 from undertow._src.compile.tracing.decisions import Answer, Hints, Mispredicted
@@ -234,8 +234,8 @@ class Compiled:
         numbers: list[Any],
         decided: tuple[tuple[Answer, ...], Hints],
     ) -> Program:
-        body = Body(self.function, args, kwargs, self.coverage)
-        self.coverage = body.coverage
+        splitter = EffectSplitter(self.function, args, kwargs, self.coverage)
+        self.coverage = splitter.coverage
         args, kwargs = self._kinds.apart((args, kwargs))
         if isinstance(numbers, Numbers):
             given = argument_names(self.function, args, kwargs)
@@ -255,9 +255,9 @@ class Compiled:
         if programs and not plan.answers:  # most likely it goes the same way again
             plan.hints = programs[0].decisions.as_hints()
         plan.kinds = self._kinds
-        plan.exact_types = body.compares_types("int", "float", "__name__")
-        plan.exact_tensors = body.compares_types("Tensor", "__name__")
-        plan.body, plan.counts = body, not plan.exact_types
+        plan.exact_types = splitter.compares_types("int", "float", "__name__")
+        plan.exact_tensors = splitter.compares_types("Tensor", "__name__")
+        plan.splitter, plan.counts = splitter, not plan.exact_types
         self._looks = [*self._looks[-MOST:], looks]
         if numbers:
             plan.numbers = numbers
@@ -269,7 +269,7 @@ class Compiled:
                     program = Program(Call(self.function, args, kwargs), plan)
                 break
             except ScalarBecameConstant:
-                if not body.lift():
+                if not splitter.lift():
                     plan.plain_numbers = True
             except Retrace:  # the plan knows more about the hooks now
                 continue

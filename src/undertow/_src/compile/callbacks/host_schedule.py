@@ -322,16 +322,16 @@ class HostSchedule:
 
     def _keep(self, hook: Any) -> None:
         """Return a statement that the step's other code depends on stays in the trace."""
-        if isinstance(hook, Statement) and self.plan.body is not None:
-            self.plan.body.keep(hook.mark)
+        if isinstance(hook, Statement) and self.plan.splitter is not None:
+            self.plan.splitter.keep(hook.probe)
             raise Retrace
 
     def changed_on_host(self) -> set[Place]:
         """Return what hooks and statements on the host change from step to step, and no program depends on."""
         effects = [effect for _, effects in self.hosted for effect in effects.effects]
-        if self.plan.body is not None:
+        if self.plan.splitter is not None:
             read = [place for _, its in self.traced for place in its.places]
-            effects += [effect for effect in self.plan.body.moved_effects() if not effect.feeds(tuple(read))]
+            effects += [effect for effect in self.plan.splitter.moved_effects() if not effect.feeds(tuple(read))]
         return {each for effect in effects for each in _places(effect)}
 
     def _place(self, hook: Any, runs: str, why: str) -> Placed:

@@ -58,7 +58,7 @@ class Assembled(Traced):
         self.trace.finish()
         self.marks.restore_versions()
         del self.closed, self.trace, self.marks
-        del self.plan, self.body  # which know the arguments that it was traced with; the way back has what it needs
+        del self.plan, self.splitter  # which know the arguments that it was traced with; the way back has what it needs
         self.trace_seconds = time.perf_counter() - started
         self.compile_seconds: float | None = None
 

@@ -503,8 +503,8 @@ class Trace:
 
     def refuse_sparse_questions(self, shape: tuple[int, ...]) -> None:
         """Return a gradient is sparse in eager mode and dense in a program: code that asks would get other answers."""
-        body = self.placer.plan.body
-        names = self.state.mentioned | self.before.mentioned | (set() if body is None else body.all_names())
+        splitter = self.placer.plan.splitter
+        names = self.state.mentioned | self.before.mentioned | (set() if splitter is None else splitter.all_names())
         asked = sorted(_OF_SPARSE & names)
         why = f"code of the step or of a hook names `{asked[0]}`" if asked else ""
         for optimizer in self.state.optimizers:
@@ -602,8 +602,8 @@ class Trace:
 
     def lift(self, frame: FrameType) -> None:
         """Has functions in C that a frame's code calls replaced in the next trace, if there are any; see `lifted`."""
-        body = None if self.placer is None or threading.get_ident() != self.thread else self.placer.plan.body
-        if body is not None and body.lift(frame.f_code):
+        splitter = None if self.placer is None or threading.get_ident() != self.thread else self.placer.plan.splitter
+        if splitter is not None and splitter.lift(frame.f_code):
             raise Retrace
 
     # --- what is left

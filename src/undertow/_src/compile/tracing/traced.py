@@ -29,7 +29,7 @@ from undertow._src.compile.guards.reachability import Reached
 from undertow._src.compile.guards.rollback import Rollback, TensorMarks
 from undertow._src.compile.guards.snapshot import Snapshot
 from undertow._src.compile.plan import Plan, Retrace
-from undertow._src.compile.splitting.marks import MarkedCode
+from undertow._src.compile.splitting.statement_probes import ProbedCode
 from undertow._src.compile.tracing.arguments import Arguments, Handed, refuse_overlaps
 from undertow._src.compile.tracing.counters import Counters, from_places
 from undertow._src.compile.tracing.decisions import Answer, Decisions, Hints, Unverified, part_for
@@ -79,8 +79,8 @@ class Traced:
     scalars: list[tuple[SymbolicScalar, DeviceArray]]  # numbers in graphs that it leaves, and memories that keep them
 
     def __init__(self, call: Call, plan: Plan) -> None:
-        self.plan, self.body = plan, plan.body
-        self.code = MarkedCode([]) if plan.body is None else plan.body.code
+        self.plan, self.splitter = plan, plan.splitter
+        self.code = ProbedCode([]) if plan.splitter is None else plan.splitter.code
         self.last_numbers: list[float] | None = None
         self.next_numbers: DeviceArray | None = None
         self.lent: list[Buffer] = []  # memories that somebody else holds too, for the time of a call
@@ -143,8 +143,12 @@ class Traced:
         plan = self.plan
         self.counters = Counters(plan.counters.values() if plan.counts and not plan.plain_numbers else ())
         replaced = {*plan.replaced, *(plan.counters if self.counters.places else ())}
-        body = plan.body
-        state = Reached(replaced) if body is None else Reached(replaced, body.names_left(), body.computed_with())
+        splitter = plan.splitter
+        state = (
+            Reached(replaced)
+            if splitter is None
+            else Reached(replaced, splitter.names_left(), splitter.computed_with())
+        )
         state.walk(plan.numbers, "of numbers among the arguments")
         state.walk(call.function, getattr(call.function, "__name__", "step"))
         for leaf in leaves((call.args, call.kwargs)):
@@ -152,11 +156,11 @@ class Traced:
                 state.walk(leaf, "an argument")
         for root, name in plan.roots:
             state.walk(root, name)
-        if body is not None:
-            body.names_in_packages(state)
-            for namespace, name in body.whole.effects.names:
+        if splitter is not None:
+            splitter.names_in_packages(state)
+            for namespace, name in splitter.whole.effects.names:
                 state.name(namespace, name)
-            for owner, attribute in body.places_in_packages():
+            for owner, attribute in splitter.places_in_packages():
                 state.look_at_place(owner, attribute)
         return state
 
@@ -207,7 +211,7 @@ class Traced:
         line = error.line if error.line not in plan.decided else None
         # Code of a package seldom only shows a value: a guess takes one more trace, to move code takes several.
         guesses = line is not None and purity.is_installed(line[0])
-        if not guesses and plan.body is not None and plan.body.move_what_asked(error):
+        if not guesses and plan.splitter is not None and plan.splitter.move_what_asked(error):
             raise Retrace from None
         if line is not None:
             plan.decided.add(line)
@@ -316,8 +320,8 @@ class Traced:
             self.handed.refuse_changes(effect.target for _, effects in placer.hosted for effect in effects.effects)
             self.entry.histories.refuse_changes()
             placer.finish()
-            if self.body is not None:
-                placer.refuse_other_turns(self.body.rest)
+            if self.splitter is not None:
+                placer.refuse_other_turns(self.splitter.rest)
             self._take_back(as_inputs, given, numbers, trace)
             self._find_exit(state, placer, trace)
             outputs.extend([buffer for buffer, _, _ in trace.buffers.values() if buffer.writes])
@@ -337,11 +341,13 @@ class Traced:
     def _run(self, function: Callable[..., Any], args: Any, kwargs: Any, placer: HookPlacer, state: Reached) -> Any:
         records = local.modes.grad_enabled
         try:
-            with recording(self.body, state):
+            with recording(self.splitter, state):
                 result = function(*args, **kwargs)
         except Exception as error:
-            if self.body is not None and not isinstance(error, TraceAborted):
-                placer.refuse_other_turns(self.body.rest)  # which may be why: a list is empty that a hook was to fill
+            if self.splitter is not None and not isinstance(error, TraceAborted):
+                placer.refuse_other_turns(
+                    self.splitter.rest
+                )  # which may be why: a list is empty that a hook was to fill
             raise
         if local.modes.grad_enabled is not records:
             raise CompileError(
