@@ -26,7 +26,7 @@ from undertow._src.compile.guards.settings import settings_now
 from undertow._src.compile.guards.signatures import attributes_of, signature
 from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.program import Program
-from undertow._src.compile.recompile_reasons import argument_names, difference, looks_of
+from undertow._src.compile.recompile_reasons import argument_names, call_signature, difference
 from undertow._src.compile.splitting.effect_splitting import EffectSplitter
 from undertow._src.compile.tracing.arguments import hooks_on_node
 from undertow._src.compile.tracing.counters import in_places
@@ -75,7 +75,7 @@ class Compiled:
         self.fallback = fallback
         self.as_written: list[str] = []  # why calls ran so that are unlike those that follow
         self.eager: dict[Any, str] = {}  # keys of calls that run as they are written, and why
-        self._looks: list[dict[str, str]] = []  # of the calls that were compiled last
+        self._signatures: list[dict[str, str]] = []  # of the calls that were compiled last
         self.refused = ""  # why the last call was not compiled
         self._was_called = False
         self._kinds = Kinds()
@@ -125,7 +125,7 @@ class Compiled:
             for place, program in enumerate(programs):
                 if program.decides and program.decisions.answers[: len(answers)] != [*answers]:
                     continue
-                if program.fits(arguments):
+                if program.guards_hold(arguments):
                     program.used = next(_clock)
                     if place:  # the next call may well be like this one
                         programs.insert(0, programs.pop(place))
@@ -240,12 +240,12 @@ class Compiled:
         if isinstance(numbers, Numbers):
             given = argument_names(self.function, args, kwargs)
             numbers.names = [name for name, value in given if type(value) in (int, float)]
-        looks = looks_of(self.function, args, kwargs)
+        signature = call_signature(self.function, args, kwargs)
         if programs:
             other = programs[0].decisions.difference(decided[0])
-            self._note(other or programs[0].misfit(arguments))
-        elif self._looks:
-            self._note(difference(self._looks, looks))
+            self._note(other or programs[0].guard_failure(arguments))
+        elif self._signatures:
+            self._note(difference(self._signatures, signature))
         plan = Plan()
         if programs:  # numbers that have changed may change again
             plan.counters.update(programs[0].changing_numbers())
@@ -258,7 +258,7 @@ class Compiled:
         plan.exact_types = splitter.compares_types("int", "float", "__name__")
         plan.exact_tensors = splitter.compares_types("Tensor", "__name__")
         plan.splitter, plan.counts = splitter, not plan.exact_types
-        self._looks = [*self._looks[-MOST:], looks]
+        self._signatures = [*self._signatures[-MOST:], signature]
         if numbers:
             plan.numbers = numbers
             args, kwargs = in_places((args, kwargs))
@@ -378,7 +378,7 @@ def reset() -> None:
     for compiled in list(everything):
         compiled.programs.clear()
         compiled.coverage = None
-        compiled._looks.clear()
+        compiled._signatures.clear()
         compiled._numbers.clear()
         compiled.causes.clear()
         compiled.eager.clear()

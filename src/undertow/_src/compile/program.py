@@ -63,7 +63,7 @@ class Program(Assembled):
         if self.schedules.made:
             self.run = functools.partial(self.schedules.around, self.run)  # type: ignore[method-assign]
 
-    def fits(self, arguments: list[Any]) -> bool:
+    def guards_hold(self, arguments: list[Any]) -> bool:
         """Whether everything the program depends on is as it was when it was made."""
         for holds, _ in self.guards:
             if not holds(arguments):
@@ -80,8 +80,8 @@ class Program(Assembled):
             return False
         return True
 
-    def misfit(self, arguments: list[Any]) -> str:
-        """Why the program does not fit any more, in words."""
+    def guard_failure(self, arguments: list[Any]) -> str:
+        """Return which guard fails, in words."""
         for holds, why in self.guards[:-1]:
             if not holds(arguments):
                 return why()
@@ -194,8 +194,8 @@ class Program(Assembled):
                 if tensor._array is not held:
                     self._bring(tensor, held, buffer)
             values.append(self.pack.gathered())
-        for lender in self.lenders:
-            values += lender.lend()
+        for donor in self.donors:
+            values += donor.donate()
         for tensor, held, buffer in self.state_inputs:
             if tensor._array is not held:
                 self._bring(tensor, held, buffer)
@@ -251,7 +251,7 @@ class Program(Assembled):
         self.mirrors.end()
 
     def _numbers_now(self) -> list[float]:
-        """Return the optimizers' numbers: those that `fits` has just seen, unless a scheduler stepped meanwhile."""
+        """Return the optimizers' numbers: those that `guards_hold` has just seen, unless a scheduler stepped meanwhile."""
         return self.options.values() if self.schedules.made else self.looked_at
 
     def _numbers(self) -> Any:
@@ -295,7 +295,7 @@ class Program(Assembled):
     def _finish(self, results: list[Any], arguments: list[Any]) -> Any:
         """Put the results where the step leaves them. Hooks come first: should one raise, nothing has changed."""
         lent = self.n_known + (self.pack is not None)
-        made = lent + sum([lender.n_arrays for lender in self.lenders])
+        made = lent + sum([donor.n_arrays for donor in self.donors])
         if self.leaves_numbers:
             self.call_numbers = self.options.values() + self.options.extra
         for buffer, value in zip(self.made, results[made:]):
@@ -308,9 +308,9 @@ class Program(Assembled):
         if self.mirrors.tensors:
             self.mirrors.refuse_writes()
         self._put_written(results, arguments)
-        for lender in self.lenders:
-            lender.put(results[lent : lent + lender.n_arrays])
-            lent += lender.n_arrays
+        for donor in self.donors:
+            donor.receive(results[lent : lent + donor.n_arrays])
+            lent += donor.n_arrays
         if self.options.changes or self.options.counted:
             self._put_numbers()
         if self.result_alone:
@@ -329,7 +329,7 @@ class Program(Assembled):
                 buffer.host[...] = results[place]
             buffer.writes += 1
         if self.pack is not None:
-            self.pack.put(results[self.n_known])
+            self.pack.receive(results[self.n_known])
         for place, argument in self.argument_outputs:
             tensor, value = arguments[argument], results[place]
             replaced = self.mirrors.replaced.get(id(tensor))

@@ -67,7 +67,7 @@ class Graph:
         self.plan = Plan()
         self.plan.all_inside = True
 
-    def go_back(self, call: CompiledBackward, grads: Sequence[Any]) -> tuple[Any, ...]:
+    def run(self, call: CompiledBackward, grads: Sequence[Any]) -> tuple[Any, ...]:
         """Return the gradients of the leaves, for a call of the function."""
         given = [None if g is None else _raw(g) for g in grads]
         found = self._run(tuple([g is not None for g in given]), self._backward, call, given)
@@ -335,7 +335,7 @@ class CompiledBackward(Node):
         grads = [g] if self._n_outputs == 1 else list(g)
         if xp.RECORDED:
             return self.graph.go_back_recorded(self, grads)
-        results = self.graph.go_back(self, grads)
+        results = self.graph.run(self, grads)
         return (
             results if isinstance(xp, DeviceNamespace) else tuple([None if r is None else r.numpy() for r in results])
         )
