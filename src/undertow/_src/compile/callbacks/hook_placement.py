@@ -24,6 +24,7 @@ from undertow._src.arrays.device.memory import NeedsValue, Watch
 from undertow._src.base.hooks import RemovableHandle
 from undertow._src.base.modes import local
 from undertow._src.base.tree import leaves
+from undertow._src.compile.callbacks.containers import is_used_up
 from undertow._src.compile.callbacks.hook_facts import (
     acts_on_own,
     captured_by,
@@ -341,10 +342,10 @@ class HookPlacer(HostSchedule):
         function = probe.alone(given)
         effects = analyse(function, [kind_of_variable(known[name]) if name in known else "plain" for name in given])
         self._find_state(effects)
-        if probe.returns:
+        inside_objects = [*hidden(known, self.known or ())]
+        if probe.returns and not any(map(is_used_up, inside_objects)):
             return self._returns(Statement(probe, function, given, self.environment), effects, variables)
         feeding = [effect for effect in splitter.rest.effects if effect.feeds(effects.places)]
-        inside_objects = [*hidden(known, self.known or ())]
         if any(isinstance(each, SymbolicScalar) and not each.is_asked for each in inside_objects):
             raise ScalarBecameConstant
         shown = [self._count(effect) or self._remembers(effect) for effect in feeding]

@@ -9,6 +9,7 @@ from typing import Any
 
 from undertow._src.base.modes import local, set_grad_enabled
 from undertow._src.base.tree import map_leaves
+from undertow._src.compile.callbacks.containers import is_used_up
 from undertow._src.compile.callbacks.host_calls import Placed
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import PLAIN, Slots
@@ -123,7 +124,9 @@ class PlacedStatement(Placed):
 
 
 def hidden(value: Any, before: Any) -> Iterator[Any]:
-    """Tensors and numbers of the program in objects that the step made: their values of this turn could not be shown."""
+    """Tensors and numbers of the program in objects that the step made: their values of this turn could not be shown.
+    Nor could what the step's iterators give, which the first call would use up.
+    """
     seen: set[int] = set()
     waiting = [(value, 0)]  # and in how many objects it is
     while waiting:
@@ -132,6 +135,8 @@ def hidden(value: Any, before: Any) -> Iterator[Any]:
         if isinstance(each, (TensorCore, Module, Optimizer, *PLAIN)) or id(each) in before:
             if depth and isinstance(each, (TensorCore, SymbolicScalar)):
                 yield each
+        elif is_used_up(each):
+            yield each
         elif id(each) not in seen:
             seen.add(id(each))
             if isinstance(each, (tuple, list, dict)):
