@@ -13,7 +13,7 @@ from typing import Any
 from undertow._dynamo import config
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Compiling, TraceAborted, Watch
-from undertow._src.base.modes import ThreadModes, local, special
+from undertow._src.base.modes import ThreadModes, local, slow_path
 from undertow._src.base.sites import warn
 from undertow._src.compile.cache import keep_on_disk
 from undertow._src.compile.callbacks.host_calls import OrderedCallback
@@ -90,13 +90,13 @@ class Compiled:
             return self.function(*args, **kwargs)  # part of a larger step that is being compiled
         if OrderedCallback.threads and threading.get_ident() in OrderedCallback.threads:
             return self.function(*args, **kwargs)  # by a hook that a program waits for: others wait for that
-        if special.as_written or special.anomaly or config.disable or special.stance == "force_eager":
+        if slow_path.as_written or slow_path.anomaly or config.disable or slow_path.stance == "force_eager":
             return self.function(*args, **kwargs)
         arguments: list[Any] = []
         numbers: list[Any] = []
         modes = local.modes
         key: list[Any] = settings_now(modes)
-        if special.active or modes.saved_hooks or modes.dispatch_modes:
+        if slow_path.count or modes.saved_hooks or modes.dispatch_modes:
             try:
                 key += _rare_modes(modes)
             except CompileError as error:
@@ -139,7 +139,7 @@ class Compiled:
                     except Interrupted:
                         interrupted, compiles = program, False
                         break
-            compiles = compiles and (special.stance == "default" or self._may_compile())
+            compiles = compiles and (slow_path.stance == "default" or self._may_compile())
             if compiles and self._kinds.meet((args, kwargs)):  # which makes it another key
                 return self(*args, **kwargs)
             while compiles:
@@ -201,12 +201,12 @@ class Compiled:
     def _may_compile(self) -> bool:
         """Whether a call for which there is no program yet is to be compiled; see `torch.compiler.set_stance`."""
         first, self._was_called = not self._was_called, True
-        if special.stance == "fail_on_recompile":
+        if slow_path.stance == "fail_on_recompile":
             raise RuntimeError(
                 f"Detected recompile when torch.compile stance is 'fail_on_recompile'. {self.name} has no program for this "
                 "call; compile.explain() has those that there are."
             )
-        return special.stance != "eager_on_recompile" and not (first and special.stance == "eager_then_compile")
+        return slow_path.stance != "eager_on_recompile" and not (first and slow_path.stance == "eager_then_compile")
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Return a compiled method: each object has programs of its own."""

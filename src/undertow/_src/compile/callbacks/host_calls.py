@@ -24,7 +24,7 @@ from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import held_at, put
 from undertow._src.compile.tracing.sparse_parts import Parts, apart, is_sparse, parts_of_sparse
 from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
-from undertow._src.engine.apply import settle
+from undertow._src.engine.apply import place_operands
 from undertow._src.random.generators import alive
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.devices import device as Device
@@ -152,7 +152,7 @@ class HostCall:
         return state
 
     def _seen(self, tensor: Any, by_name: bool = False) -> MirrorState:
-        settle((tensor,))
+        place_operands((tensor,))
         mirror = self._mirrors.mirror_of(tensor, by_name)
         if mirror not in self.states:
             self.states[mirror] = self._state_of(mirror)

@@ -26,7 +26,7 @@ from undertow._src.compile.callbacks.tensor_mirrors import (
     Replaced,
 )
 from undertow._src.compile.errors import CompileError
-from undertow._src.engine.apply import settle
+from undertow._src.engine.apply import place_operands
 from undertow._src.types.devices import cpu
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ class HostMirrors:
         state.retains = mirror.retains = tensor._meta is not None and tensor._meta.retains
         mirror.grad = None if tensor._meta is None else tensor._meta.grad
         if mirror.grad is not None:
-            settle((mirror.grad,))
+            place_operands((mirror.grad,))
             state.grad = self.state_of(self.mirror_of(mirror.grad), capture, always)
         return state
 
