@@ -14,8 +14,6 @@ import undertow
 from tests.operator_tables import operators, reference_operators
 from tests.operator_tables.autocast_lists import AutocastCPUTestLists, TestAutocast
 from tests.operator_tables.gradients import TestGradients
-from tests.operator_tables.op_info import OpInfo, SampleInput
-from tests.operator_tables.subclasses import WrapperTensor, subclass_db
 from undertow.testing._internal import hypothesis_utils as strategies
 from undertow.testing._internal.common_device_type import (
     DeviceTypeTestBase,
@@ -36,8 +34,9 @@ from undertow.testing._internal.common_nn import (
     module_tests,
 )
 from undertow.testing._internal.common_optimizers import optim_db, optims
+from undertow.testing._internal.common_subclass import WrapperTensor, subclass_db
 from undertow.testing._internal.common_utils import TestCase
-from undertow.testing._internal.opinfo.core import DecorateInfo
+from undertow.testing._internal.opinfo.core import DecorateInfo, OpInfo, SampleInput
 
 
 def outcome(case: Any) -> unittest.TestResult:

@@ -14,7 +14,7 @@ import gc
 import time
 from collections.abc import Callable, Sequence
 from sys import getrefcount
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -26,8 +26,11 @@ from undertow._src.compile.callbacks.host_calls import HostCall
 from undertow._src.compile.callbacks.kept_memory import part_of, parts_of
 from undertow._src.compile.callbacks.replay import Interrupted, Replay
 from undertow._src.compile.errors import CompileError
-from undertow._src.compile.guards.input_checks import still_hold
-from undertow._src.compile.guards.places import ABSENT, change, put, put_back
+from undertow._src.compile.guards.argument_guard import ArgumentGuard
+from undertow._src.compile.guards.guard import Guard, failure
+from undertow._src.compile.guards.input_checks import InputValueGuard
+from undertow._src.compile.guards.places import ABSENT, put, put_back
+from undertow._src.compile.guards.scalar_guard import AnswerGuard
 from undertow._src.compile.lowering.assembling import Assembled
 from undertow._src.compile.lowering.donation import ALONE, a_copy
 from undertow._src.compile.plan import Plan
@@ -43,13 +46,6 @@ from undertow._src.tensor.core import InferenceStorage, Storage, TensorCore, wra
 from undertow._tensor import Tensor
 
 
-class Guard(NamedTuple):
-    """Something that a program depends on: whether it holds for a call, and if not, why, in words."""
-
-    holds: Callable[[list[Any]], bool]
-    why: Callable[[], str]
-
-
 class Program(Assembled):
     """One compiled variant of a step."""
 
@@ -57,15 +53,16 @@ class Program(Assembled):
 
     def __init__(self, call: Call, plan: Plan) -> None:
         super().__init__(call, plan)
-        self.looked_at = self.options.values()
+        self.answer_guard = AnswerGuard(self.scalar_guards, self.options, self.schedules)
         self.result_alone = self._is_alone(self.result)
         self.guards = self._guards()
+        self._checks = [guard.hold for guard in self.guards]
         if self.schedules.made:
             self.run = functools.partial(self.schedules.around, self.run)  # type: ignore[method-assign]
 
     def guards_hold(self, arguments: list[Any]) -> bool:
-        """Whether everything the program depends on is as it was when it was made."""
-        for holds, _ in self.guards:
+        """Return whether everything the program depends on is as it was when it was made."""
+        for holds in self._checks:
             if not holds(arguments):
                 return False
         return True
@@ -81,58 +78,25 @@ class Program(Assembled):
         return True
 
     def guard_failure(self, arguments: list[Any]) -> str:
-        """Return which guard fails, in words."""
-        for holds, why in self.guards[:-1]:
-            if not holds(arguments):
-                return why()
-        return self._other_answer()
+        """Return why the program does not fit any more, in words."""
+        return failure(self.guards[:-1], arguments) or self.guards[-1].reason()
 
     def _guards(self) -> list[Guard]:
-        """Return what is asked before a call, the most likely reasons to compile again first."""
-        given, sharing, held = self.given, self.sharing, self.held
-        other = "other arguments than before are one tensor, or one that the step uses anyway"
-        guards = [
-            Guard(given.fit, lambda: given.renewed.difference() or other),
-            Guard(lambda _: self.entry.holds(), self.entry.difference),
-            Guard(lambda _: self.options.still_fit(), self.options.difference),
-            Guard(sharing.holds, lambda: "other tensors than before share their memory"),
+        """Return all that the program depends on, the most likely reasons to compile again first."""
+        renewed, held = self.given.renewed, self.held
+        return [
+            *([renewed] if renewed.places else ()),
+            ArgumentGuard(self.given),
+            *self.state_guards,
+            self.options,
+            self.alias_guard,
+            *(self.hook_code or ()),
+            *([self.facts] if self.facts.names else ()),
+            *([self.gradient_alias_guard] if self.uses_gradients else ()),
+            *([self.reads] if self.reads else ()),
+            *([InputValueGuard(held)] if held else ()),
+            self.answer_guard,  # at the end: a call goes on with the numbers that it has seen
         ]
-        code = self.hook_code
-        if code is not None:
-            guards.append(Guard(lambda _: code.holds(), code.difference))
-        if self.facts.names:
-            guards.append(Guard(self.facts.hold, self.facts.why))
-        if self.uses_gradients:
-            own = lambda arguments: sharing.gradients_hold(given.gradients(), arguments)
-            guards.append(Guard(own, lambda: "other gradients than before share their memory"))
-        if self.reads:
-            guards.append(Guard(lambda _: not any(read.changed() for read in self.reads), self._other_read))
-        if held:
-            lengths = lambda arguments: still_hold(held, arguments)
-            guards.append(Guard(lengths, lambda: "lengths that decide about shapes are others than before"))
-        return [*guards, Guard(self._answers, self._other_answer)]
-
-    def _answers(self, arguments: list[Any]) -> bool:
-        """Whether the numbers of optimizers, and the step's own, still answer what the step asks about them."""
-        if self.schedules.made:
-            return self.schedules.fit(self.scalar_guards)
-        self.looked_at = self.options.values()
-        return self.scalar_guards.hold(self.looked_at)
-
-    def _other_answer(self) -> str:
-        if self.schedules.made:
-            self.schedules.prepare()
-        now = self.options.values() + self.options.extra
-        self.schedules.rewind()
-        number = self.scalar_guards.failed_guard(now)
-        if number is None:
-            return "numbers of an optimizer's or of the step's own changed in a way that the step asks about"
-        before = self.scalar_guards.good[number]
-        return f"{change(self.options.name_of(number), before, now[number])}, and the step asks about it"
-
-    def _other_read(self) -> str:
-        read = next(read for read in self.reads if read.changed())
-        return f"`{read.name}`, which a hook reads, was {read.value!r} and is {read.get()!r}"
 
     def run_from(self, answers: Sequence[Answer], arguments: list[Any]) -> Any:
         """One step, given answers to its first decisions about values. Raises Mispredicted if it makes others."""
@@ -194,8 +158,8 @@ class Program(Assembled):
                 if tensor._array is not held:
                     self._bring(tensor, held, buffer)
             values.append(self.pack.gathered())
-        for donor in self.donors:
-            values += donor.donate()
+        for lender in self.lenders:
+            values += lender.lend()
         for tensor, held, buffer in self.state_inputs:
             if tensor._array is not held:
                 self._bring(tensor, held, buffer)
@@ -214,8 +178,8 @@ class Program(Assembled):
             values += [drawn[place] if part is None else drawn[place][part] for place, part in self.draw_inputs]
         if self.uses_numbers:
             values.append(self._numbers())
-        if self.mirrors.tensors:
-            self.mirrors.begin(self.given.and_gradients(arguments[: self.given.count]))
+        if self.cast.roles:
+            self.cast.begin(self.given.and_gradients(arguments[: self.given.count]))
         for call in self.begins:
             call.run()
         started = time.perf_counter()
@@ -248,17 +212,13 @@ class Program(Assembled):
         for buffer in self.lent:
             buffer.host = None
         self.lent.clear()
-        self.mirrors.end()
-
-    def _numbers_now(self) -> list[float]:
-        """Return the optimizers' numbers: those that `guards_hold` has just seen, unless a scheduler stepped meanwhile."""
-        return self.options.values() if self.schedules.made else self.looked_at
+        self.cast.end()
 
     def _numbers(self) -> Any:
         """Return the optimizers' numbers as one array, made anew when one has changed; those that stay lie on the
         device.
         """
-        numbers = self._numbers_now()
+        numbers = self.answer_guard.numbers()
         if numbers != self.last_numbers:
             self.last_numbers, self.number_array = numbers, np.array(numbers, np.float64)
         elif type(self.number_array) is np.ndarray:
@@ -295,7 +255,7 @@ class Program(Assembled):
     def _finish(self, results: list[Any], arguments: list[Any]) -> Any:
         """Put the results where the step leaves them. Hooks come first: should one raise, nothing has changed."""
         lent = self.n_known + (self.pack is not None)
-        made = lent + sum([donor.n_arrays for donor in self.donors])
+        made = lent + sum([lender.n_arrays for lender in self.lenders])
         if self.leaves_numbers:
             self.call_numbers = self.options.values() + self.options.extra
         for buffer, value in zip(self.made, results[made:]):
@@ -304,13 +264,13 @@ class Program(Assembled):
         if self.turns:
             for later in self.turns:
                 later.run()
-            self.handed.refuse_changes(self.mirrors.changed_containers())
-        if self.mirrors.tensors:
-            self.mirrors.refuse_writes()
+            self.handed.refuse_changes(self.cast.changed_props())
+        if self.cast.roles:
+            self.cast.refuse_writes()
         self._put_written(results, arguments)
-        for donor in self.donors:
-            donor.receive(results[lent : lent + donor.n_arrays])
-            lent += donor.n_arrays
+        for lender in self.lenders:
+            lender.put(results[lent : lent + lender.n_arrays])
+            lent += lender.n_arrays
         if self.options.changes or self.options.counted:
             self._put_numbers()
         if self.result_alone:
@@ -329,10 +289,10 @@ class Program(Assembled):
                 buffer.host[...] = results[place]
             buffer.writes += 1
         if self.pack is not None:
-            self.pack.receive(results[self.n_known])
+            self.pack.put(results[self.n_known])
         for place, argument in self.argument_outputs:
             tensor, value = arguments[argument], results[place]
-            replaced = self.mirrors.replaced.get(id(tensor))
+            replaced = self.cast.replaced.get(id(tensor))
             if replaced is not None:  # by a hook
                 replaced.gradient._array[...] = value
                 replaced.leaf._meta.grad, value = replaced.gradient, jax.numpy.asarray(replaced.value)
@@ -347,7 +307,7 @@ class Program(Assembled):
 
     def _put_numbers(self) -> None:
         """Return what the step makes of optimizers' numbers, and of its own."""
-        numbers = self._numbers_now()
+        numbers = self.answer_guard.numbers()
         self.options.change(numbers)
         if self.next_numbers is not None and not self.options.changes:
             options = len(self.options.places)  # as the program saw them: the host may have changed them by now
@@ -357,7 +317,7 @@ class Program(Assembled):
     def _leave(self, arguments: list[Any]) -> Any:
         """Return what the step leaves in Python's places, and returns."""
         renewed = {id(self.arguments[place]): arguments[place] for place in self.passed_on}
-        shown = self.mirrors.made() if self.mirrors.containers else ()
+        shown = self.cast.made() if self.cast.props else ()
         rebuilt = Rebuilt(lambda tensor: self._renewed(tensor, renewed), self.known, self.own_objects, shown)
         for place, (holder, key, value) in enumerate(self.exit):
             if place not in self.exit_if or self.exit_if[place].buffer.value:
@@ -381,7 +341,7 @@ class Program(Assembled):
             and id(result) not in self.adopted
             and (result._storage is None or result._storage.version == 0)
             and (result._meta is None or (result._meta.grad is None and not result._meta.retains))
-            and not (self.exit or self.given.changes or self.way_back or self.mirrors.tensors)
+            and not (self.exit or self.given.changes or self.way_back or self.cast.roles)
         )
 
     def _renewed(self, value: Any, renewed: dict[int, Any]) -> Any:
@@ -395,7 +355,7 @@ class Program(Assembled):
             if id(value._array.buffer) in self.argument_buffers:
                 tensor = self._on_argument(value, renewed)
             else:
-                tensor = self.mirrors.host_tensor_of(value)
+                tensor = self.cast.player_of(value)
                 tensor = wrap(self._renewed_array(value._array, renewed)) if tensor is None else tensor
                 if id(value._array.buffer) in self.known_buffers:
                     tensor._view, tensor._storage = value._view, value._storage
@@ -430,7 +390,7 @@ class Program(Assembled):
             return array if type(now) is DeviceArray and now.buffer is array.buffer else _part_of(now, array)
         whole, parts = parts_of(array)
         if id(array.buffer) not in renewed:
-            kept = self.mirrors.memory_at(array.buffer)
+            kept = self.cast.memory_at(array.buffer)
             renewed[id(array.buffer)] = whole.like(array.buffer.value) if kept is None else kept
         return part_of(renewed[id(array.buffer)], parts)
 

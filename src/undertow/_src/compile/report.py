@@ -68,6 +68,7 @@ def _program(program: Program) -> dict[str, Any]:
         "written": len(program.outputs),
         "numbers": len(program.options.places) if program.uses_numbers else 0,
         "decisions": [{"where": where, "answer": answer} for where, answer in program.decisions.listed()],
+        "guards": [guard.watches for guard in program.guards],
         "draws": sum(type(draw) is Draw for draw in program.draws),
         "trace_seconds": program.trace_seconds,
         "compile_seconds": program.compile_seconds,
@@ -111,6 +112,7 @@ def _text(facts: dict[str, Any]) -> str:
         for line in program["statements"]:
             times = f" ({line['times']} times a step)" if line["times"] > 1 else ""
             lines.append(f"    {line['source']} ({line['where']}) runs {line['runs']}{times}: {line['why']}")
+        lines.append(f"    depends on {'; '.join(program['guards'])}")
     for cause in facts["recompiles"]:
         lines.append(f"  compiled again because {cause}")
     if facts["evicted"]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._src.base.modes import local, slow_path
+from undertow._src.base.modes import local, special
 from undertow._src.base.ownership import is_own_module
 from undertow.why.watch.patches import Patches
 
@@ -195,10 +195,10 @@ class UndertowEngine(Engine):
 
     def install(self, patches: Patches) -> None:
         """Compiled steps run as they were written."""
-        slow_path.as_written += 1
+        special.as_written += 1
 
     def uninstall(self) -> None:
-        slow_path.as_written -= 1
+        special.as_written -= 1
 
     def peak(self, tensor: Any) -> float | None:
         if not has_array(tensor):
@@ -246,20 +246,20 @@ class UndertowEngine(Engine):
         return [edge[0] for edge in node._edges if edge is not None]
 
     def listen(self, listener: Any) -> bool:
-        slow_path.listeners.append(listener)
+        special.listeners.append(listener)
         return True
 
     def unlisten(self, listener: Any) -> None:
-        slow_path.listeners.remove(listener)
+        special.listeners.remove(listener)
 
     def hush(self) -> Any:
         return _NoModes()
 
     def rest(self) -> None:
-        slow_path.leave()
+        special.leave()
 
     def wake(self) -> None:
-        slow_path.enter()
+        special.enter()
 
 
 class _NoModes:
@@ -269,10 +269,10 @@ class _NoModes:
 
     def __enter__(self) -> None:
         self.before, local.modes.function_modes = local.modes.function_modes, []
-        slow_path.leave()
+        special.leave()
 
     def __exit__(self, *exception: Any) -> None:
-        slow_path.enter()
+        special.enter()
         local.modes.function_modes = self.before
 
 

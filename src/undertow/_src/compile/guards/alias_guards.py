@@ -13,13 +13,14 @@ import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Buffer
-from undertow._src.compile.tracing.arguments import memory_of
+from undertow._src.compile.guards.guard import Guard, counted
+from undertow._src.compile.tracing.arguments import Arguments, memory_of
 
 Memory = tuple[Any, DeviceArray, Buffer]  # a tensor of the step's own, and what it stands on in the program
 
 
-class Sharing:
-    """Which memories a program takes for separate ones, writing to one of them; and which tensors it takes for one."""
+class AliasGuard(Guard):
+    """Guard which memories are separate ones to a program that writes to one of them, and which tensors are one."""
 
     def __init__(
         self,
@@ -28,32 +29,74 @@ class Sharing:
         tied: list[tuple[Any, Any]],
         given: list[int],
         overwritten: list[int],
-        gradients: list[Any],
     ) -> None:
         self._written, self._read, self._tied = written, read, tied
         self._overwritten = overwritten  # places of arguments that the program writes to
         self._given = [place for place in given if place not in overwritten]  # others with a memory of their own
-        self._tied_gradients = gradients  # None: one with a memory of its own
         self._buffers = {id(buffer) for _, _, buffer in written}
-        self._all_buffers = self._buffers | {id(buffer) for _, _, buffer in read}
+        self.all_buffers = self._buffers | {id(buffer) for _, _, buffer in read}
 
-    def holds(self, arguments: Sequence[Any]) -> bool:
-        """Whether memories are shared as they were."""
+    @property
+    def watches(self) -> str:
+        """Say how many memories there are."""
+        return f"which tensors share memory ({counted(len(self.all_buffers), 'tensor')})"
+
+    def hold(self, arguments: Sequence[Any]) -> bool:
+        """Return whether memories are shared as they were."""
         for memories in (self._written, self._read):
             for tensor, held, buffer in memories:
                 if tensor._array is not held or buffer.host is not None:
-                    return self._are_apart(arguments)
+                    return self.are_apart(arguments)
         if self._tied or self._overwritten:
-            return self._are_apart(arguments)
+            return self.are_apart(arguments)
         for place in self._given:
             if type(arguments[place]._array) is DeviceArray:
-                return self._are_apart(arguments)
+                return self.are_apart(arguments)
         return True
 
-    def gradients_hold(self, gradients: list[Any], arguments: Sequence[Any]) -> bool:
-        """Whether gradients that shared their memory are the same tensors, and those that had their own have their own."""
+    def reason(self) -> str:
+        """Say what changed."""
+        return "other tensors than before share their memory"
+
+    def are_apart(self, arguments: Sequence[Any], gradients: Sequence[Any] = ()) -> bool:
+        """Return whether memories that the program takes for separate ones are, and tied ones are one."""
+        for one, other in self._tied:
+            if memory_of(one) != memory_of(other):
+                return False
+        written = [*gradients, *[arguments[place]._array for place in self._overwritten]]
+        others = [arguments[place]._array for place in self._given]
+        if any(_stands_on(array, self.all_buffers) for array in written):
+            return False
+        if any(_stands_on(array, self._buffers) for array in others):
+            return False
+        for memories, brought in ((self._written, written), (self._read, others)):
+            for tensor, held, buffer in memories:
+                array = tensor._array
+                if array is not held:  # another memory was put in its place
+                    if _stands_on(array, self.all_buffers):
+                        return False
+                    brought.append(array)
+                elif buffer.host is not None:  # somebody looks at it
+                    brought.append(buffer.host)
+        return not written or not _overlap(written, others)
+
+
+class GradientAliasGuard(Guard):
+    """Guard which gradients of the step's own tensors share memory."""
+
+    def __init__(self, memories: AliasGuard, given: Arguments, tied: list[Any]) -> None:
+        self._memories, self._given = memories, given
+        self._tied = tied  # None: a gradient with a memory of its own
+
+    @property
+    def watches(self) -> str:
+        """Say how many gradients there are."""
+        return f"which gradients share memory ({counted(len(self._tied), 'gradient')})"
+
+    def hold(self, arguments: Sequence[Any]) -> bool:
+        """Return whether gradients that shared their memory are the same tensors, and others have their own."""
         alone = []
-        for gradient, tied in zip(gradients, self._tied_gradients):
+        for gradient, tied in zip(self._given.gradients(), self._tied):
             if tied is None and gradient is not None:
                 if gradient._view is not None:
                     return False
@@ -62,29 +105,12 @@ class Sharing:
                 return False
         buffers = {id(array.buffer) for array in alone if type(array) is DeviceArray}
         if len(buffers) == len(alone):
-            return buffers.isdisjoint(self._all_buffers)
-        return self._are_apart(arguments, alone)
+            return buffers.isdisjoint(self._memories.all_buffers)
+        return self._memories.are_apart(arguments, alone)
 
-    def _are_apart(self, arguments: Sequence[Any], gradients: Sequence[Any] = ()) -> bool:
-        for one, other in self._tied:
-            if memory_of(one) != memory_of(other):
-                return False
-        written = [*gradients, *[arguments[place]._array for place in self._overwritten]]
-        others = [arguments[place]._array for place in self._given]
-        if any(_stands_on(array, self._all_buffers) for array in written):
-            return False
-        if any(_stands_on(array, self._buffers) for array in others):
-            return False
-        for memories, brought in ((self._written, written), (self._read, others)):
-            for tensor, held, buffer in memories:
-                array = tensor._array
-                if array is not held:  # another memory was put in its place
-                    if _stands_on(array, self._all_buffers):
-                        return False
-                    brought.append(array)
-                elif buffer.host is not None:  # somebody looks at it
-                    brought.append(buffer.host)
-        return not written or not _overlap(written, others)
+    def reason(self) -> str:
+        """Say what changed."""
+        return "other gradients than before share their memory"
 
 
 def _stands_on(array: Any, buffers: set[int]) -> bool:

@@ -7,12 +7,13 @@ program what the place holds by then. It may be a tensor, with or without a grap
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.objects import instance_dict
+from undertow._src.compile.guards.guard import Guard
 from undertow._src.compile.guards.places import PLAIN, Place, Slots, held_at, place_at, put
 from undertow._src.compile.guards.reachability import Reached
 from undertow._src.compile.tracing.results import FIXED, Rebuilt, parts_of, tensors_in
@@ -21,8 +22,8 @@ from undertow._src.tensor.core import TensorCore
 DEPTH = 5  # how far containers are looked into
 
 
-class Renewed:
-    """Such places, what a program expects in them, and what its trace saw there."""
+class Renewed(Guard):
+    """Guard such places, what a program expects in them, and what its trace saw there."""
 
     def __init__(self, places: Iterable[tuple[Any, Any]], state: Reached) -> None:
         self.places = list(places)
@@ -46,12 +47,17 @@ class Renewed:
         """Return the tensors that the places hold now."""
         return [tensor for place in self.places for tensor in _tensors(held_at(*place))]
 
-    def fit(self) -> bool:
-        """Whether the places hold what the program expects there."""
-        return not self.difference()
+    @property
+    def watches(self) -> str:
+        """Name the places."""
+        return f"dtypes and shapes of state that goes from call to call: {', '.join(map(_name, self.places))}"
 
-    def difference(self) -> str:
-        """Which place does not, in words; nothing if they all do."""
+    def hold(self, arguments: Sequence[Any]) -> bool:
+        """Return whether the places hold what the program expects there."""
+        return not self.reason()
+
+    def reason(self) -> str:
+        """Name a place that does not; nothing if they all do."""
         for place, look, shapes in zip(self.places, self._looks, self._with_shapes):
             if look_of(held_at(*place), shapes) != look:
                 return f"{_name(place)} holds tensors of another kind or shape than when the step was compiled"

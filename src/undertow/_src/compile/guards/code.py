@@ -6,11 +6,12 @@ Of the user's functions, classes and objects all counts that is not data; of und
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from operator import attrgetter, is_
 from typing import Any
 
+from undertow._src.compile.guards.guard import Guard, counted
 from undertow._src.compile.guards.places import ABSENT
 from undertow._src.compile.guards.reachability import Reached
 from undertow._src.compile.tracing.results import cached_by
@@ -21,10 +22,11 @@ _ORDER = attrgetter("__mro__")
 _FORWARD = attrgetter("forward")
 
 
-class Code:
-    """What it was at one moment, with the tensors that cached functions (`functools.lru_cache`) keep."""
+class CodeGuard(Guard):
+    """Guard functions and classes, and the tensors that cached functions (`functools.lru_cache`) keep."""
 
     def __init__(self, state: Reached) -> None:
+        self._modules, self._kinds = state.modules, [*map(type, state.modules)]
         self.layers = list(dict.fromkeys(map(type, state.modules)))
         self.caches = [function for function, _ in state.caches]
         looks: list[tuple[Callable[[Any], Any], list[Any]]] = [
@@ -46,14 +48,22 @@ class Code:
     def _cached(self) -> list[Any]:
         return [*chain.from_iterable(map(cached_by, self.caches))]
 
-    def holds(self) -> bool:
-        """Whether all of it is what it was; `snapshot` looks at the names."""
-        if not all(map(is_, self._now(), self._before)):
+    @property
+    def watches(self) -> str:
+        """Say how much code there is."""
+        return f"the code of functions, classes and layers ({counted(len(self._before), 'part')})"
+
+    def hold(self, arguments: Sequence[Any]) -> bool:
+        """Return whether all of it is what it was; a `PlaceGuard` looks at the names."""
+        if [*map(type, self._modules)] != self._kinds or not all(map(is_, self._now(), self._before)):
             return False
         return not self.caches or [*map(id, self._cached())] == [*map(id, self.cached)]
 
-    def difference(self) -> str:
-        """Return what is not, in words."""
+    def reason(self) -> str:
+        """Name a function or class that is not."""
+        for module, kind in zip(self._modules, self._kinds):
+            if type(module) is not kind:
+                return f"a {kind.__name__} is a {type(module).__name__} now"
         for each, now, was in zip(chain.from_iterable(self._of), self._now(), self._before):
             if now is not was:
                 return f"the code of {getattr(each, '__qualname__', type(each).__qualname__)} is other code now"

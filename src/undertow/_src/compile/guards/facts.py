@@ -6,11 +6,12 @@ facts, a stand-in must answer as the tensor would, and the tensors of later call
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from operator import attrgetter, methodcaller
 from typing import Any
 
 from undertow._src.compile.errors import CompileError
+from undertow._src.compile.guards.guard import Guard
 
 FACTS: dict[str, Callable[[Any], Any]] = {
     "is_leaf": attrgetter("is_leaf"),
@@ -28,7 +29,7 @@ FACTS: dict[str, Callable[[Any], Any]] = {
 _IN_A_TRACE = {"storage_offset": 0, "is_conj": False, "is_neg": False}  # what all tensors answer there
 
 
-class Facts:
+class FactGuard(Guard):
     """Guard those that the step's code names."""
 
     def __init__(self, mentioned: Container[str], own: Iterable[Any]) -> None:
@@ -50,12 +51,21 @@ class Facts:
                     )
         self._before = self._answers(given)
 
-    def hold(self, arguments: list[Any]) -> bool:
-        """Whether the tensors of a call, and the step's own, answer as they did."""
+    @property
+    def watches(self) -> str:
+        """Name the facts."""
+        return f"{self._named('and')} of tensors"
+
+    def hold(self, arguments: Sequence[Any]) -> bool:
+        """Return whether the tensors of a call, and the step's own, answer as they did."""
         return not self.names or self._answers(arguments) == self._before
 
-    def why(self) -> str:
-        return f"a tensor has another {' or '.join(f'`.{name}`' for name in self.names)} than before"
+    def reason(self) -> str:
+        """Name the facts, one of which is another."""
+        return f"a tensor has another {self._named('or')} than before"
 
-    def _answers(self, given: list[Any]) -> list[Any]:
+    def _named(self, word: str) -> str:
+        return f" {word} ".join(f"`.{name}`" for name in self.names)
+
+    def _answers(self, given: Sequence[Any]) -> list[Any]:
         return [FACTS[name](tensor) for name in self.names for tensor in (*given, *self._own)]

@@ -6,16 +6,18 @@ come and go, and a tensor that is written to stands at the end of another graph 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import is_
 from typing import Any
 
 from undertow._src.compile.errors import CompileError
+from undertow._src.compile.guards.guard import Guard, counted
 from undertow._src.compile.tracing.results import nodes_behind
 from undertow._src.engine.node import Node
 
 
-class Histories:
-    """Where tensors stood in graphs, and the hooks on those, at one moment."""
+class GraphGuard(Guard):
+    """Guard where tensors stand in graphs, and the hooks on those."""
 
     def __init__(self, tensors: list[Any]) -> None:
         computed = [tensor for tensor in tensors if tensor._edge is not None]
@@ -23,8 +25,21 @@ class Histories:
         self._edges = [(tensor, tensor._edge) for tensor in computed if tensor._view is None]
         self._hooks = [(node, _hooks_on(node)) for node in nodes_behind([tensor._edge for tensor in computed])]
 
-    def difference(self) -> str:
-        """Return what is not as it was, in words; empty if all is."""
+    @property
+    def watches(self) -> str:
+        """Say how large the graphs are."""
+        return f"graphs that were there before, and the hooks on them ({counted(len(self._hooks), 'node')})"
+
+    def is_empty(self) -> bool:
+        """Return whether there are no such graphs."""
+        return not (self._edges or self._hooks)
+
+    def hold(self, arguments: Sequence[Any]) -> bool:
+        """Return whether all is as it was."""
+        return not self.reason()
+
+    def reason(self) -> str:
+        """Name what is not as it was; nothing if all is."""
         for tensor, edge in self._edges:
             if tensor._edge is not edge:
                 return f"a tensor of shape {list(tensor.shape)} that was computed outside the step was computed anew"

@@ -8,7 +8,7 @@ numbers follow from those, and what is to be checked. What was computed from any
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,11 @@ import numpy as np
 from undertow._src.arrays.device.array import DeviceArray, is_known
 from undertow._src.arrays.device.memory import Buffer
 from undertow._src.arrays.numpy import namespace as numpy_xp
+from undertow._src.compile.guards.guard import Guard, counted
 from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
 from undertow._src.types.devices import cpu
 
-Value = Callable[[list[Any]], Any]  # an array on the host, given a call's arguments
+Value = Callable[[Sequence[Any]], Any]  # an array on the host, given a call's arguments
 
 
 class Elsewhere(Exception):
@@ -133,7 +134,7 @@ class Arriving:
             takes.append(part._take)
             part = part._parent
 
-        def taken(arguments: list[Any]) -> Any:
+        def taken(arguments: Sequence[Any]) -> Any:
             value = whole(arguments)
             for take in reversed(takes):
                 value = take(numpy_xp, value)
@@ -142,12 +143,27 @@ class Arriving:
         return taken
 
 
-def still_hold(held: list[tuple[Value, Any]], arguments: list[Any]) -> bool:
-    """Whether values that a program was made for are as they were."""
-    try:
-        return all(np.array_equal(value(arguments), known) for value, known in held)
-    except Elsewhere:
-        return False
+class InputValueGuard(Guard):
+    """Guard whole numbers that a call brings along and that shapes depend on."""
+
+    def __init__(self, held: list[tuple[Value, Any]]) -> None:
+        self._held = held
+
+    @property
+    def watches(self) -> str:
+        """Say how many there are."""
+        return f"lengths that decide about shapes ({counted(len(self._held), 'array')})"
+
+    def hold(self, arguments: Sequence[Any]) -> bool:
+        """Return whether they are as they were."""
+        try:
+            return all(np.array_equal(value(arguments), known) for value, known in self._held)
+        except Elsewhere:
+            return False
+
+    def reason(self) -> str:
+        """Say what changed."""
+        return "lengths that decide about shapes are others than before"
 
 
 def _on_host(array: Any) -> Any:

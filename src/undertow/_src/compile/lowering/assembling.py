@@ -19,7 +19,7 @@ from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Buffer, BufferOffCpu
 from undertow._src.arrays.jax import layout as jax_layout
 from undertow._src.arrays.target import options_for, traced_for
-from undertow._src.compile.guards.alias_guards import Sharing
+from undertow._src.compile.guards.alias_guards import AliasGuard, GradientAliasGuard
 from undertow._src.compile.lowering.compiled_backward import WayBack
 from undertow._src.compile.lowering.donation import Gradients, PackedGradients
 from undertow._src.compile.lowering.packing import StatePack, side_by_side, small_ones
@@ -58,7 +58,7 @@ class Assembled(Traced):
         self.trace.finish()
         self.marks.restore_versions()
         del self.closed, self.trace, self.marks
-        del self.plan, self.splitter  # which know the arguments that it was traced with; the way back has what it needs
+        del self.plan, self.body  # which know the arguments that it was traced with; the way back has what it needs
         self.trace_seconds = time.perf_counter() - started
         self.compile_seconds: float | None = None
 
@@ -116,7 +116,7 @@ class Assembled(Traced):
             if sources.get(id(var), buffer) is not buffer
         ]
         n_own = len(self.donated)
-        n_donated = n_own + (self.pack is not None) + sum(donor.n_arrays for donor in self.donors)
+        n_donated = n_own + (self.pack is not None) + sum(lender.n_arrays for lender in self.lenders)
 
         def run(*values: Any) -> list[Any]:
             parts = [] if self.pack is None else self.pack.cut(values[n_own])
@@ -221,7 +221,7 @@ class Assembled(Traced):
         written = {id(buffer) for buffer in self.outputs}
         gradients = self.given.gradients()
         standing = Counter([id(held.buffer) for _, held in trace.adopted] + [id(each) for each in gradients])
-        self.sharing = Sharing(
+        self.alias_guard = AliasGuard(
             [each for each in (*inputs, *self.only_written) if id(each[2]) in written],
             [each for each in self.state_inputs if id(each[2]) not in written],
             [
@@ -231,12 +231,13 @@ class Assembled(Traced):
             ],
             self.given.separate(),
             [argument for _, argument in self.argument_outputs if argument < self.given.count],
-            [
-                None
-                if each is None or (each._view is None and standing[id(each)] == standing[id(each._array.buffer)] == 1)
-                else each
-                for each in gradients
-            ],
+        )
+        is_alone = [
+            each is None or (each._view is None and standing[id(each)] == standing[id(each._array.buffer)] == 1)
+            for each in gradients
+        ]
+        self.gradient_alias_guard = GradientAliasGuard(
+            self.alias_guard, self.given, [None if alone else each for each, alone in zip(gradients, is_alone)]
         )
         arguments = self.given.own()
         places = [*self.argument_inputs, *self.passed_on, *[place for _, place in self.argument_outputs]]
@@ -246,12 +247,12 @@ class Assembled(Traced):
         self.given.renewed.finish(lambda tensor: arguments.get(id(tensor)) in places)
 
     def _hand_over(self, gradients: list[tuple[Meta, Any]], small_gradients: list[tuple[Meta, Any]]) -> None:
-        """Have the old gradients donate their memory to the new ones."""
-        self.donors: list[Gradients | PackedGradients] = []
+        """Leaves gradients to those who lend the program their memories."""
+        self.lenders: list[Gradients | PackedGradients] = []
         if gradients:
-            self.donors.append(Gradients(gradients, self.device, self.jax_device))
+            self.lenders.append(Gradients(gradients, self.device, self.jax_device))
         if small_gradients:
-            self.donors.append(PackedGradients(small_gradients, self.device, self.jax_device))
+            self.lenders.append(PackedGradients(small_gradients, self.device, self.jax_device))
         handed = {id(meta) for meta, _ in (*gradients, *small_gradients)}
         others = [place for place, entry in enumerate(self.exit) if id(entry[0]) not in handed]
         self.exit_if = {new: self.exit_if[place] for new, place in enumerate(others) if place in self.exit_if}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from operator import is_
 from typing import Any
 
@@ -39,7 +39,7 @@ class Arguments:
         self._state = {id(tensor): -1 - place for place, tensor in enumerate(state.tensors)}
         self._given = [leaf for leaf in given if isinstance(leaf, TensorCore)]
         self.n_given = len(self._given)
-        self._pattern = self._aliases(self._given)
+        self.pattern = self.aliases(self._given)
         self._stand_ins: dict[int, Any] = {}
         self._nodes: list[Any] = []  # of stand-ins, which hold them weakly: they have hooks of the arguments' nodes
         self._parts: list[
@@ -49,9 +49,9 @@ class Arguments:
             Any
         ] = []  # what the trace sees: the arguments, their gradients, what is renewed, with gradients
         for place, tensor in enumerate(self._given):
-            self._stand_ins.setdefault(id(tensor), tensor if self._pattern[place] < 0 else self._stand_in_for(tensor))
+            self._stand_ins.setdefault(id(tensor), tensor if self.pattern[place] < 0 else self._stand_in_for(tensor))
             self.tensors.append(self._stand_ins[id(tensor)])
-        self._own = [place for place, alias in enumerate(self._pattern) if alias == place]
+        self._own = [place for place, alias in enumerate(self.pattern) if alias == place]
         self.with_grads = [place for place in self._own if _grad(self._given[place]) is not None]
         self.tensors += [
             _grad(tensor) for tensor in (*[self.tensors[place] for place in self.with_grads], *self._owners)
@@ -64,7 +64,7 @@ class Arguments:
         self._end_of_renewed = len(self.tensors)
         self.tensors += [grad for grad in map(_grad, self.tensors[self._first_renewed :]) if grad is not None]
         self.has_gradients = len(self.tensors) > len(self._given)
-        self._renewed_pattern = self._aliases([*self._given, *renewed])
+        self.renewed_pattern = self.aliases([*self._given, *renewed])
         computed = [tensor for tensor in (*self._given, *renewed) if tensor._edge is not None]
         self._computed = {id(self._stand_ins[id(tensor)]) for tensor in computed}
         self._flags = [tensor._requires_grad for tensor in self.tensors]
@@ -74,7 +74,7 @@ class Arguments:
         self.shared: list[tuple[int, Any]] = []  # an argument in the memory of another one, or of a tensor of the step
         self.changes: list[Callable[[list[Any], Callable[[Any], Any]], None]] = []
 
-    def _aliases(self, tensors: list[Any]) -> list[int]:
+    def aliases(self, tensors: Sequence[Any]) -> list[int]:
         """For each tensor: its first place among the arguments, or which one of the step's own it is."""
         first: dict[int, int] = {}
         return [
@@ -100,22 +100,7 @@ class Arguments:
         """Return the tensors of this call, and what the trace sees in their place."""
         return self._given, self.tensors[: self.n_given]
 
-    def fit(self, arguments: list[Any]) -> bool:
-        """Whether the same arguments are the same tensors as when the program was made."""
-        if self.renewed.places:
-            if not self.renewed.fit() or self._aliases([*arguments, *self.renewed.tensors()]) != self._renewed_pattern:
-                return False
-        if not (arguments or self._pattern or self.shared):
-            return True
-        if self._aliases(arguments) != self._pattern:
-            return False
-        tensors = self.and_gradients(arguments) if self.shared else arguments
-        return all(
-            memory_of(tensors[place]) == memory_of(tensors[other] if type(other) is int else other)
-            for place, other in self.shared
-        )
-
-    def and_gradients(self, arguments: list[Any]) -> list[Any]:
+    def and_gradients(self, arguments: Sequence[Any]) -> list[Any]:
         """Return the arguments, followed by the gradients that the program reads, and by what is renewed."""
         given = [arguments[place]._meta.grad for place in self.with_grads]
         given += self.gradients()
@@ -127,7 +112,7 @@ class Arguments:
     @property
     def count(self) -> int:
         """How many tensors the step is called with; gradients come behind them."""
-        return len(self._pattern)
+        return len(self.pattern)
 
     def gradients(self) -> list[Any]:
         """Those of the step's own tensors."""
@@ -141,7 +126,7 @@ class Arguments:
     def own(self) -> dict[int, int]:
         """Places of the stand-ins, by id."""
         places: dict[int, int] = {}
-        for place in (*self._own, *range(len(self._pattern), len(self.tensors))):
+        for place in (*self._own, *range(len(self.pattern), len(self.tensors))):
             places.setdefault(id(self.tensors[place]), place)
         return places
 
@@ -154,7 +139,7 @@ class Arguments:
 
     def stands_in(self, place: int) -> bool:
         """Whether the trace saw a stand-in here, and not a gradient of the step's own, which stands for itself."""
-        return place < len(self._pattern) + len(self.with_grads) or place >= self._first_renewed
+        return place < len(self.pattern) + len(self.with_grads) or place >= self._first_renewed
 
     def note_changes(self) -> None:
         """After the trace: gradients that arrived, flags that were set, writes that count."""

@@ -7,9 +7,11 @@ as long as they stay equal.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.compile.guards.guard import Guard, counted
 from undertow._src.compile.guards.places import change, described, same
 from undertow._src.compile.tracing.counters import Counters
 from undertow._src.compile.tracing.symbolic_scalars import Of, of
@@ -18,8 +20,8 @@ from undertow._src.types.devices import cpu
 from undertow.optim.optimizer import Optimizer
 
 
-class Options:
-    """Where the numbers are, what else there is, and which of them the step itself changes."""
+class Options(Guard):
+    """Guard optimizers' groups. Where the numbers are, what else there is, and which of them the step itself changes."""
 
     def __init__(self, optimizers: list[Optimizer], with_counts: bool, counters: Counters) -> None:
         self.counters = counters  # numbers of the user's, which come behind all others
@@ -57,8 +59,14 @@ class Options:
         """Those of the groups alone."""
         return [group[key] if place is None else group[key][place] for group, key, place in self.places]
 
-    def still_fit(self) -> bool:
-        """Whether numbers are numbers, the rest is as it was, and equal counts are equal."""
+    @property
+    def watches(self) -> str:
+        """Say how many options there are."""
+        rest = "options of optimizers that are no numbers, and which step counts are equal"
+        return f"{rest} ({counted(len(self.fixed), 'option')})"
+
+    def hold(self, arguments: Sequence[Any]) -> bool:
+        """Return whether numbers are numbers, the rest is as it was, and equal counts are equal."""
         for counts in self.counts:
             first = counts[0]._array.item()
             for count in counts:
@@ -76,8 +84,8 @@ class Options:
                 return False
         return self.counters.still_fit()
 
-    def difference(self) -> str:
-        """Return what is not as it was, in words."""
+    def reason(self) -> str:
+        """Name what is not as it was."""
         for group, size in self._sizes:
             if len(group) != size:
                 return f"{self._name(group)} had {size} options and has {len(group)}"

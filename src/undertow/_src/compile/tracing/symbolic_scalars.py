@@ -351,6 +351,10 @@ class ScalarGuards:
                 for place in noted.used:
                     self._about.setdefault(place, []).append(each)
 
+    def __len__(self) -> int:
+        """Return how many questions there are."""
+        return len({id(each) for asked in self._about.values() for each in asked})
+
     def hold(self, values: Values) -> bool:
         """Whether every question would be answered as it was when the program was made."""
         if self._about and values != self.good:

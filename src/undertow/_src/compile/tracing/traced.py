@@ -23,13 +23,15 @@ from undertow._src.compile.callbacks.registrations import Registrations
 from undertow._src.compile.effects import purity
 from undertow._src.compile.errors import OF_JAX, CompileError, RunsAsWritten, explained
 from undertow._src.compile.guards.carried_state import look_of
-from undertow._src.compile.guards.facts import Facts
-from undertow._src.compile.guards.places import ABSENT, Place, Stores, changes_in, held_at, place_at
+from undertow._src.compile.guards.facts import FactGuard
+from undertow._src.compile.guards.places import ABSENT, Place, Stores, changes_in, place_at
 from undertow._src.compile.guards.reachability import Reached
+from undertow._src.compile.guards.read_guard import ReadGuard
 from undertow._src.compile.guards.rollback import Rollback, TensorMarks
 from undertow._src.compile.guards.snapshot import Snapshot
+from undertow._src.compile.guards.state_guards import StateGuards
 from undertow._src.compile.plan import Plan, Retrace
-from undertow._src.compile.splitting.statement_probes import ProbedCode
+from undertow._src.compile.splitting.marks import MarkedCode
 from undertow._src.compile.tracing.arguments import Arguments, Handed, refuse_overlaps
 from undertow._src.compile.tracing.counters import Counters, from_places
 from undertow._src.compile.tracing.decisions import Answer, Decisions, Hints, Unverified, part_for
@@ -79,8 +81,8 @@ class Traced:
     scalars: list[tuple[SymbolicScalar, DeviceArray]]  # numbers in graphs that it leaves, and memories that keep them
 
     def __init__(self, call: Call, plan: Plan) -> None:
-        self.plan, self.splitter = plan, plan.splitter
-        self.code = ProbedCode([]) if plan.splitter is None else plan.splitter.code
+        self.plan, self.body = plan, plan.body
+        self.code = MarkedCode([]) if plan.body is None else plan.body.code
         self.last_numbers: list[float] | None = None
         self.next_numbers: DeviceArray | None = None
         self.lent: list[Buffer] = []  # memories that somebody else holds too, for the time of a call
@@ -89,12 +91,12 @@ class Traced:
         trace, placer = Trace(self.device), HookPlacer(plan, self.registrations, state.seen)
         trace.placer, trace.state, trace.schedules = placer, state, self.schedules
         trace.before, placer.entry = self.registrations.reached(), self.entry
-        placer.mirrors.expect(self.given.own())
+        placer.cast.expect(self.given.own())
         placer.gradients = {*map(id, self.given.gradients())}
         placer.states = {id(optimizer.state) for optimizer in state.optimizers}
         placer.groups = {id(group) for optimizer in state.optimizers for group in optimizer.param_groups}
         numbers, self.marks = self.options.values(), TensorMarks(state.tensors, self.arguments)
-        placer.mirrors.marks = self.marks
+        placer.cast.marks = self.marks
         renewed = self.given.renewed
         roll_back = Rollback(self.entry, self.options, self.counters, renewed, self.schedules, placer.stores)
         trace.decisions = self.decisions = Decisions(plan.answers, plan.hints)
@@ -133,7 +135,7 @@ class Traced:
             names.names_in(effects.functions)
             for namespace, name in effects.names:
                 names.name(namespace, name)
-        self.hook_code = Snapshot(names) if names.functions else None
+        self.hook_code = StateGuards(Snapshot(names)) if names.functions else None
         if self.hook_code is not None:
             self.hook_code.ignore({place_at(holder, key) for holder, key, _ in self.exit if type(key) is str})
             self.hook_code.ignore(placer.changed_on_host())
@@ -143,12 +145,8 @@ class Traced:
         plan = self.plan
         self.counters = Counters(plan.counters.values() if plan.counts and not plan.plain_numbers else ())
         replaced = {*plan.replaced, *(plan.counters if self.counters.places else ())}
-        splitter = plan.splitter
-        state = (
-            Reached(replaced)
-            if splitter is None
-            else Reached(replaced, splitter.names_left(), splitter.computed_with())
-        )
+        body = plan.body
+        state = Reached(replaced) if body is None else Reached(replaced, body.names_left(), body.computed_with())
         state.walk(plan.numbers, "of numbers among the arguments")
         state.walk(call.function, getattr(call.function, "__name__", "step"))
         for leaf in leaves((call.args, call.kwargs)):
@@ -156,11 +154,11 @@ class Traced:
                 state.walk(leaf, "an argument")
         for root, name in plan.roots:
             state.walk(root, name)
-        if splitter is not None:
-            splitter.names_in_packages(state)
-            for namespace, name in splitter.whole.effects.names:
+        if body is not None:
+            body.names_in_packages(state)
+            for namespace, name in body.whole.effects.names:
                 state.name(namespace, name)
-            for owner, attribute in splitter.places_in_packages():
+            for owner, attribute in body.places_in_packages():
                 state.look_at_place(owner, attribute)
         return state
 
@@ -173,10 +171,11 @@ class Traced:
         self.known = state.seen
         args, kwargs = map_leaves(self.given.stand_in, (call.args, call.kwargs))
         self.arguments = self.given.tensors
-        self.facts = Facts(state.mentioned, state.tensors)
+        self.facts = FactGuard(state.mentioned, state.tensors)
         self.facts.compare(*self.given.pairs())
         self.options = Options(state.optimizers, not (plan.plain_numbers or plan.counts_inside), self.counters)
         self.entry = Snapshot(state)
+        self.state_guards = StateGuards(self.entry)
         self.known_numbers = Known()
         self.schedules = Schedules(self.options, self.known_numbers, hosted, plan.plain_numbers)
         self.device = next((t.device for t in (*self.arguments, *state.tensors) if t.device is not cpu), cpu)
@@ -211,7 +210,7 @@ class Traced:
         line = error.line if error.line not in plan.decided else None
         # Code of a package seldom only shows a value: a guess takes one more trace, to move code takes several.
         guesses = line is not None and purity.is_installed(line[0])
-        if not guesses and plan.splitter is not None and plan.splitter.move_what_asked(error):
+        if not guesses and plan.body is not None and plan.body.move_what_asked(error):
             raise Retrace from None
         if line is not None:
             plan.decided.add(line)
@@ -258,17 +257,15 @@ class Traced:
         self.later: list[DeferredCallback] = placer.later
         self.decided_lines, self.selected_lines = self.plan.decided, self.plan.selected
         self.decides = bool(self.decisions.answers)
-        self.begins, self.turns, self.mirrors = placer.begins, placer.turns, placer.mirrors
+        self.begins, self.turns, self.cast = placer.begins, placer.turns, placer.cast
         self.host_calls, self.streams = placer.host_calls, [*trace.streams.values()]
         for call in self.host_calls:
             call.streams = self.streams
         self.has_inside, self.raised = placer.has_inside, placer.raised
         self.placed: list[Placed] = placer.placed
         shown = self.given.renewed.shown()
-        self.reads = [
-            read for read in placer.reads if id(read.value) not in shown and not self.entry.watches(read.owner)
-        ]
-        self.reads += self.unchanged
+        reads = [read for read in placer.reads if id(read.value) not in shown and not self.entry.watches(read.owner)]
+        self.reads = ReadGuard(reads + self.unchanged)
         self.checks, self.held = trace.arriving.checks, trace.arriving.held
         trace.arriving.finish()
         self.returned = placer.returned
@@ -318,10 +315,10 @@ class Traced:
             if trace.stopped:  # and the step's own code handled it
                 raise trace.stopped[0]
             self.handed.refuse_changes(effect.target for _, effects in placer.hosted for effect in effects.effects)
-            self.entry.histories.refuse_changes()
+            self.state_guards.graphs.refuse_changes()
             placer.finish()
-            if self.splitter is not None:
-                placer.refuse_other_turns(self.splitter.rest)
+            if self.body is not None:
+                placer.refuse_other_turns(self.body.rest)
             self._take_back(as_inputs, given, numbers, trace)
             self._find_exit(state, placer, trace)
             outputs.extend([buffer for buffer, _, _ in trace.buffers.values() if buffer.writes])
@@ -341,13 +338,11 @@ class Traced:
     def _run(self, function: Callable[..., Any], args: Any, kwargs: Any, placer: HookPlacer, state: Reached) -> Any:
         records = local.modes.grad_enabled
         try:
-            with recording(self.splitter, state):
+            with recording(self.body, state):
                 result = function(*args, **kwargs)
         except Exception as error:
-            if self.splitter is not None and not isinstance(error, TraceAborted):
-                placer.refuse_other_turns(
-                    self.splitter.rest
-                )  # which may be why: a list is empty that a hook was to fill
+            if self.body is not None and not isinstance(error, TraceAborted):
+                placer.refuse_other_turns(self.body.rest)  # which may be why: a list is empty that a hook was to fill
             raise
         if local.modes.grad_enabled is not records:
             raise CompileError(
@@ -390,7 +385,7 @@ class Traced:
         self.handed.refuse_to_leave([*self.left_behind(), *[entry[1] for entry in self.exit]], self.known)
         self.counters.check(self.exit, self.result, self.known)
         placer.refuse_shared(self.exit)
-        self.entry.ignore(placer.changed_on_host() | self.entry.large_arrays_in(trace.host_memories()[1]))
+        self.state_guards.ignore(placer.changed_on_host() | self.entry.large_arrays_in(trace.host_memories()[1]))
         graphs = [tensor._edge for tensor in tensors_in(self.left_behind(), self.known) if graph_is_left(tensor)]
         self.scalars = [(each, DeviceArray(each.traced)) for each, _ in scalars_in(nodes_behind(graphs))]
         self.leaves_numbers = bool(self.scalars or values_in(self.left_behind(), self.known, SymbolicScalar))
@@ -403,10 +398,10 @@ class Traced:
         self._refuse_caches(state, trace)
         left = objects_in(self.left_behind(), self.known)
         self.own_objects = trace.own_among(left.values())
-        placer.mirrors.leave({*left, *self.handed.ids()})
+        placer.cast.leave({*left, *self.handed.ids()})
         self.given.note_changes()
         self._refuse_places()
-        self.entry.watches_gradients = bool(
+        self.state_guards.watches_gradients = bool(
             trace.uses_gradients or state.optimizers or any(entry[1] == "grad" for entry in self.exit)
         )
 
@@ -479,12 +474,8 @@ class Traced:
 
     def changing_numbers(self) -> dict[Place, tuple[Any, Any]]:
         """Where the step finds numbers that have changed since, or that it changes itself."""
-        found = {place_at(*place): place for place in self.counters.places} | self.entry.changed_numbers()
-        for read in self.reads:  # by hooks
-            if read.kept_at is not None and type(read.value) in (int, float) and read.changed():
-                if type(held_at(*read.kept_at)) is type(read.value):
-                    found[place_at(*read.kept_at)] = read.kept_at
-        return found
+        found = {place_at(*place): place for place in self.counters.places}
+        return found | self.state_guards.places.changed_numbers() | self.reads.changed_numbers()
 
     def _refuse_places(self) -> None:
         """Places that can't be arguments are watched."""

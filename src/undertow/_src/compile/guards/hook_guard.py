@@ -1,0 +1,124 @@
+"""The guard on hooks: which ones hang on modules, optimizers, leaves, the nodes of leaves, and on all modules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from operator import is_
+from typing import Any
+
+from undertow._src.base.hooks import CountedHooks
+from undertow._src.compile.effects.objects import entries_of
+from undertow._src.compile.guards.guard import Guard, counted
+from undertow._src.compile.guards.place_guard import PlaceGuard
+from undertow._src.compile.guards.places import ABSENT, change, held_at, same
+from undertow._src.compile.guards.snapshot import Snapshot, hook_maps, same_hooks, same_map
+from undertow._src.compile.tracing.arguments import hooks_on_node
+
+
+class HookGuard(Guard):
+    """Guard all hooks that a step may fire.
+
+    Changes of hooks are counted in the whole process, so that a number tells whether there is anything to compare.
+    """
+
+    def __init__(self, snapshot: Snapshot, places: PlaceGuard) -> None:
+        state = snapshot.state
+        learning = [tensor for tensor in state.tensors if tensor._requires_grad]
+        self._snapshot, self._places = snapshot, places
+        self._maps_of = [(tensor, hook_maps(tensor._meta)) for tensor in state.tensors]
+        self._node_hooks = [(tensor, hooks_on_node(tensor._meta)) for tensor in learning]
+        self._with_node_hooks = [each for each in self._node_hooks if each[1]]  # they may go with their node, uncounted
+        self._grad_dtypes = [(tensor, _wanted(tensor._meta)) for tensor in learning]
+        of_leaves = [hooks for _, own in self._maps_of for hooks in own if hooks is not None]
+        self._outside = [*snapshot.hooks, *[(hooks, dict(hooks)) for hooks in of_leaves]]
+        self.prepare()
+
+    @property
+    def watches(self) -> str:
+        """Say how many hooks there are."""
+        number = sum(len(held) for _, held in (*self._counted, *self._plain))
+        number += sum(len(hooks or ()) for _, hooks in self._node_hooks)
+        return f"hooks on modules, optimizers, tensors and their nodes ({counted(number, 'hook')})"
+
+    def prepare(self) -> None:
+        """Choose the maps to compare, now that it is known which places do not count."""
+        places = self._places
+        maps = [
+            (holder, held)
+            for holder, held in self._snapshot.maps
+            if type(holder) is CountedHooks and places.counts(holder) and places.counts_wholly(holder, held)
+        ]
+        maps += self._outside
+        self._counted = [pair for pair in maps if type(pair[0]) is CountedHooks]
+        self._plain = [pair for pair in maps if type(pair[0]) is not CountedHooks and pair[1]]
+        # The sizes are looked at, too: `OrderedDict.__setitem__(hooks, …)` is not counted.
+        notes = self._snapshot.state.notes_on_hooks
+        self._empty = [holder for holder, held in maps if not held and id(holder) not in notes]
+        filled = [(holder, held) for holder, held in self._counted if held]
+        self._filled, self._sizes = [holder for holder, _ in filled], [len(held) for _, held in filled]
+        self._changes = -1  # of hooks, up to which these are known to be as they were
+
+    def hold(self, arguments: Sequence[Any]) -> bool:
+        """Return whether there are the hooks that there were, in their order."""
+        if CountedHooks.changes != self._changes and not self._compare():
+            return False
+        if any(map(len, self._empty)) or [*map(len, self._filled)] != self._sizes:
+            return False
+        for holder, held in self._plain:
+            if not same_map(holder, held):
+                return False
+        for tensor, hooks in self._with_node_hooks:
+            if not same_hooks(hooks_on_node(tensor._meta), hooks):
+                return False
+        return True
+
+    def _compare(self) -> bool:
+        """Compare all of them; if they are as they were, none is compared until hooks change somewhere."""
+        changes = CountedHooks.changes
+        for holder, held in self._counted:
+            if len(holder) != len(held) or not all(
+                map(is_, chain(holder, holder.values()), chain(held, held.values()))
+            ):
+                return False
+        for tensor, maps in self._maps_of:
+            for own, hooks in zip(hook_maps(tensor._meta), maps):
+                if own is not hooks and (own or hooks or _is_plain(own)):
+                    return False
+        if not all(same_hooks(hooks_on_node(tensor._meta), hooks) for tensor, hooks in self._node_hooks):
+            return False
+        if any(_wanted(tensor._meta) != dtype for tensor, dtype in self._grad_dtypes):
+            return False
+        self._changes = changes
+        return True
+
+    def reason(self) -> str:
+        """Name a map of hooks that changed."""
+        names = {id(holder): name for holder, name in self._snapshot.state.maps}
+        for holder, held in self._counted:
+            for key in {**held, **entries_of(holder)} if id(holder) in names else ():
+                if not same(held.get(key, ABSENT), held_at(holder, key)):
+                    return f"{names[id(holder)]}: {change(key, held.get(key, ABSENT), held_at(holder, key))}"
+        for holder, held in self._snapshot.hooks:
+            if dict(holder) != held:
+                return "the hooks on all modules or all optimizers changed"
+        for tensor, hooks in self._snapshot.leaf_hooks:
+            if not all(map(same_map, hook_maps(tensor._meta), hooks)):
+                return f"the hooks on a tensor of shape {list(tensor._array.shape)} changed"
+        for tensor, node_hooks in self._node_hooks:
+            if not same_hooks(hooks_on_node(tensor._meta), node_hooks):
+                return f"the hooks on the node of a leaf of shape {list(tensor._array.shape)} changed"
+        for tensor, dtype in self._grad_dtypes:
+            if _wanted(tensor._meta) != dtype:
+                return f"grad_dtype of a tensor of shape {list(tensor._array.shape)} changed"
+        return "the order of hooks changed"
+
+
+def _wanted(meta: Any) -> tuple[Any] | None:
+    """Return the dtype that a leaf wants its gradient in, if it has said so."""
+    return None if meta is None or meta.grad_dtype is None else (meta.grad_dtype.dtype,)
+
+
+def _is_plain(hooks: Any) -> bool:
+    """Return whether it is a map of the program's own, in which changes are not counted."""
+    return hooks is not None and type(hooks) is not CountedHooks

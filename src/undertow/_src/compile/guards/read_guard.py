@@ -1,0 +1,50 @@
+"""The guard on values that hooks in a program read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from undertow._src.compile.effects import Read
+from undertow._src.compile.guards.guard import Guard
+from undertow._src.compile.guards.places import Place, held_at, place_at
+
+
+class ReadGuard(Guard):
+    """Guard values that hooks read and that no place guard watches."""
+
+    def __init__(self, reads: list[Read]) -> None:
+        self._reads = reads
+
+    def __bool__(self) -> bool:
+        """Return whether there is anything to watch."""
+        return bool(self._reads)
+
+    @property
+    def watches(self) -> str:
+        """Name the values."""
+        names = ", ".join(dict.fromkeys(f"`{read.name}`" for read in self._reads))
+        return f"values that hooks read: {names}"
+
+    def hold(self, arguments: Sequence[Any]) -> bool:
+        """Return whether each is what it was."""
+        for read in self._reads:
+            if read.changed():
+                return False
+        return True
+
+    def reason(self) -> str:
+        """Name one that is not."""
+        read = next(read for read in self._reads if read.changed())
+        return f"`{read.name}`, which a hook reads, was {read.value!r} and is {read.get()!r}"
+
+    def changed_numbers(self) -> dict[Place, tuple[Any, Any]]:
+        """Return the places that hold another number of the same kind than they held."""
+        return {
+            place_at(*read.kept_at): read.kept_at
+            for read in self._reads
+            if read.kept_at is not None
+            and type(read.value) in (int, float)
+            and read.changed()
+            and type(held_at(*read.kept_at)) is type(read.value)
+        }

@@ -1,0 +1,41 @@
+"""The guard on values that are kept in no place: settings that code asks for, context variables, weak references."""
+
+from __future__ import annotations
+
+from abc import get_cache_token
+from collections.abc import Sequence
+from typing import Any
+
+from undertow._src.compile.guards.guard import Guard
+from undertow._src.compile.guards.places import change
+from undertow._src.compile.guards.reachability import Look, Reached
+from undertow._src.compile.guards.settings import LOOKS
+
+
+class SettingGuard(Guard):
+    """Guard what functions answered that the step's code names."""
+
+    def __init__(self, state: Reached) -> None:
+        asked = [Look(name, LOOKS[name]) for name in sorted(state.mentioned & LOOKS.keys())]
+        if "initial_seed" in state.mentioned:
+            asked += [Look("the seed of a generator", generator.initial_seed) for generator in state.generators]
+        if state.mentions_kinds():
+            asked.append(Look("which classes are registered with abstract ones", get_cache_token))
+        self.looks = [(look, look.get()) for look in (*state.looks, *asked)]
+
+    @property
+    def watches(self) -> str:
+        """Name the settings."""
+        return ", ".join(dict.fromkeys(look.name for look, _ in self.looks))
+
+    def hold(self, arguments: Sequence[Any]) -> bool:
+        """Return whether each answer is what it was."""
+        for look, was in self.looks:
+            if not look.alike(look.get(), was):
+                return False
+        return True
+
+    def reason(self) -> str:
+        """Name an answer that is not."""
+        look, was = next(each for each in self.looks if not each[0].alike(each[0].get(), each[1]))
+        return change(look.name, was, look.get())

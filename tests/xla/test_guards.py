@@ -1,0 +1,222 @@
+"""Guards by themselves: each holds until what it watches changes, and then says what did."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import undertow as torch
+from undertow import nn, optim
+from undertow._src.compile.guards.code import CodeGuard
+from undertow._src.compile.guards.facts import FactGuard
+from undertow._src.compile.guards.graph_guards import GraphGuard
+from undertow._src.compile.guards.guard import Guard, failure
+from undertow._src.compile.guards.hook_guard import HookGuard
+from undertow._src.compile.guards.input_checks import InputValueGuard
+from undertow._src.compile.guards.place_guard import PlaceGuard
+from undertow._src.compile.guards.reachability import Reached
+from undertow._src.compile.guards.setting_guard import SettingGuard
+from undertow._src.compile.guards.snapshot import Snapshot
+from undertow._src.compile.guards.state_guards import StateGuards
+from undertow._src.compile.guards.tensor_guards import ArrayGuard, GradientGuard, RequiresGradGuard
+from undertow._src.compile.tracing.counters import Counters
+from undertow._src.compile.tracing.options import Options
+
+
+def reached(*roots: Any) -> Reached:
+    state = Reached()
+    for root in roots:
+        state.walk(root, "root")
+    return state
+
+
+def place_guard(*roots: Any) -> PlaceGuard:
+    snapshot = Snapshot(reached(*roots))
+    return PlaceGuard(snapshot, snapshot.globals, set())
+
+
+def hook_guard(*roots: Any) -> HookGuard:
+    snapshot = Snapshot(reached(*roots))
+    return HookGuard(snapshot, PlaceGuard(snapshot, snapshot.globals, set()))
+
+
+def check(guard: Guard, change: Callable[[], Any], said: str) -> None:
+    """The guard holds, does not after a change, and says why."""
+    assert guard.hold([]) and guard.watches
+    change()
+    assert not guard.hold([])
+    assert said in guard.reason()
+
+
+class Thing:
+    def __init__(self) -> None:
+        self.size, self._cache, self.names = 1, 0, ["a"]
+
+
+def test_places() -> None:
+    thing, table = Thing(), {"a": 1}
+    check(place_guard(thing), lambda: setattr(thing, "size", 2), "root: size was 1 and is 2")
+    check(place_guard(thing), lambda: thing.names.append("b"), "root.names had 1 entries and has 2")
+    check(place_guard(table), lambda: table.update(b=2), "b was absent and is 2")
+    check(place_guard(table), table.clear, "a was 1 and is absent")
+    check(place_guard(thing), lambda: setattr(thing, "__dict__", dict(vars(thing))), "in another dict")
+
+
+def test_places_that_are_equal_hold() -> None:
+    thing = Thing()
+    guard = place_guard(thing)
+    thing.size = int("1")
+    thing.names[0] = "".join(["a"])
+    assert guard.hold([])
+
+
+def test_places_that_do_not_count() -> None:
+    thing = Thing()
+    guards = StateGuards(Snapshot(reached(thing)))
+    guards.ignore({(id(vars(thing)), "size")})
+    thing.size = 2
+    assert failure(guards, []) == ""
+    thing.names = []
+    assert "names" in failure(guards, [])
+
+
+def test_private_names_explain_least() -> None:
+    thing, array = Thing(), np.zeros(3)
+    guards = StateGuards(Snapshot(reached(thing, array)))
+    thing._cache = 1
+    assert "_cache was 0 and is 1" in failure(guards, [])
+    array[0] = 1
+    assert failure(guards, []) == "the NumPy array root changed"
+
+
+def test_closure_cells_and_names() -> None:
+    inside = 1
+
+    def step() -> int:
+        return inside + len([])
+
+    def change() -> None:
+        nonlocal inside
+        inside = 2
+
+    check(place_guard(step), change, "inside was 1 and is 2")
+
+
+def test_hooks() -> None:
+    layer = nn.Linear(2, 2)
+    check(hook_guard(layer), lambda: layer.register_forward_hook(print), "the forward hooks of root")
+    check(hook_guard(layer), lambda: layer.weight.register_hook(print), "the hooks on a tensor of shape [2, 2] changed")
+    guard = hook_guard(layer)
+    handle = nn.modules.module.register_module_forward_hook(lambda *_: None)
+    assert not guard.hold([]) and "all modules" in guard.reason()
+    handle.remove()
+    assert guard.hold([])
+
+
+def test_hooks_that_go_past_the_count() -> None:
+    layer = nn.Linear(2, 2)
+    guard = hook_guard(layer)
+    assert guard.hold([])
+    super(type(layer._forward_hooks), layer._forward_hooks).__setitem__(1, print)
+    assert not guard.hold([])
+
+
+def test_tensors() -> None:
+    x = torch.ones(2, requires_grad=True)
+    check(RequiresGradGuard([x]), lambda: x.requires_grad_(False), "requires_grad of a tensor of shape [2] changed")
+    x.requires_grad_()
+    check(
+        GradientGuard([x]), lambda: x.sum().backward(), "shape [2] had no gradient when the step was compiled, and now"
+    )
+    array = np.zeros(3)
+    check(ArrayGuard([(array, array.copy())], [(array, "table")], set()), lambda: array.fill(1), "NumPy array table")
+
+
+def test_code() -> None:
+    def step() -> int:
+        return 1
+
+    def other() -> int:
+        return 2
+
+    check(CodeGuard(reached(step)), lambda: setattr(step, "__code__", other.__code__), "step is other code now")
+    layer = nn.Linear(2, 2)
+    check(CodeGuard(reached(layer)), lambda: setattr(layer, "__class__", nn.Bilinear), "a Linear is a Bilinear now")
+
+
+def test_graphs() -> None:
+    y = torch.ones(2, requires_grad=True) * 2
+    check(GraphGuard([y]), lambda: y.register_hook(print), "the hooks on MulBackward0")
+    check(GraphGuard([y]), lambda: y.detach_(), "computed anew")
+
+
+def test_settings() -> None:
+    def step() -> int:
+        return sys.getrecursionlimit()
+
+    guard = SettingGuard(reached(step))
+    before = sys.getrecursionlimit()
+    try:
+        check(guard, lambda: sys.setrecursionlimit(before + 1), "getrecursionlimit was")
+    finally:
+        sys.setrecursionlimit(before)
+    assert guard.hold([])
+
+
+def test_facts_and_values_of_arguments() -> None:
+    x = torch.ones(2)
+    facts = FactGuard({"is_leaf"}, [])
+    facts.compare([x], [x])
+    assert facts.hold([x]) and not facts.hold([torch.ones(2, requires_grad=True) * 2])
+    assert facts.reason() == "a tensor has another `.is_leaf` than before"
+    lengths = InputValueGuard([(lambda arguments: arguments[0].numpy(), np.array([1, 2]))])
+    assert lengths.hold([torch.tensor([1, 2])]) and not lengths.hold([torch.tensor([1, 3])])
+
+
+def test_options() -> None:
+    optimizer = optim.SGD([torch.ones(2, requires_grad=True)], lr=0.1)
+    group = optimizer.param_groups[0]
+    options = Options([optimizer], True, Counters(()))
+    group["lr"] = 0.2  # numbers are inputs
+    check(options, lambda: group.update(nesterov=True), "param_groups[0]['nesterov'] was False and is True")
+
+
+def test_a_program_lists_all_that_it_depends_on() -> None:
+    model = nn.Linear(2, 1)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    model.register_forward_hook(lambda module, args, output: output * 2)
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = model(x).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    x = torch.ones(3, 2)
+    for _ in range(3):
+        step(x)
+    (programs,) = step.programs.values()
+    program = programs[0]
+    assert program.guards_hold([x]) and all(guard.hold([x]) for guard in program.guards)
+    listed = torch.compile.explain(step).data[0]["programs"][0]["guards"]
+    assert listed == [guard.watches for guard in program.guards]
+    words = "; ".join(listed)
+    for part in (
+        "hooks on",
+        "places)",
+        "requires_grad of",
+        "have a gradient",
+        "the code of",
+        "options",
+        "share memory",
+    ):
+        assert part in words
+    model.register_forward_hook(lambda module, args, output: None)
+    failing = [guard for guard in program.guards if not guard.hold([x])]
+    assert [type(guard) for guard in failing] == [HookGuard]
+    assert program.guard_failure([x]) == failing[0].reason()
