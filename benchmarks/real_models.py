@@ -241,7 +241,7 @@ def _watch_the_compiler(tables: Tables) -> None:
 
     tables.watch(compiled.Compiled, "__call__", "tracing")
     for method in ("__init__", "keep", "move_what_asked", "take_in", "leave", "part_of", "compares_types", "read_more"):
-        tables.watch(effect_splitting.Body, method, "reading")
+        tables.watch(effect_splitting.EffectSplitter, method, "reading")
     tables.watch(hook_placement, "analyse", "reading")
     tables.watch(compiler, "backend_compile_and_load", "XLA")
     tables.watch(program.Program, "run", "XLA")

@@ -34,19 +34,19 @@ def of_process() -> dict[str, Any]:
 
 def of_undertow() -> dict[str, Any]:
     """Settings, and the hooks and rare modes held for this thread and process: a leaked one acts in the next test."""
-    thread, special = modes.local.modes, modes.special
+    thread, slow_path = modes.local.modes, modes.slow_path
     return {
         "undertow's gradient mode": thread.grad_enabled,
         "undertow's inference mode": thread.inference,
         "undertow's default dtype": dtypes.get_default_dtype(),
         "undertow's print options": printing.get_printoptions(),
-        "undertow's anomaly mode": (special.anomaly, special.anomaly_check_nan),
+        "undertow's anomaly mode": (slow_path.anomaly, slow_path.anomaly_check_nan),
         "undertow's saved-tensor hooks": list(thread.saved_hooks),
         "undertow's ban on saved-tensor hooks": thread.saved_hooks_disabled,
         "undertow's function modes": list(thread.function_modes),
         "undertow's dispatch modes": list(thread.dispatch_modes),
-        "undertow's listeners": list(special.listeners),
-        "undertow's count of rare modes": special.active,
+        "undertow's listeners": list(slow_path.listeners),
+        "undertow's count of rare modes": slow_path.count,
     }
 
 
@@ -66,11 +66,11 @@ def restore() -> None:
     gc.enable()
     np.seterr(divide="warn", over="warn", under="ignore", invalid="warn")
 
-    fresh, special = modes.ThreadModes(), modes.special
+    fresh, slow_path = modes.ThreadModes(), modes.slow_path
     fresh.sequence = modes.local.modes.sequence  # nodes made before and after keep their order
     modes.local.modes = fresh
-    special.active, special.anomaly, special.anomaly_check_nan = 0, False, True
-    special.listeners.clear()
+    slow_path.count, slow_path.anomaly, slow_path.anomaly_check_nan = 0, False, True
+    slow_path.listeners.clear()
     dtypes.set_default_dtype(dtypes.float32)
     printing.set_printoptions(profile="default", sci_mode=None)
     if oracle_state:

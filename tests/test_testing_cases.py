@@ -188,7 +188,6 @@ def test_helpers() -> None:
     assert tools.is_coalesced_indices(sparse.coalesce())
     eigenvalues = torch.linalg.eigvalsh(tools.random_sparse_pd_matrix(4, density=0.5, dtype=torch.float64).to_dense())
     assert torch.allclose(eigenvalues, torch.tensor([0.25, 0.5, 0.75, 1.0], dtype=torch.float64))
-    assert tools.remove_device_and_dtype_suffixes("test_a_b_cpu_float32") == "test_a_b"
     counted: list[int] = []
     tools.run_concurrently(lambda: counted.append(1), num_threads=3)
     assert len(counted) == 3

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import undertow as torch
-from undertow.testing._internal.autograd_function_db import ForwardHasDefaultArgs, autograd_function_db
+from tests.operator_tables.custom_functions import ForwardHasDefaultArgs, autograd_function_db
 from undertow.utils._pytree import tree_leaves
 
 BY_NAME = {info.name.removesuffix("AutogradFunction"): info for info in autograd_function_db}

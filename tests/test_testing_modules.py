@@ -10,14 +10,12 @@ import pytest
 import undertow
 from tests.operator_tables.custom_operators import custom_op_db
 from tests.operator_tables.higher_order import hop_db
+from tests.operator_tables.subclasses import subclass_db
+from tests.operator_tables.wrapper_tensors import ConstantExtraMetadataTensor, CustomTensorPlainOut, WrapperSubclass
 from undertow._src.base.tree import leaves
 from undertow.autograd import grad, gradcheck, gradgradcheck
 from undertow.testing._internal import common_distributed, common_nn, common_quantization
-from undertow.testing._internal.common_jit import check_against_reference
-from undertow.testing._internal.common_subclass import subclass_db
-from undertow.testing._internal.custom_tensor import ConstantExtraMetadataTensor, CustomTensorPlainOut
-from undertow.testing._internal.jit_utils import JitTestCase
-from undertow.testing._internal.subclasses import WrapperSubclass
+from undertow.testing._internal.common_utils import TestCase
 
 
 def wants(value: Any) -> bool:
@@ -98,17 +96,6 @@ def test_marks_skip_and_say_why() -> None:
     ]  # fmt: skip
 
 
-def test_scripts_are_compared_with_what_they_are_made_of() -> None:
-    case = JitTestCase()
-    case.checkScript("def func(x, y):\n    return x * y", (undertow.ones(2), undertow.ones(2)))
-    case.checkModule(undertow.nn.Dropout(), (undertow.ones(4),))
-    case.checkTrace(undertow.sin, (undertow.ones(2),))
-    x = undertow.ones(2, requires_grad=True)
-    check_against_reference(case, undertow.sin, lambda x: x.sin(), lambda out: out, (x,))
-    with pytest.raises(AssertionError):
-        check_against_reference(case, undertow.sin, undertow.cos, lambda out: out, (x,))
-
-
 def test_references_of_losses_over_sequences() -> None:
     undertow.manual_seed(0)
     logits = undertow.randn(6, 2, 4, dtype=undertow.float64).log_softmax(2)
@@ -120,4 +107,4 @@ def test_references_of_losses_over_sequences() -> None:
             undertow.testing.assert_close(found, expected)
     layer = undertow.nn.Linear(2, 4)
     assert common_nn.single_batch_reference_fn(undertow.ones(2), None, layer).shape == (4,)
-    common_nn._test_bfloat16_ops(JitTestCase(), undertow.nn.Hardswish(), "cpu", inp_dims=(5, 7))
+    common_nn._test_bfloat16_ops(TestCase(), undertow.nn.Hardswish(), "cpu", inp_dims=(5, 7))

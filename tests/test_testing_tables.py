@@ -14,6 +14,8 @@ import undertow
 from tests.operator_tables import operators, reference_operators
 from tests.operator_tables.autocast_lists import AutocastCPUTestLists, TestAutocast
 from tests.operator_tables.gradients import TestGradients
+from tests.operator_tables.op_info import OpInfo, SampleInput
+from tests.operator_tables.subclasses import WrapperTensor, subclass_db
 from undertow.testing._internal import hypothesis_utils as strategies
 from undertow.testing._internal.common_device_type import (
     DeviceTypeTestBase,
@@ -34,9 +36,8 @@ from undertow.testing._internal.common_nn import (
     module_tests,
 )
 from undertow.testing._internal.common_optimizers import optim_db, optims
-from undertow.testing._internal.common_subclass import WrapperTensor, subclass_db
 from undertow.testing._internal.common_utils import TestCase
-from undertow.testing._internal.opinfo.core import DecorateInfo, OpInfo, SampleInput
+from undertow.testing._internal.opinfo.core import DecorateInfo
 
 
 def outcome(case: Any) -> unittest.TestResult:

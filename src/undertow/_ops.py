@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from undertow._src.base.modes import special
+from undertow._src.base.modes import slow_path
 from undertow._src.overrides.custom_operators import REGISTRY, Operator
 
 __all__ = ["HigherOrderOperator", "OpOverload", "OpOverloadPacket"]
@@ -31,8 +31,8 @@ class OpOverload:
         self.py_kernels: dict[Any, Callable[..., Any]] = {}
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if special.dispatcher is not None and special.dispatcher.takes_call(args, kwargs):
-            return special.dispatcher.called(self, args, kwargs)
+        if slow_path.dispatcher is not None and slow_path.dispatcher.takes_call(args, kwargs):
+            return slow_path.dispatcher.called(self, args, kwargs)
         operator = self._packet.operators.get(self._overload)
         return (self._packet if operator is None else operator)(*args, **kwargs)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from undertow._src.arrays.device.memory import TraceAborted, Watch
 from undertow._src.base.lazy import lazy_names
-from undertow._src.base.modes import ContextDecorator, special
+from undertow._src.base.modes import ContextDecorator, slow_path
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "is_compiling",
@@ -126,17 +126,17 @@ class set_stance(ContextDecorator):
             raise RuntimeError(f"invalid torch.compile stance '{stance}': it is one of {', '.join(_STANCES)}")
         if stance != "default" and force_backend is not None:
             raise RuntimeError("non-default stance cannot have force_backend set")
-        self.stance, self._outer = stance, special.stance
-        special.stance = stance
+        self.stance, self._outer = stance, slow_path.stance
+        slow_path.stance = stance
 
     def __enter__(self) -> None:
-        special.stance = self.stance
+        slow_path.stance = self.stance
 
     def __exit__(self, *exception: object) -> None:
-        special.stance = self._outer
+        slow_path.stance = self._outer
 
     def __call__(self, fn: Callable[..., Any]) -> Any:
-        special.stance = self._outer  # decorating must not change it here
+        slow_path.stance = self._outer  # decorating must not change it here
         return super().__call__(fn)
 
     def clone(self) -> set_stance:

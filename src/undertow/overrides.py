@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.overrides.torch_function import (
     Public,
     ask,
@@ -70,14 +70,14 @@ def _push_mode(mode: Any) -> None:
     """Make a mode the innermost one."""
     let_ask(tensor_class())
     local.modes.function_modes.append(mode)
-    special.enter()
+    slow_path.enter()
 
 
 def _pop_mode() -> Any:
     """End the innermost mode."""
     if not local.modes.function_modes:
         raise RuntimeError("trying to pop from empty mode stack")
-    special.leave()
+    slow_path.leave()
     return local.modes.function_modes.pop()
 
 

@@ -20,7 +20,7 @@ import pytest
 import undertow
 from tests.oracle.sampling import Sample, Table
 from tests.oracle.test_functions import TABLES, direction, tensors_in
-from undertow._src.base.modes import special
+from undertow._src.base.modes import slow_path
 from undertow._src.engine import record, writes
 from undertow._src.engine.node import AccumulateGrad, Node
 from undertow._src.engine.rule_node import RuleNode
@@ -51,11 +51,11 @@ def outputs_of(sample: Sample) -> tuple[list[Any], list[Any]] | None:
 
 
 def generally(sample: Sample) -> tuple[list[Any], list[Any]] | None:
-    special.enter()
+    slow_path.enter()
     try:
         return outputs_of(sample)
     finally:
-        special.leave()
+        slow_path.leave()
 
 
 def nodes_of(outputs: list[Any]) -> list[Node]:

@@ -6,9 +6,9 @@ import functools
 
 from tests.operator_tables import algebra, elementwise, layers, making, masks, moving, rest
 from tests.operator_tables.kinds import ForeachFuncInfo
+from tests.operator_tables.op_info import OpInfo
 from tests.operator_tables.operator_facts import with_facts
 from tests.operator_tables.references import references
-from undertow.testing._internal.opinfo.core import OpInfo
 
 _FOREACH = (
     "exp acos asin atan cos cosh log log10 log2 tan tanh sin sinh neg sqrt rsqrt ceil erf erfc expm1 floor log1p round "

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.operator_tables.kinds import gradcheck_wrapper_hermitian_input, gradcheck_wrapper_triangular_input
 from tests.operator_tables.making import ALL, INEXACT, NUMBERS, operator
-from undertow.testing._internal.opinfo.core import OpInfo, SampleInput
+from tests.operator_tables.op_info import OpInfo, SampleInput
 
 
 def algebra_operators() -> list[OpInfo]:

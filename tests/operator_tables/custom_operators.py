@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.operator_tables.op_info import OpInfo, SampleInput
 from undertow._src.ops.join import cat
 from undertow._src.tensor.creation import empty, zeros_like
 from undertow._src.tensor.from_data import from_numpy, tensor
@@ -14,7 +15,6 @@ from undertow._src.types import dtypes as d
 from undertow._tensor import Tensor
 from undertow.library import custom_op
 from undertow.testing._creation import Maker
-from undertow.testing._internal.opinfo.core import OpInfo, SampleInput
 from undertow.types import Number
 
 _DTYPES = (d.bool, d.uint8, d.int8, d.int16, d.int32, d.int64, d.float16, d.float32, d.float64)

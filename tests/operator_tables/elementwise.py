@@ -17,8 +17,8 @@ from tests.operator_tables.making import (
     operator,
     sampled,
 )
+from tests.operator_tables.op_info import OpInfo
 from tests.operator_tables.pointwise import BinaryUfuncInfo, UnaryUfuncInfo
-from undertow.testing._internal.opinfo.core import OpInfo
 
 # name, letters, and for some a domain and a reference in NumPy
 _UNARY = """

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tests.operator_tables.op_info import OpInfo, SampleInput
 from undertow._src.compat.control_flow import cond, while_loop
 from undertow._src.types import dtypes as d
 from undertow.testing._creation import Maker
-from undertow.testing._internal.opinfo.core import OpInfo, SampleInput
 
 
 def sample_inputs_cond(

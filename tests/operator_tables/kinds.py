@@ -7,11 +7,11 @@ from enum import Enum
 from importlib import import_module
 from typing import Any
 
+from tests.operator_tables.op_info import OpInfo, S, SampleInput
 from undertow._tensor import Tensor
 from undertow.masked._ops import _output_mask
 from undertow.testing._creation import make_tensor
 from undertow.testing._internal.common_dtype import _floating_and_complex_types, _floating_types
-from undertow.testing._internal.opinfo.core import OpInfo, S, SampleInput
 
 Samples = Iterator[SampleInput]
 

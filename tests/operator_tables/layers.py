@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.operator_tables.kinds import gradcheck_wrapper_ctc_loss
 from tests.operator_tables.making import ALL, FLOATS, INEXACT, Calls, operator
-from undertow.testing._internal.opinfo.core import OpInfo
+from tests.operator_tables.op_info import OpInfo
 
 
 def _row(name: str, letters: str, calls: Calls, **options: Any) -> OpInfo:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
 
+from tests.operator_tables.op_info import OpInfo, SampleInput, _getattr_qual
 from undertow._src.types import dtypes as d
 from undertow.testing._creation import Maker
 from undertow.testing._internal.common_dtype import _dispatch_dtypes, _integral_types
-from undertow.testing._internal.opinfo.core import OpInfo, SampleInput, _getattr_qual
 from undertow.testing._utils import wrapper_set_seed
 
 ALL, NUMBERS, REAL, FLOATS, INEXACT = "bifhBc", "ifhBc", "ifhB", "fhB", "fhBc"

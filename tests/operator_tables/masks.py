@@ -8,10 +8,10 @@ from typing import Any
 
 from tests.operator_tables.kinds import ReductionOpInfo, gradcheck_wrapper_masked_operation
 from tests.operator_tables.making import Calls, operator, sampled
+from tests.operator_tables.op_info import OpInfo
 from undertow._src.tensor.from_data import tensor
 from undertow._src.types import dtypes as d
 from undertow.testing._creation import Maker
-from undertow.testing._internal.opinfo.core import OpInfo
 
 _MASKS = ([[True, False, True], [True, True, False]], [True, False, True], [[True], [True]])
 

@@ -15,8 +15,8 @@ from tests.operator_tables.making import (
     operator,
     seeded,
 )
+from tests.operator_tables.op_info import OpInfo
 from undertow._tensor import Tensor
-from undertow.testing._internal.opinfo.core import OpInfo
 
 REAL_AND_BOOL = "bifhB"
 

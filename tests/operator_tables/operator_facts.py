@@ -9,9 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.operator_tables.op_info import OpInfo
 from undertow._src.types import dtypes as d
 from undertow.testing._internal.common_utils import GRADCHECK_NONDET_TOL
-from undertow.testing._internal.opinfo.core import OpInfo
 
 _DTYPES = {
     "b": "bool", "i": "uint8 int8 int16 int32 int64", "f": "float32 float64", "h": "float16", "B": "bfloat16",

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from tests.operator_tables.op_info import ErrorInput, L, M, OpInfo, S, SampleInput
 from undertow._src.base.modes import no_grad
 from undertow._src.ops.compare import where
 from undertow._src.tensor.creation import empty
@@ -13,7 +14,6 @@ from undertow._src.tensor.from_data import tensor
 from undertow._src.types import dtypes as d
 from undertow.testing._creation import make_tensor
 from undertow.testing._internal.common_dtype import _floating_types
-from undertow.testing._internal.opinfo.core import ErrorInput, L, M, OpInfo, S, SampleInput
 
 Samples = Iterator[SampleInput]
 SHAPES = ((), (S,), (M, S), (1, S, 1), (0,), (2, 0, 3))

@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import Any
 
 from tests.operator_tables.kinds import ReductionOpInfo, SpectralFuncInfo
+from tests.operator_tables.op_info import OpInfo, _getattr_qual
 from tests.operator_tables.pointwise import BinaryUfuncInfo, UnaryUfuncInfo
-from undertow.testing._internal.opinfo.core import OpInfo, _getattr_qual
 
 _OWN = ("name", "op", "ref", "aliases", "aten_name", "method_variant", "inplace_variant", "operator_variant")
 _CONVERSIONS = frozenset("bfloat16 bool byte char double float half int long short cdouble cfloat".split())

@@ -11,11 +11,11 @@ from typing import Any
 
 from tests.operator_tables.kinds import ReductionOpInfo, gradcheck_wrapper_hermitian_input
 from tests.operator_tables.making import Calls, operator, seeded
+from tests.operator_tables.op_info import OpInfo
 from tests.operator_tables.pointwise import BinaryUfuncInfo, UnaryUfuncInfo
 from undertow._src.types import dtypes as d
 from undertow._tensor import Tensor
 from undertow.testing._creation import Maker
-from undertow.testing._internal.opinfo.core import OpInfo
 from undertow.testing._utils import wrapper_set_seed
 
 _NO_VARIANTS = {"method_variant": None, "inplace_variant": None}

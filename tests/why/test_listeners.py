@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import undertow as torch
-from undertow._src.base.modes import special
+from undertow._src.base.modes import slow_path
 from undertow.why.watch.engine import carried_peak
 from undertow.why.watch.watcher import Watcher
 
@@ -17,11 +17,11 @@ def heard(go: Any) -> list[tuple[str, float | None, list[float | None]]]:
         peaks = [carried_peak(part) for part in gave if part is not None]
         told.append((node.name().rpartition("::")[2], carried_peak(got), peaks))
 
-    special.listeners.append(listener)
+    slow_path.listeners.append(listener)
     try:
         go()
     finally:
-        special.listeners.remove(listener)
+        slow_path.listeners.remove(listener)
     return told
 
 
@@ -54,11 +54,11 @@ def test_aimed_passes_are_told_too() -> None:
 def test_a_watched_program_takes_the_fast_paths_between_its_lines() -> None:
     x = torch.ones(2, requires_grad=True)
     inside = []
-    before = special.active
+    before = slow_path.count
     with Watcher(torch) as watcher:
         y = x * 2
-        y.register_hook(lambda grad: inside.append(special.active))  # user code in a hook is watched
+        y.register_hook(lambda grad: inside.append(slow_path.count))  # user code in a hook is watched
         y.sum().backward()
-        assert special.active == before + 1
+        assert slow_path.count == before + 1
     assert not watcher.trace.problems
-    assert (special.active, special.listeners, inside) == (before, [], [before + 1])
+    assert (slow_path.count, slow_path.listeners, inside) == (before, [], [before + 1])

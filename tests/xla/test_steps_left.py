@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections import OrderedDict, defaultdict, deque
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -173,11 +174,40 @@ def test_a_list_of_the_steps_own_is_returned_itself() -> None:
     assert [each.tolist() for each in kept] == [[2.0] * 3, [4.0] * 3]
 
 
-@pytest.mark.parametrize("make", [lambda y: lambda: y, lambda y: iter([y]), lambda y: (each for each in [y])])
-def test_tensors_that_can_not_be_replaced_are_refused(make: Any) -> None:
+def giving(y: Any) -> Iterator[Any]:
+    yield y
+    yield y + 1
+
+
+async def giving_later(y: Any) -> AsyncIterator[Any]:
+    yield y
+
+
+UNCHANGEABLE: dict[str, Any] = {
+    "a function": lambda y: lambda: y, "a list_iterator": lambda y: iter([y]),
+    "a generator": lambda y: (each for each in [y]), "a map": lambda y: {"kept": [map(abs, [1, 2])]},
+    "a zip": lambda y: (y, zip([1], [2])), "a async_generator": giving_later,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", UNCHANGEABLE)
+def test_what_can_not_be_made_anew_is_refused(what: str) -> None:
+    make = UNCHANGEABLE[what]
     step = torch.compile(lambda x: make(x * 2))
-    with pytest.raises(CompileError, match="function or an iterator that holds tensors"):
+    with pytest.raises(CompileError, match=f"leaves behind {what}.* can't be made anew"):
         step(*one(0))
+
+
+@pytest.mark.parametrize("make", [giving, giving_later])
+def test_a_generator_function_itself_is_refused(make: Any) -> None:
+    with pytest.raises(CompileError, match=r"can't be made anew .*`list\(...\)`"):
+        torch.compile(make)(*one(0))
+
+
+@case
+def a_sum_over_what_a_generator_gives() -> Case:
+    weight = torch.ones(3, requires_grad=True)
+    return Case(lambda x: (weight * x, sum(each.sum().item() for each in giving(weight * x))), weight, args=one)
 
 
 # --- more that hooks leave

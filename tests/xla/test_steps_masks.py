@@ -170,6 +170,9 @@ A_PROGRAM_EACH: dict[str, Any] = {
     "len": lambda net, x, y, log: net(x)[y != -100].sum() / len(x[y != -100]),
     "largest": lambda net, x, y, log: net(x)[y != -100].max(),
     "two axes": lambda net, x, y, log: (lambda chosen: (chosen @ chosen.t()).mean())(net(x)[y != -100]),
+    "of none": lambda net, x, y, log: (lambda none: none.sum() + none[none[:, 0] > 0].sum(-1).cumsum(0).sum())(
+        net(x)[y == 7].sort(-1).values
+    ),
     "behind an axis": lambda net, x, y, log: net(x).t()[:, y != -100].mean(),
     "kept": kept, "hooked": hooked, "nodes": nodes, "in place": in_place, "type": of_its_type, "handled": handled,
     "looked up": looked_up,

@@ -11,7 +11,7 @@ import undertow as torch
 from tests.xla.twins import Case, Cases, agree
 from undertow import nn, optim
 from undertow._src.compile import CompileError
-from undertow._src.compile.splitting.effect_splitting import Body
+from undertow._src.compile.splitting.effect_splitting import EffectSplitter
 
 case = Cases()
 
@@ -340,7 +340,7 @@ def test_hooks_of_one_definition_come_apart_together(monkeypatch: pytest.MonkeyP
         loss.backward()
         return loss
 
-    taken = Body.take_in
-    monkeypatch.setattr(Body, "take_in", lambda *given: traces.append(1) or taken(*given))
+    taken = EffectSplitter.take_in
+    monkeypatch.setattr(EffectSplitter, "take_in", lambda *given: traces.append(1) or taken(*given))
     step(torch.ones(1, 2))
     assert len(traces) < 8 and len(log) == 4 + 1 + 8

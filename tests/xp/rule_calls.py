@@ -16,7 +16,7 @@ from tests.oracle import test_functions as functions
 from tests.oracle.sampling import Sample
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.quiet import quietly
-from undertow._src.base.modes import special
+from undertow._src.base.modes import slow_path
 from undertow._src.engine import operands
 from undertow._src.rules.rule import Rule, Spec
 
@@ -50,7 +50,7 @@ def calls_of(samples: list[Sample]) -> list[Call]:
         return original(rule, arrays, statics, target)
 
     operands.run_forward = note
-    special.enter()
+    slow_path.enter()
     try:
         for sample in samples:
             running = sample.name
@@ -59,7 +59,7 @@ def calls_of(samples: list[Sample]) -> list[Call]:
             except Exception:
                 continue  # what undertow refuses is the oracle's affair
     finally:
-        special.leave()
+        slow_path.leave()
         operands.run_forward = original
     return list(found.values())
 

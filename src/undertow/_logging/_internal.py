@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from undertow._src.base.modes import special
+from undertow._src.base.modes import slow_path
 
 _LOGS = {
     "dynamo": ["torch._dynamo"], "aot": ["torch._functorch.aot_autograd", "torch._functorch._aot_autograd"],
@@ -130,11 +130,11 @@ def _init_logs(log_file_name: str | None = None) -> None:
 
 def _log_autograd() -> None:
     """While the log of autograd is shown, it has a line for each node of a backward pass."""
-    shown, told = _nodes.isEnabledFor(logging.DEBUG), _log_node in special.listeners
+    shown, told = _nodes.isEnabledFor(logging.DEBUG), _log_node in slow_path.listeners
     if shown and not told:
-        special.listeners.append(_log_node)
+        slow_path.listeners.append(_log_node)
     elif told and not shown:
-        special.listeners.remove(_log_node)
+        slow_path.listeners.remove(_log_node)
 
 
 def _log_node(node: Any, gradients: Any, results: Any) -> None:

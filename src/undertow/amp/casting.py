@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.rules.rule import Rule
 from undertow._src.tensor.core import TensorCore
 from undertow._src.tensor.methods.convert import converted
@@ -206,9 +206,9 @@ def _switch(kind: str, enabled: bool) -> None:
         lower[kind] = get_autocast_dtype(kind)
     modes.autocast = Autocast(lower, settings.cache) if lower else None
     if modes.autocast is not None and was is None:
-        special.enter()
+        slow_path.enter()
     if modes.autocast is None and was is not None:
-        special.leave()
+        slow_path.leave()
 
 
 @contextmanager
@@ -219,12 +219,12 @@ def autocast_as_it_was(then: Autocast | None) -> Iterator[None]:
         yield
         return
     before, modes.autocast = modes.autocast, None if then is None else Autocast(dict(then.lower))
-    special.enter()
+    slow_path.enter()
     try:
         yield
     finally:
         modes.autocast = before
-        special.leave()
+        slow_path.leave()
 
 
 def is_autocast_cache_enabled() -> bool:

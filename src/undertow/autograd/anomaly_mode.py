@@ -9,7 +9,7 @@ import numpy as np
 
 from undertow._src.arrays.device.array import values_known
 from undertow._src.arrays.device.memory import NeedsValue
-from undertow._src.base.modes import special
+from undertow._src.base.modes import slow_path
 from undertow._src.base.sites import format_stack, warn
 from undertow._src.engine.node import Node
 from undertow._src.tensor.core import TensorCore
@@ -19,7 +19,7 @@ class set_detect_anomaly:
     """Switches anomaly mode on or off; as a context manager it restores the mode on exit."""
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
-        self._before = (special.anomaly, special.anomaly_check_nan)
+        self._before = (slow_path.anomaly, slow_path.anomaly_check_nan)
         set_anomaly_enabled(mode, check_nan)
 
     def __enter__(self) -> None:
@@ -40,7 +40,7 @@ class detect_anomaly:
         )
 
     def __enter__(self) -> None:
-        self._before = (special.anomaly, special.anomaly_check_nan)
+        self._before = (slow_path.anomaly, slow_path.anomaly_check_nan)
         _switch(True, self.check_nan)
 
     def __exit__(self, *exc: Any) -> None:
@@ -57,11 +57,11 @@ def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
 
 
 def _switch(mode: bool, check_nan: bool) -> None:
-    if mode and not special.anomaly:
-        special.enter()
-    elif special.anomaly and not mode:
-        special.leave()
-    special.anomaly, special.anomaly_check_nan = bool(mode), bool(check_nan)
+    if mode and not slow_path.anomaly:
+        slow_path.enter()
+    elif slow_path.anomaly and not mode:
+        slow_path.leave()
+    slow_path.anomaly, slow_path.anomaly_check_nan = bool(mode), bool(check_nan)
 
 
 def explain(error: Exception, node: Node) -> None:

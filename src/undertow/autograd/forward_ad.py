@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
-from undertow._src.base.modes import special
+from undertow._src.base.modes import slow_path
 from undertow._src.engine.differentiate import GradientEdge
 from undertow._src.engine.node import AccumulateGrad, Node, edge_of
 from undertow._src.engine.saved import left_behind
@@ -296,24 +296,24 @@ def _is_real_or_complex(value: object) -> bool:
 
 def enter_dual_level() -> int:
     """Begins a level; `exit_dual_level` ends it. They do not nest, as they do not in PyTorch."""
-    if special.duals is not None:
+    if slow_path.duals is not None:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
-    special.duals = _DualLevel()
-    special.enter()
+    slow_path.duals = _DualLevel()
+    slow_path.enter()
     return 0
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
     """End the level: its duals are plain tensors from now on."""
-    found = special.duals
+    found = slow_path.duals
     if level not in (None, 0):
         raise RuntimeError(
             "Trying to exit a forward AD level that was not the last one entered. Exit the inner levels first."
         )
     if found is None:
         raise RuntimeError("Dual level must be a positive number.")
-    special.duals = None
-    special.leave()
+    slow_path.duals = None
+    slow_path.leave()
     found.leave()
 
 
@@ -338,7 +338,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     """Return a tensor that carries `tangent` as its derivative."""
     if level not in (None, 0):
         raise RuntimeError("Invalid level given to _make_dual")
-    found = special.duals
+    found = slow_path.duals
     if found is None:
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists: use forward_ad.dual_level()."
@@ -373,7 +373,7 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     """Return the value of a dual and its derivative, None for a tensor that does not depend on a dual."""
     if not isinstance(tensor, TensorCore):
         raise TypeError(f"_unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}")
-    found = special.duals
+    found = slow_path.duals
     if found is None:
         return UnpackedDualTensor(tensor, None)
     return UnpackedDualTensor(found.release(tensor), found.tangent_of(tensor))
@@ -383,16 +383,16 @@ class _set_fwd_grad_enabled:
     """Inside the block with False, nothing carries a derivative forward."""
 
     def __init__(self, mode: bool) -> None:
-        self.before, self.level = _enabled[0], special.duals
+        self.before, self.level = _enabled[0], slow_path.duals
         _enabled[0] = mode
         if not mode:
-            special.duals = None
+            slow_path.duals = None
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *exc: Any) -> None:
-        _enabled[0], special.duals = self.before, self.level
+        _enabled[0], slow_path.duals = self.before, self.level
 
 
 _enabled = [True]

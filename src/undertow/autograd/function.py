@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow._src.base.lazy import lazy_names
-from undertow._src.base.modes import local, no_grad, special
+from undertow._src.base.modes import local, no_grad, slow_path
 from undertow._src.base.sites import warn
 from undertow._src.engine.function_node import FunctionCtx as FunctionCtx
 from undertow._src.engine.function_node import FunctionNode
@@ -115,7 +115,7 @@ class Function(metaclass=FunctionMeta):
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run forward and puts one node for it into the graph."""
-        if special.active:
+        if slow_path.count:
             for arg in (*args, *kwargs.values()):
                 if hasattr(arg, "_apply_function"):  # one example of a vmap, which knows what to do with all of them
                     return arg._apply_function(cls, _in_order(cls, args, kwargs))
@@ -143,7 +143,7 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     records = modes.grad_enabled and any(args[place]._requires_grad for place in places)
     node.needs_input_grad = tuple(
         [
-            isinstance(arg, TensorCore) and (arg._requires_grad if special.duals is None else arg.requires_grad)
+            isinstance(arg, TensorCore) and (arg._requires_grad if slow_path.duals is None else arg.requires_grad)
             for arg in args
         ]
     )
@@ -151,7 +151,7 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     node._given_specs = tuple([spec_of(args[place]) for place in places])
     if records:
         node._edges = tuple([edge_of(args[place]) if args[place]._requires_grad else None for place in places])
-    tangents = None if special.duals is None else special.duals.tangents_of(args)
+    tangents = None if slow_path.duals is None else slow_path.duals.tangents_of(args)
     with no_grad():
         if separate:
             output = cls.forward(*args)
@@ -163,10 +163,10 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     wrapped = wrap_outputs(node, args, places, outputs, records)
     if records:
         save(node, wrapped)
-        if special.anomaly:
+        if slow_path.anomaly:
             note_origin(node)
     if tangents is not None:
-        special.duals.push_through(node, args, tangents, outputs, wrapped, written, constant)
+        slow_path.duals.push_through(node, args, tangents, outputs, wrapped, written, constant)
     return wrapped if isinstance(output, tuple) else wrapped[0]
 
 

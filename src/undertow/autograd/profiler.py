@@ -17,7 +17,7 @@ from pathlib import Path
 from time import perf_counter_ns as perf_counter_ns
 from typing import Any, Self
 
-from undertow._src.base.modes import special
+from undertow._src.base.modes import slow_path
 from undertow._src.base.sites import warn as warn
 from undertow._src.engine.node import Node
 from undertow._src.engine.profiling.kinds import MEMORY_EVENT_NAME as MEMORY_EVENT_NAME
@@ -160,13 +160,13 @@ class profile:
     def _start_trace(self) -> None:
         self.entered = self._collecting = True
         _recording.append(self)
-        special.listeners.append(self._node_ran)
+        slow_path.listeners.append(self._node_ran)
         self._node_ended = perf_counter_ns() / 1e3
         self._mode.__enter__()
 
     def _stop_trace(self) -> None:
         self._mode.__exit__(None, None, None)
-        special.listeners.remove(self._node_ran)
+        slow_path.listeners.remove(self._node_ran)
         _recording.remove(self)
         self._collecting = False
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from undertow._src.arrays.device.memory import NeedsValue, Watch
-from undertow._src.base.modes import no_grad, special
+from undertow._src.base.modes import no_grad, slow_path
 from undertow._src.base.sites import user_site, warn
 from undertow._src.ops.compare import where
 from undertow._src.ops.decompositions import linalg_qr as qr
@@ -44,7 +44,7 @@ def _asking(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def asked(*args: Any, **kwargs: Any) -> Any:
         given = args[0] if args else kwargs.get("tensor")
-        if (special.active or type(given) not in torch_function.PLAIN) and torch_function.wanted((given,)):
+        if (slow_path.count or type(given) not in torch_function.PLAIN) and torch_function.wanted((given,)):
             return torch_function.dispatch(asked, (), options | dict(zip(names, args, strict=False)) | kwargs)
         return function(*args, **kwargs)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._src.base.modes import is_grad_enabled, local, special
+from undertow._src.base.modes import is_grad_enabled, local, slow_path
 from undertow._src.ops.compare import where
 from undertow._src.ops.complex import view_as_real
 from undertow._src.tensor.core import TensorCore, ndarray
@@ -296,7 +296,7 @@ shown = Shown()
 
 def on_tensors(param: Any, grad: Any, differentiable: bool) -> Recorded:
     """How steps on a tensor run: before somebody's eyes, if there is anybody, else so that they may be recorded."""
-    watched = special.dispatcher is not None and special.dispatcher.takes((param, grad))
+    watched = slow_path.dispatcher is not None and slow_path.dispatcher.takes((param, grad))
     return shown if watched and not differentiable else recorded
 
 

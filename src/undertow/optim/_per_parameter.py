@@ -8,7 +8,7 @@ from typing import Any
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.quiet import quietly
 from undertow._src.base.modes import enable_grad, set_grad_enabled
-from undertow._src.engine.apply import settle
+from undertow._src.engine.apply import place_operands
 from undertow._src.engine.outputs import bump
 from undertow._src.engine.writes import guards
 from undertow._src.tensor.core import TensorCore
@@ -107,7 +107,7 @@ class PerParameter(Optimizer):
             if special:
                 self._check(group, param)
             if Watch.any_made:
-                settle((param, meta.grad, *self.state.get(param, {}).values()))
+                place_operands((param, meta.grad, *self.state.get(param, {}).values()))
             array, before = param._array, age
             age, buffers = self._prepare(group, param)
             if has_own_dispatch(

@@ -8,7 +8,7 @@ import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Watch
-from undertow._src.base.modes import special
+from undertow._src.base.modes import slow_path
 from undertow._src.tensor.core import TensorCore, ndarray, wrap
 from undertow._src.tensor.creation import full_like
 from undertow._src.types.devices import cpu
@@ -65,7 +65,7 @@ def multiply_number(state: State, name: str, by: Any) -> None:
 
 def has_own_dispatch(*tensors: Any) -> bool:
     """Whether the class of one of some tensors has a `__torch_dispatch__`, which is to be asked about every op."""
-    dispatcher = special.dispatcher
+    dispatcher = slow_path.dispatcher
     return dispatcher is not None and any(dispatcher.is_class(type(tensor)) for tensor in tensors)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._src.engine.apply import settle
+from undertow._src.engine.apply import place_operands
 from undertow._src.ops.index import index_add
 from undertow._src.ops.join import cat as join
 from undertow._src.tensor.core import TensorCore, wrap
@@ -157,7 +157,7 @@ def to_dense(self: SparseTensor, dtype: Any = None, *, masked_grad: Any = None) 
     sizes, n_sparse = self._sizes, self.sparse_dim()
     sparse, dense = sizes[:n_sparse], sizes[n_sparse:]
     items = self._items if dtype is None else self._items.to(dtype)
-    settle((self._places,))
+    place_operands((self._places,))
     flat = _flat(self._places._array, sizes)
     count = int(np.prod(sparse)) if sparse else 1
     return index_add(zeros((count, *dense), dtype=items.dtype), 0, wrap(flat), items).reshape(sizes)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import undertow._src.overrides.dispatch.running  # noqa: F401  from here on operators are offered
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.base.tree import leaves
 from undertow._src.tensor.core import TensorCore
 
@@ -63,11 +63,11 @@ class BaseTorchDispatchMode(TorchDispatchMode):
 
 def _push_mode(mode: TorchDispatchMode) -> None:
     local.modes.dispatch_modes.append(mode)
-    special.enter()
+    slow_path.enter()
 
 
 def _pop_mode(mode_key: Any = None) -> TorchDispatchMode:
-    special.leave()
+    slow_path.leave()
     return local.modes.dispatch_modes.pop()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._src.base.modes import special
+from undertow._src.base.modes import slow_path
 from undertow.why.hook_list import HookEntry, hooks, of_everything
 from undertow.why.objects import name_of, norm, packages, version_of
 from undertow.why.places import Place
@@ -103,14 +103,14 @@ class ledger(Report):
         for entry in [*hooks(*self._subjects), *everywhere()]:
             self._take_old(entry)
         self.open = True
-        special.as_written += 1
+        slow_path.as_written += 1
         listen(self)
         return self
 
     def __exit__(self, *exception: Any) -> None:
         self.settle()
         unlisten(self)
-        special.as_written -= 1
+        slow_path.as_written -= 1
         self.open = False
         for found, key, stand_in in self._wrapped:
             if found.get(key) is stand_in:

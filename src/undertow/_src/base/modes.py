@@ -1,7 +1,7 @@
 """What is switched on: gradient recording per thread, and the rare modes that send an op down its general path.
 
 A thread's modes are one plain object, `local.modes`, so that an op reads them with one thread-local lookup. Everything
-rare (inference mode, function modes, anomaly mode) also raises `special.active`, a process-wide count: while it is zero an
+rare (inference mode, function modes, anomaly mode) also raises `slow_path.count`, a process-wide count: while it is zero an
 op takes its fast path and asks no further question.
 """
 
@@ -74,7 +74,7 @@ class _Local(threading.local):
 local = _Local()
 
 
-class Special:
+class SlowPath:
     """How many rare modes are on anywhere in the process; `anomaly` is PyTorch's process-wide anomaly mode.
 
     `listeners` are told of the nodes of backward passes, the last one of them: `listener(node, gradients in, gradients
@@ -86,11 +86,11 @@ class Special:
     """
 
     __slots__ = (
-        "active", "anomaly", "anomaly_check_nan", "as_written", "dispatcher", "duals", "listeners", "stance", "_lock"
+        "count", "anomaly", "anomaly_check_nan", "as_written", "dispatcher", "duals", "listeners", "stance", "_lock"
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.active = 0
+        self.count = 0
         self.anomaly = False
         self.anomaly_check_nan = True
         self.as_written = 0
@@ -103,15 +103,15 @@ class Special:
     def enter(self) -> None:
         """Count a rare mode that begins."""
         with self._lock:
-            self.active += 1
+            self.count += 1
 
     def leave(self) -> None:
         """Count one that ends."""
         with self._lock:
-            self.active -= 1
+            self.count -= 1
 
 
-special = Special()
+slow_path = SlowPath()
 
 
 class Deterministic:
@@ -133,12 +133,12 @@ def is_inference_mode_enabled() -> bool:
 
 def is_anomaly_enabled() -> bool:
     """Whether anomaly mode is on."""
-    return special.anomaly
+    return slow_path.anomaly
 
 
 def is_anomaly_check_nan_enabled() -> bool:
     """Whether anomaly mode also looks for NaN."""
-    return special.anomaly_check_nan
+    return slow_path.anomaly_check_nan
 
 
 class ContextDecorator:
@@ -295,7 +295,7 @@ class inference_mode(ContextDecorator):
         modes = local.modes
         self._before.append((modes.inference, modes.grad_enabled))
         if self.mode:
-            special.enter()
+            slow_path.enter()
         modes.inference = self.mode
         modes.grad_enabled = not self.mode
 
@@ -303,7 +303,7 @@ class inference_mode(ContextDecorator):
         modes = local.modes
         modes.inference, modes.grad_enabled = self._before.pop()
         if self.mode:
-            special.leave()
+            slow_path.leave()
 
     def clone(self) -> inference_mode:
         return inference_mode(self.mode)

@@ -13,7 +13,7 @@ from typing import Any
 from undertow._dynamo import config
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Compiling, TraceAborted, Watch
-from undertow._src.base.modes import ThreadModes, local, special
+from undertow._src.base.modes import ThreadModes, local, slow_path
 from undertow._src.base.sites import warn
 from undertow._src.compile.cache import keep_on_disk
 from undertow._src.compile.callbacks.host_calls import OrderedCallback
@@ -26,8 +26,8 @@ from undertow._src.compile.guards.settings import settings_now
 from undertow._src.compile.guards.signatures import attributes_of, signature
 from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.program import Program
-from undertow._src.compile.recompile_reasons import argument_names, difference, looks_of
-from undertow._src.compile.splitting.effect_splitting import Body
+from undertow._src.compile.recompile_reasons import argument_names, call_signature, difference
+from undertow._src.compile.splitting.effect_splitting import EffectSplitter
 from undertow._src.compile.tracing.arguments import hooks_on_node
 from undertow._src.compile.tracing.counters import in_places
 from undertow._src.compile.tracing.decisions import Answer, Hints, Mispredicted
@@ -75,7 +75,7 @@ class Compiled:
         self.fallback = fallback
         self.as_written: list[str] = []  # why calls ran so that are unlike those that follow
         self.eager: dict[Any, str] = {}  # keys of calls that run as they are written, and why
-        self._looks: list[dict[str, str]] = []  # of the calls that were compiled last
+        self._signatures: list[dict[str, str]] = []  # of the calls that were compiled last
         self.refused = ""  # why the last call was not compiled
         self._was_called = False
         self._kinds = Kinds()
@@ -90,13 +90,13 @@ class Compiled:
             return self.function(*args, **kwargs)  # part of a larger step that is being compiled
         if OrderedCallback.threads and threading.get_ident() in OrderedCallback.threads:
             return self.function(*args, **kwargs)  # by a hook that a program waits for: others wait for that
-        if special.as_written or special.anomaly or config.disable or special.stance == "force_eager":
+        if slow_path.as_written or slow_path.anomaly or config.disable or slow_path.stance == "force_eager":
             return self.function(*args, **kwargs)
         arguments: list[Any] = []
         numbers: list[Any] = []
         modes = local.modes
         key: list[Any] = settings_now(modes)
-        if special.active or modes.saved_hooks or modes.dispatch_modes:
+        if slow_path.count or modes.saved_hooks or modes.dispatch_modes:
             try:
                 key += _rare_modes(modes)
             except CompileError as error:
@@ -139,7 +139,7 @@ class Compiled:
                     except Interrupted:
                         interrupted, compiles = program, False
                         break
-            compiles = compiles and (special.stance == "default" or self._may_compile())
+            compiles = compiles and (slow_path.stance == "default" or self._may_compile())
             if compiles and self._kinds.meet((args, kwargs)):  # which makes it another key
                 return self(*args, **kwargs)
             while compiles:
@@ -201,12 +201,12 @@ class Compiled:
     def _may_compile(self) -> bool:
         """Whether a call for which there is no program yet is to be compiled; see `torch.compiler.set_stance`."""
         first, self._was_called = not self._was_called, True
-        if special.stance == "fail_on_recompile":
+        if slow_path.stance == "fail_on_recompile":
             raise RuntimeError(
                 f"Detected recompile when torch.compile stance is 'fail_on_recompile'. {self.name} has no program for this "
                 "call; compile.explain() has those that there are."
             )
-        return special.stance != "eager_on_recompile" and not (first and special.stance == "eager_then_compile")
+        return slow_path.stance != "eager_on_recompile" and not (first and slow_path.stance == "eager_then_compile")
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Return a compiled method: each object has programs of its own."""
@@ -234,18 +234,18 @@ class Compiled:
         numbers: list[Any],
         decided: tuple[tuple[Answer, ...], Hints],
     ) -> Program:
-        body = Body(self.function, args, kwargs, self.coverage)
-        self.coverage = body.coverage
+        splitter = EffectSplitter(self.function, args, kwargs, self.coverage)
+        self.coverage = splitter.coverage
         args, kwargs = self._kinds.apart((args, kwargs))
         if isinstance(numbers, Numbers):
             given = argument_names(self.function, args, kwargs)
             numbers.names = [name for name, value in given if type(value) in (int, float)]
-        looks = looks_of(self.function, args, kwargs)
+        signature = call_signature(self.function, args, kwargs)
         if programs:
             other = programs[0].decisions.difference(decided[0])
             self._note(other or programs[0].guard_failure(arguments))
-        elif self._looks:
-            self._note(difference(self._looks, looks))
+        elif self._signatures:
+            self._note(difference(self._signatures, signature))
         plan = Plan()
         if programs:  # numbers that have changed may change again
             plan.counters.update(programs[0].changing_numbers())
@@ -255,10 +255,10 @@ class Compiled:
         if programs and not plan.answers:  # most likely it goes the same way again
             plan.hints = programs[0].decisions.as_hints()
         plan.kinds = self._kinds
-        plan.exact_types = body.compares_types("int", "float", "__name__")
-        plan.exact_tensors = body.compares_types("Tensor", "__name__")
-        plan.body, plan.counts = body, not plan.exact_types
-        self._looks = [*self._looks[-MOST:], looks]
+        plan.exact_types = splitter.compares_types("int", "float", "__name__")
+        plan.exact_tensors = splitter.compares_types("Tensor", "__name__")
+        plan.splitter, plan.counts = splitter, not plan.exact_types
+        self._signatures = [*self._signatures[-MOST:], signature]
         if numbers:
             plan.numbers = numbers
             args, kwargs = in_places((args, kwargs))
@@ -269,7 +269,7 @@ class Compiled:
                     program = Program(Call(self.function, args, kwargs), plan)
                 break
             except ScalarBecameConstant:
-                if not body.lift():
+                if not splitter.lift():
                     plan.plain_numbers = True
             except Retrace:  # the plan knows more about the hooks now
                 continue
@@ -378,7 +378,7 @@ def reset() -> None:
     for compiled in list(everything):
         compiled.programs.clear()
         compiled.coverage = None
-        compiled._looks.clear()
+        compiled._signatures.clear()
         compiled._numbers.clear()
         compiled.causes.clear()
         compiled.eager.clear()

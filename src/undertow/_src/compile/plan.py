@@ -6,7 +6,7 @@ from typing import Any
 
 from undertow._src.arrays.device.memory import TraceAborted
 from undertow._src.compile.guards.places import Place
-from undertow._src.compile.splitting.effect_splitting import Body
+from undertow._src.compile.splitting.effect_splitting import EffectSplitter
 from undertow._src.compile.tracing.decisions import Answer, Hints, Line
 from undertow._src.compile.tracing.records import Kinds
 
@@ -38,4 +38,4 @@ class Plan:
         self.watched: set[Place] = set()  # places in which it does, too, but more counts than their values
         self.roots: list[tuple[Any, str]] = []  # modules and optimizers that only hooks reach, and their names
         self.kinds = Kinds()  # which arguments count by what they hold
-        self.body: Body | None = None  # which statements are not simply traced
+        self.splitter: EffectSplitter | None = None  # which statements are not simply traced

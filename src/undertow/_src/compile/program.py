@@ -158,8 +158,8 @@ class Program(Assembled):
                 if tensor._array is not held:
                     self._bring(tensor, held, buffer)
             values.append(self.pack.gathered())
-        for lender in self.lenders:
-            values += lender.lend()
+        for donor in self.donors:
+            values += donor.donate()
         for tensor, held, buffer in self.state_inputs:
             if tensor._array is not held:
                 self._bring(tensor, held, buffer)
@@ -178,8 +178,8 @@ class Program(Assembled):
             values += [drawn[place] if part is None else drawn[place][part] for place, part in self.draw_inputs]
         if self.uses_numbers:
             values.append(self._numbers())
-        if self.cast.roles:
-            self.cast.begin(self.given.and_gradients(arguments[: self.given.count]))
+        if self.mirrors.tensors:
+            self.mirrors.begin(self.given.and_gradients(arguments[: self.given.count]))
         for call in self.begins:
             call.run()
         started = time.perf_counter()
@@ -212,7 +212,7 @@ class Program(Assembled):
         for buffer in self.lent:
             buffer.host = None
         self.lent.clear()
-        self.cast.end()
+        self.mirrors.end()
 
     def _numbers(self) -> Any:
         """Return the optimizers' numbers as one array, made anew when one has changed; those that stay lie on the
@@ -255,7 +255,7 @@ class Program(Assembled):
     def _finish(self, results: list[Any], arguments: list[Any]) -> Any:
         """Put the results where the step leaves them. Hooks come first: should one raise, nothing has changed."""
         lent = self.n_known + (self.pack is not None)
-        made = lent + sum([lender.n_arrays for lender in self.lenders])
+        made = lent + sum([donor.n_arrays for donor in self.donors])
         if self.leaves_numbers:
             self.call_numbers = self.options.values() + self.options.extra
         for buffer, value in zip(self.made, results[made:]):
@@ -264,13 +264,13 @@ class Program(Assembled):
         if self.turns:
             for later in self.turns:
                 later.run()
-            self.handed.refuse_changes(self.cast.changed_props())
-        if self.cast.roles:
-            self.cast.refuse_writes()
+            self.handed.refuse_changes(self.mirrors.changed_containers())
+        if self.mirrors.tensors:
+            self.mirrors.refuse_writes()
         self._put_written(results, arguments)
-        for lender in self.lenders:
-            lender.put(results[lent : lent + lender.n_arrays])
-            lent += lender.n_arrays
+        for donor in self.donors:
+            donor.receive(results[lent : lent + donor.n_arrays])
+            lent += donor.n_arrays
         if self.options.changes or self.options.counted:
             self._put_numbers()
         if self.result_alone:
@@ -289,10 +289,10 @@ class Program(Assembled):
                 buffer.host[...] = results[place]
             buffer.writes += 1
         if self.pack is not None:
-            self.pack.put(results[self.n_known])
+            self.pack.receive(results[self.n_known])
         for place, argument in self.argument_outputs:
             tensor, value = arguments[argument], results[place]
-            replaced = self.cast.replaced.get(id(tensor))
+            replaced = self.mirrors.replaced.get(id(tensor))
             if replaced is not None:  # by a hook
                 replaced.gradient._array[...] = value
                 replaced.leaf._meta.grad, value = replaced.gradient, jax.numpy.asarray(replaced.value)
@@ -317,7 +317,7 @@ class Program(Assembled):
     def _leave(self, arguments: list[Any]) -> Any:
         """Return what the step leaves in Python's places, and returns."""
         renewed = {id(self.arguments[place]): arguments[place] for place in self.passed_on}
-        shown = self.cast.made() if self.cast.props else ()
+        shown = self.mirrors.made() if self.mirrors.containers else ()
         rebuilt = Rebuilt(lambda tensor: self._renewed(tensor, renewed), self.known, self.own_objects, shown)
         for place, (holder, key, value) in enumerate(self.exit):
             if place not in self.exit_if or self.exit_if[place].buffer.value:
@@ -341,7 +341,7 @@ class Program(Assembled):
             and id(result) not in self.adopted
             and (result._storage is None or result._storage.version == 0)
             and (result._meta is None or (result._meta.grad is None and not result._meta.retains))
-            and not (self.exit or self.given.changes or self.way_back or self.cast.roles)
+            and not (self.exit or self.given.changes or self.way_back or self.mirrors.tensors)
         )
 
     def _renewed(self, value: Any, renewed: dict[int, Any]) -> Any:
@@ -355,7 +355,7 @@ class Program(Assembled):
             if id(value._array.buffer) in self.argument_buffers:
                 tensor = self._on_argument(value, renewed)
             else:
-                tensor = self.cast.player_of(value)
+                tensor = self.mirrors.host_tensor_of(value)
                 tensor = wrap(self._renewed_array(value._array, renewed)) if tensor is None else tensor
                 if id(value._array.buffer) in self.known_buffers:
                     tensor._view, tensor._storage = value._view, value._storage
@@ -390,7 +390,7 @@ class Program(Assembled):
             return array if type(now) is DeviceArray and now.buffer is array.buffer else _part_of(now, array)
         whole, parts = parts_of(array)
         if id(array.buffer) not in renewed:
-            kept = self.cast.memory_at(array.buffer)
+            kept = self.mirrors.memory_at(array.buffer)
             renewed[id(array.buffer)] = whole.like(array.buffer.value) if kept is None else kept
         return part_of(renewed[id(array.buffer)], parts)
 

@@ -48,7 +48,7 @@ def _leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield name, tree
 
 
-def looks_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, str]:
+def call_signature(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, str]:
     """Return what programs are chosen by: each argument and each mode, in words."""
     modes = local.modes
     autocast = modes.autocast and ", ".join(f"{kind} to {dtype}" for kind, dtype in modes.autocast.lower.items())

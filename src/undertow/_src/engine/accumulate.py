@@ -19,7 +19,7 @@ import numpy as np
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.device.placement import placed
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.engine import firing
 from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import broadcast_two
@@ -54,17 +54,17 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any, more_references: int = 0
             shared -= Watch.trace.references_to(g)
         unshared = shared <= 0
         g = task.value(g)
-        if special.listeners:
-            special.listeners[-1](node, g, ())
-        if special.active:
-            g = brought_to(leaf, g)
+        if slow_path.listeners:
+            slow_path.listeners[-1](node, g, ())
+        if slow_path.count:
+            g = cast_to_leaf(leaf, g)
         array = leaf._array
         if g.__class__ in ARRAYS and g.dtype is not array.dtype and meta.grad_dtype is None:
             g = g.astype(array.dtype, copy=False)
         with node.lock:
             grad = meta.grad
-            if special.dispatcher is not None and not task.recorded and special.dispatcher.takes((g, grad)):
-                meta.grad = special.dispatcher.accumulated(leaf, grad, g, unshared)
+            if slow_path.dispatcher is not None and not task.recorded and slow_path.dispatcher.takes((g, grad)):
+                meta.grad = slow_path.dispatcher.accumulated(leaf, grad, g, unshared)
             elif is_sparse(g) or is_sparse(grad):
                 meta.grad = _with_sparse(grad, g, task.recorded)
             elif isinstance(g, TensorCore):
@@ -80,7 +80,7 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any, more_references: int = 0
                 meta.grad = wrap(g if own else copy_like(g, array))
                 if own and seen and Watch.trace is not None:
                     Watch.trace.became_gradient(shown, meta.grad)
-                if special.active and local.modes.inference:
+                if slow_path.count and local.modes.inference:
                     meta.grad._storage = InferenceStorage()
             else:
                 _add_in_place(grad, g)
@@ -108,7 +108,7 @@ def _with_sparse(grad: Any, g: Any, recorded: bool) -> Any:
     return grad.add_(g)
 
 
-def brought_to(leaf: Any, g: Any) -> Any:
+def cast_to_leaf(leaf: Any, g: Any) -> Any:
     """Return a leaf's gradient where the leaf is, a number on the CPU may have gone into ops on another device; in
     its dtype.
     """

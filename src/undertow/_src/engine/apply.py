@@ -19,7 +19,7 @@ from undertow._src.arrays.device.placement import Home
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.numpy.order import ordered
 from undertow._src.arrays.quiet import quietly, silently
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.arguments import invalid_combination, must_be
 from undertow._src.engine.node import edge_of
 from undertow._src.engine.operands import compute
@@ -74,7 +74,7 @@ def unary(rule: Rule, name: str = "", doc: str = "") -> Callable[..., Any]:
     simple = simple and "f" in rule.accepts
 
     def function(input: TensorCore, *, out: object = None) -> Any:
-        if type(input) in PLAIN and not special.active and out is None and simple:
+        if type(input) in PLAIN and not slow_path.count and out is None and simple:
             array = input._array
             if type(array) is ndarray and array.dtype in FAST_DTYPES:
                 try:
@@ -152,7 +152,7 @@ def binary(
 
     def function(input: TensorCore, other: Any = MISSING, *, out: object = None) -> Any:
         tensor: Any
-        if type(input) in PLAIN and not special.active and out is None and simple:
+        if type(input) in PLAIN and not slow_path.count and out is None and simple:
             a = input._array
             if type(a) is ndarray and (a.dtype in floats or (a.dtype in whole and is_whole(other, a.dtype))):
                 if check is not None and a.dtype in whole:
@@ -321,7 +321,7 @@ _USED = {
     "DTYPE_OF": DTYPE_OF, "FAST_DTYPES": FAST_DTYPES, "FIT": FIT, "PLAIN": PLAIN, "SavedInput": SavedInput,
     "SavedOutput": SavedOutput, "Spec": Spec, "edge_of": edge_of, "link_view": link_view, "local": local,
     "ndarray": ndarray, "node_class": node_class, "ordered": ordered, "pack_saved": pack_saved,
-    "refresh_view": refresh_view, "silently": silently, "special": special, "wrap": wrap, "xp": numpy_xp,
+    "refresh_view": refresh_view, "silently": silently, "slow_path": slow_path, "wrap": wrap, "xp": numpy_xp,
 }  # fmt: skip
 
 
@@ -336,13 +336,13 @@ def specialise(rule: Rule) -> Callable[..., Any]:
 
 def apply_generally(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]) -> Any:
     """`apply` in every case."""
-    settle(inputs)
+    place_operands(inputs)
     if tensor_among(statics):
         statics = with_numbers(rule, statics)
-    if special.active and local.modes.autocast is not None:
+    if slow_path.count and local.modes.autocast is not None:
         inputs = local.modes.autocast.for_rule(rule, inputs)
-    if special.dispatcher is not None and special.dispatcher.takes(inputs):
-        return special.dispatcher.run(rule, inputs, statics)
+    if slow_path.dispatcher is not None and slow_path.dispatcher.takes(inputs):
+        return slow_path.dispatcher.run(rule, inputs, statics)
     try:
         arrays, chores, values = quietly(compute, rule, inputs, statics)
     except Exception as error:
@@ -350,12 +350,12 @@ def apply_generally(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]
             pack_in_vain(rule, inputs, error)
         raise
     shown = len(values) - len(rule.hidden)
-    if special.active and local.modes.home is not None:
+    if slow_path.count and local.modes.home is not None:
         with Home(None):  # results are where the rule made them
             results = tuple([wrap(value) for value in values])
     else:
         results = tuple([wrap(value) for value in values])
-    if special.active and local.modes.inference:
+    if slow_path.count and local.modes.inference:
         for result in results[:shown]:
             result._storage = InferenceStorage()
     record(rule, inputs, arrays, results, shown, statics, chores)
@@ -364,7 +364,7 @@ def apply_generally(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]
     return results[0] if rule.outputs == 1 else results[:shown]
 
 
-def settle(inputs: Sequence[Any]) -> None:
+def place_operands(inputs: Sequence[Any]) -> None:
     """Brings inputs to where the op runs: into the program that is being traced, or to the host for one to look at."""
     trace, away = Watch.trace, None
     for given in inputs:
@@ -379,17 +379,17 @@ def settle(inputs: Sequence[Any]) -> None:
     if trace is not None and trace.device is not cpu:
         trace.refuse_apart(inputs)
     if away is not None:
-        together(inputs, away)
+        refuse_different_devices(inputs, away)
 
 
-def together(inputs: Sequence[Any], away: Any) -> None:
+def refuse_different_devices(inputs: Sequence[Any], away: Any) -> None:
     """Refuses tensors on different devices; a number in a 0-dim tensor may come along from the CPU."""
     for given in inputs:
         if isinstance(given, TensorCore) and given.device is not away and given._array.ndim:
-            raise apart(away, given.device)
+            raise on_different_devices(away, given.device)
 
 
-def apart(one: Any, other: Any) -> RuntimeError:
+def on_different_devices(one: Any, other: Any) -> RuntimeError:
     """Return what is said to tensors on different devices."""
     return RuntimeError(
         f"Expected all tensors to be on the same device, but found at least two: {one} and {other}! "

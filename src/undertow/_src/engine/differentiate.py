@@ -9,7 +9,7 @@ import numpy as np
 
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.namespaces import tensor_namespace
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import warn, warn_once
 from undertow._src.engine import engine
 from undertow._src.engine.metadata import note_output, output_specs
@@ -88,7 +88,7 @@ def backward(
             "gradient, which is not freed at once. Take the gradients from autograd.grad() instead, which writes to no "
             ".grad; or set .grad of the parameters to None as soon as you are done with it.",
         )
-    engine.run(roots, _travelling(seeds, given, create_graph), keep, create_graph, aims)
+    engine.run(roots, _as_carried(seeds, given, create_graph), keep, create_graph, aims)
 
 
 def grad(
@@ -141,12 +141,12 @@ def grad(
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         return _batched_grad(outs, wanted, given, keep, create_graph, allow_unused, materialize_grads)
-    if special.duals is not None and not create_graph and special.duals.follows((*outs, *given)):
+    if slow_path.duals is not None and not create_graph and slow_path.duals.follows((*outs, *given)):
         followed = grad(outs, wanted, given, True, True, True, allow_unused, False, materialize_grads)
-        return tuple([special.duals.settled(gradient) for gradient in followed])
+        return tuple([slow_path.duals.settled(gradient) for gradient in followed])
     roots, seeds = _roots(outs, given)
     aims = [_input_edge(place, target) for place, target in enumerate(wanted)]
-    found = engine.run(roots, _travelling(seeds, given, create_graph), keep, create_graph, aims, accumulates=False)
+    found = engine.run(roots, _as_carried(seeds, given, create_graph), keep, create_graph, aims, accumulates=False)
     return _found(wanted, found, seeds, allow_unused, materialize_grads, create_graph)
 
 
@@ -188,8 +188,8 @@ def silent_grad(
     modes = local.modes
     before, modes.saved_hooks = modes.saved_hooks, []
     try:
-        travelling = _travelling(seeds, tuple(grad_outputs), create_graph)
-        found = engine.run(roots, travelling, True, create_graph, as_edges(inputs), accumulates=False, silent=True)
+        carried = _as_carried(seeds, tuple(grad_outputs), create_graph)
+        found = engine.run(roots, carried, True, create_graph, as_edges(inputs), accumulates=False, silent=True)
     finally:
         modes.saved_hooks = before
     return [value if value is None or isinstance(value, TensorCore) else wrap(value) for value in found]
@@ -242,9 +242,9 @@ def _as_tuple(given: Any, count: int) -> tuple[Any, ...]:
     return result[:count]
 
 
-def _travelling(seeds: list[Any], given: tuple[Any, ...], recorded: bool) -> list[Any]:
+def _as_carried(seeds: list[Any], given: tuple[Any, ...], recorded: bool) -> list[Any]:
     """Gradients as the engine passes them on: raw arrays, but the user's own tensors as they are, as in a recorded pass."""
-    if recorded or (special.dispatcher is not None and special.dispatcher.watches(seeds)):
+    if recorded or (slow_path.dispatcher is not None and slow_path.dispatcher.watches(seeds)):
         return seeds
     plain = tensor_class()
     return [
@@ -295,8 +295,8 @@ def _seed(place: int, output: TensorCore, g: object) -> Any:
             raise RuntimeError(
                 f"grad can be implicitly created only for real scalar outputs but got {DTYPE_OF[array.dtype]!r}"
             )
-        if special.dispatcher is not None and special.dispatcher.takes((output,)):
-            return special.dispatcher.seed(output)
+        if slow_path.dispatcher is not None and slow_path.dispatcher.takes((output,)):
+            return slow_path.dispatcher.seed(output)
         return wrap(np.ones_like(array))
     if not isinstance(g, TensorCore):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")

@@ -27,10 +27,10 @@ from undertow._src.arrays.namespaces import namespace_of, tensor_namespace
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.quiet import quietly
 from undertow._src.base import hooks
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import user_site
 from undertow._src.engine import firing
-from undertow._src.engine.accumulate import accumulate, added, brought_to
+from undertow._src.engine.accumulate import accumulate, added, cast_to_leaf
 from undertow._src.engine.arguments import broadcast_two
 from undertow._src.engine.node import AccumulateGrad, Edge, Node, bind_node_caller
 from undertow._src.engine.saved import Freed
@@ -78,7 +78,7 @@ class BackwardPass:
             return tensor
         return tensor._array
 
-    def travelling(self, value: Any) -> Any:
+    def as_carried(self, value: Any) -> Any:
         """Return a gradient as it goes on its way: what someone has seen stays that tensor, unless its class is
         the user's.
         """
@@ -95,9 +95,9 @@ def run(
     silent: bool = False,
 ) -> list[Any]:
     """Run backward from the roots; with `inputs`, only where they can be reached, capturing or accumulating there."""
-    if special.duals is None or silent:
+    if slow_path.duals is None or silent:
         return _begin(roots, grads, keep_graph, create_graph, inputs, accumulates, silent)
-    with special.duals.as_asked():
+    with slow_path.duals.as_asked():
         return _begin(roots, grads, keep_graph, create_graph, inputs, accumulates, silent)
 
 
@@ -108,7 +108,7 @@ def _begin(
     task = BackwardPass(keep_graph, create_graph)
     task.silent, task.accumulates = silent, accumulates
     task.lone_root = roots[0][0] if len(roots) == 1 else None
-    if special.dispatcher is not None and special.dispatcher.watches(grads):
+    if slow_path.dispatcher is not None and slow_path.dispatcher.watches(grads):
         task.xp = tensor_namespace()  # whoever looks at operators is shown tensors
         grads = [task.tensor(g) for g in grads]
     elif not create_graph:
@@ -194,8 +194,8 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
         # A lone root is always looked at, and its tensor's hooks fire, even if no wanted input lies behind it.
         if not waiting[node] and (executed is None or node in executed or len(roots) == 1):
             heappush(ready, (-node._order, node))
-    plain, captures = not special.active, task.captures
-    modes, recorded, listeners = local.modes, task.recorded, special.listeners
+    plain, captures = not slow_path.count, task.captures
+    modes, recorded, listeners = local.modes, task.recorded, slow_path.listeners
     unusual = {type(None)} if xp.RECORDED else NOT_ARRAYS
     while ready:
         node = heappop(ready)[1]
@@ -231,7 +231,7 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
                 results = run_node(task, node, g)
             modes.grad_enabled = recorded  # a hook may have switched it
         else:
-            around = run_watched(task, node, g) if special.anomaly else run_with_hooks(task, node, g)
+            around = run_watched(task, node, g) if slow_path.anomaly else run_with_hooks(task, node, g)
             modes.grad_enabled = recorded
             if around is None:
                 continue
@@ -268,8 +268,8 @@ def run_with_hooks(task: BackwardPass, node: Node, g: object, more_references: i
     `more_references`, here and in `run_node`: how many callers beyond the first name `g`.
     """
     executed, incoming = task.executed, g
-    if special.active and type(node) is AccumulateGrad and g is not None:
-        g = brought_to(node.variable, g)
+    if slow_path.count and type(node) is AccumulateGrad and g is not None:
+        g = cast_to_leaf(node.variable, g)
     if executed is None:
         g = firing.fire_tensor_hooks(task, node, g, more_references + 2)
     else:
@@ -297,12 +297,12 @@ def run_node(task: BackwardPass, node: Node, g: Any, more_references: int = 0) -
         results: tuple[Any, ...] = ()
     elif node._takes(values := task.value(g) if single else [task.value(part) for part in g]):
         needs = None if executed is None else needs_of(node, executed)
-        if special.active:
+        if slow_path.count:
             results = _run_where_it_lies(task, node, values, needs)
         else:
             results = node._run(namespace_for(task, values), values, needs)
-        if special.listeners:
-            special.listeners[-1](node, values, results)
+        if slow_path.listeners:
+            slow_path.listeners[-1](node, values, results)
         if single:
             results = tuple([g if result is values else result for result in results])
     else:
@@ -312,7 +312,7 @@ def run_node(task: BackwardPass, node: Node, g: Any, more_references: int = 0) -
         if node._edges == (None,):
             results = (None,)
         results = firing.fire_post_hooks(task, node, results, g)
-    return tuple([task.travelling(result) for result in results])
+    return tuple([task.as_carried(result) for result in results])
 
 
 def needs_of(node: Node, executed: set[Node]) -> tuple[bool, ...] | None:
@@ -350,7 +350,7 @@ def run_watched(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | Non
     before, task.running = task.running, node
     try:
         results = run_with_hooks(task, node, g, 1)
-        if results is not None and special.anomaly_check_nan:
+        if results is not None and slow_path.anomaly_check_nan:
             anomaly.check_nan(node, results)
         return results
     except Exception as error:

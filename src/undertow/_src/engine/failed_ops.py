@@ -11,7 +11,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.saved import Packed
 from undertow._src.tensor.core import TensorCore
 
@@ -94,7 +94,12 @@ SAVES = {
 def show_saved(error: Exception) -> None:
     """Hand the pack hook what the op that raised this would have saved, unless that was done, or a hook raised it."""
     modes = local.modes
-    if not modes.grad_enabled or modes.inference or special.duals is not None or modes.saved_hooks_disabled is not None:
+    if (
+        not modes.grad_enabled
+        or modes.inference
+        or slow_path.duals is not None
+        or modes.saved_hooks_disabled is not None
+    ):
         return
     if modes.pushing is not None or getattr(error, "_saved_shown", False):
         return

@@ -7,7 +7,7 @@ from typing import Any
 
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.base import hooks
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import warn
 from undertow._src.engine import differentiate
 from undertow._src.engine.arguments import must_be
@@ -22,7 +22,7 @@ from undertow._src.types.dtypes import DTYPE_OF
 
 def is_hidden(tensor: TensorCore) -> bool:
     """Whether a tensor is recorded only because a derivative is being pushed forward."""
-    level = special.duals or local.modes.pushing
+    level = slow_path.duals or local.modes.pushing
     return level is not None and tensor._edge is not None and level.hides(tensor._edge[0])
 
 
@@ -74,7 +74,7 @@ class HookMethods(TensorCore):
         >>> x.grad
         tensor([30., 30.])
         """
-        if (special.active or type(self) not in torch_function.PLAIN) and torch_function.wanted((self,)):
+        if (slow_path.count or type(self) not in torch_function.PLAIN) and torch_function.wanted((self,)):
             return torch_function.dispatch(tensor_class().register_hook, (self, hook), {})
         if self._view is not None:
             refresh_view(self)
@@ -96,7 +96,7 @@ class HookMethods(TensorCore):
         >>> (w * 2).backward()
         tensor(2.)
         """
-        if (special.active or type(self) not in torch_function.PLAIN) and torch_function.wanted((self,)):
+        if (slow_path.count or type(self) not in torch_function.PLAIN) and torch_function.wanted((self,)):
             return torch_function.dispatch(tensor_class().register_post_accumulate_grad_hook, (self, hook), {})
         if not self.requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
@@ -140,9 +140,9 @@ class AutogradMethods(HookMethods):
         raise RuntimeError("requires_grad must be a bool. Set it to False instead of deleting it.")
 
     def _set_requires_grad(self, value: bool, kinds: str, in_place: bool = False) -> None:
-        if self._edge is not None and special.duals is not None and self.is_leaf:
+        if self._edge is not None and slow_path.duals is not None and self.is_leaf:
             if value != self.requires_grad:
-                special.duals.ask(self, value)
+                slow_path.duals.ask(self, value)
             return
         if self._edge is not None and (not value or not in_place):
             if value and local.modes.transforms and self.is_leaf:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from undertow._src.base import hooks
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import format_stack, user_stack
 from undertow._src.engine.metadata import InputMetadata, note_ahead, output_specs
 from undertow._src.engine.saved import Freed
@@ -223,7 +223,7 @@ class AccumulateGrad(Node):
         self._extras = self._tensor_hooks = None
         self.variable = variable
         self.lock = threading.Lock()
-        if special.anomaly:
+        if slow_path.anomaly:
             note_origin(self)
 
     def _output_specs(self) -> list[Spec]:

@@ -12,7 +12,7 @@ from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.device.placement import empty_beside
 from undertow._src.arrays.quiet import quietly
 from undertow._src.base.lazy import late_function
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import user_stack, warn
 from undertow._src.engine.arguments import type_name
 from undertow._src.engine.node import Node, edge_of
@@ -54,8 +54,8 @@ def into(out: Any, compute: Callable[[], Any], inputs: Sequence[Any], name: str,
 
 def refuse_recording(name: str, tensors: Sequence[Any]) -> None:
     """`out=` is not differentiated: no tensor of the call may want a gradient while gradients are recorded."""
-    if special.duals is not None:
-        special.duals.refuse_out(name, tensors)
+    if slow_path.duals is not None:
+        slow_path.duals.refuse_out(name, tensors)
     if local.modes.grad_enabled:
         for given in tensors:
             if isinstance(given, TensorCore) and given._requires_grad:
@@ -159,7 +159,7 @@ def bump(tensor: TensorCore) -> None:
     if type(storage) is InferenceStorage:
         return
     storage.version += 1
-    if special.anomaly:
+    if slow_path.anomaly:
         lines = storage.writes = storage.writes or []
         lines += [None] * (storage.version - 1 - len(lines))  # writes made while nobody looked
         stack = user_stack()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.failed_ops import mark_shown
 from undertow._src.engine.node import edge_of, note_origin
 from undertow._src.engine.rule_node import FIT, RuleNode, node_class
@@ -39,8 +39,8 @@ def record(
         if DTYPE_OF[result._array.dtype].is_inexact:
             result._edge = (node, place)
             result._requires_grad = True
-            if special.duals is not None:
-                special.duals.note(result)
+            if slow_path.duals is not None:
+                slow_path.duals.note(result)
 
 
 def edges_of(rule: Rule, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
@@ -48,7 +48,7 @@ def edges_of(rule: Rule, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
     modes = local.modes
     duals = None
     if not modes.grad_enabled or modes.inference:
-        duals = special.duals
+        duals = slow_path.duals
         if duals is None or modes.inference:
             return None
     edges, found = [], False
@@ -100,7 +100,7 @@ def make_node(
         shown = results[: rule.differentiable or len(results) - len(rule.hidden)]
         node._n_outputs = len(shown)
         node.outputs = [Spec(result._array.shape, result._array.dtype) for result in shown]
-    if special.active:
+    if slow_path.count:
         _special_chores(node, in_place=bool(results) and results[0] is inputs[0])
     if saved and modes.saved_hooks:
         pack_saved(node)
@@ -167,12 +167,12 @@ def _save_one(rule: Rule, name: str, kept: KeptInputs, results: Sequence[Any]) -
 
 def _special_chores(node: RuleNode, in_place: bool) -> None:
     """Return the rare modes at the making of a node: anomaly mode's stack, derivatives under no_grad."""
-    if special.anomaly:
+    if slow_path.anomaly:
         note_origin(node)
-    if special.duals is not None:
-        special.duals.refuse_without_formula(node, in_place)
+    if slow_path.duals is not None:
+        slow_path.duals.refuse_without_formula(node, in_place)
         if not local.modes.grad_enabled:
-            special.duals.unasked.add(node)
+            slow_path.duals.unasked.add(node)
 
 
 def pack_saved(node: RuleNode) -> None:
@@ -187,7 +187,7 @@ def pack_in_vain(rule: Rule, inputs: Sequence[Any], error: Exception) -> None:
     edges, modes = edges_of(rule, inputs), local.modes
     if (
         edges is None
-        or special.duals is not None
+        or slow_path.duals is not None
         or modes.pushing is not None
         or modes.saved_hooks_disabled is not None
     ):
@@ -208,7 +208,7 @@ def save_hooks_of(node: Node, saved: tuple[Any, ...], private: Collection[int] =
     `private`: places of values that PyTorch does not know of, and that only undertow's own hooks are shown.
     """
     modes = local.modes
-    active, level = modes.saved_hooks, special.duals or modes.pushing
+    active, level = modes.saved_hooks, slow_path.duals or modes.pushing
     if not active or modes.saved_hooks_disabled is not None or (level is not None and level.hides(node)):
         return
     pack, unpack, everything = active[-1]

@@ -9,7 +9,7 @@ import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.base import errors
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.node import Edge, Node, wanted_spec
 from undertow._src.engine.saved import Freed, SavedTensor, SavedValue
 from undertow._src.engine.shown_names import DERIVED, KEPT, ONE_KERNEL, WHOLE
@@ -62,8 +62,8 @@ class RuleNode(Node):
 
     def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         rule = self.rule
-        if xp.RECORDED and special.dispatcher is not None:
-            found = special.dispatcher.gradients(self, g, needs)
+        if xp.RECORDED and slow_path.dispatcher is not None:
+            found = slow_path.dispatcher.gradients(self, g, needs)
             if found is not None:
                 return found
         begun = next(local.modes.sequence) if xp.RECORDED and rule.node_name in ONE_KERNEL else 0
@@ -102,7 +102,7 @@ class RuleNode(Node):
             results = tuple([None if r is None else xp.tied(r, saved) for r in results])
         if chores & FIT:
             specs = self.specs
-            if special.active:
+            if slow_path.count:
                 specs = tuple([spec and wanted_spec(edge, spec) for edge, spec in zip(edges, specs)])
             results = tuple(
                 [None if r is None or spec is None else fit(xp, r, spec) for r, spec in zip(results, specs)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from undertow._src.base import errors, hooks
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.tensor.core import Storage, TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 
@@ -204,7 +204,7 @@ class Packed:
                 tensor = wrap(tensor._array.reshape(saved))
         if edge is None and self.leaf is None:
             return tensor
-        if special.dispatcher is not None and special.dispatcher.is_class(type(tensor)):
+        if slow_path.dispatcher is not None and slow_path.dispatcher.is_class(type(tensor)):
             result = tensor.detach()  # it may have no memory of its own
         else:
             result = wrap(tensor._array)

@@ -23,7 +23,7 @@ The usual backward case: raw arrays, every edge wanted, no chores. For `mul` `sp
 The usual forward case: plain tensors (or None) of one float dtype, no rare mode on. For `sum` `specialised_apply` writes
 
     def run(self, *, dim, keepdim):
-        if self.__class__ in PLAIN and not special.active:
+        if self.__class__ in PLAIN and not slow_path.count:
             a_self = self._array
             dtype_ = a_self.dtype
             if a_self.__class__ is ndarray and dtype_ in FAST_DTYPES:
@@ -138,7 +138,7 @@ def specialised_apply(rule: Rule, general: Callable[..., Any], scope: dict[str, 
         [
             f"{first}.__class__ in PLAIN",
             *[f"({name}.__class__ in PLAIN or {name} is None)" for name in rest],
-            "not special.active",
+            "not slow_path.count",
         ]
     )
     usual = f"a_{first}.__class__ is ndarray"

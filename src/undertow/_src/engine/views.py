@@ -16,7 +16,7 @@ from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import NeedsValue, Watch
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.base import errors
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.node import Edge, Node, edge_of, keep_gradient, note_origin
 from undertow._src.engine.rule_node import node_class
 from undertow._src.engine.saved import described_source
@@ -98,8 +98,8 @@ def refresh_view(tensor: Any) -> None:
     edge = edge_of(base) if base._requires_grad else None  # it may have ceased to ask for gradients since
     tensor._edge = taken_again(edge, steps_of(view))
     tensor._requires_grad = True
-    if special.duals is not None:
-        special.duals.note(tensor)
+    if slow_path.duals is not None:
+        slow_path.duals.note(tensor)
     meta = tensor._meta
     if meta is not None and meta.retains and old is not None:
         move_retained(tensor, old, tensor._edge)
@@ -210,7 +210,7 @@ class AsStridedBackward0(Node):
         self._order = sequence_nr
         self._extras = self._tensor_hooks = None
         self.steps = steps
-        if special.anomaly:
+        if slow_path.anomaly:
             note_origin(self)
 
     def _run(self, xp: Any, g: Any, needs: Any) -> tuple[Any, ...]:

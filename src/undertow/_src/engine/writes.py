@@ -15,8 +15,8 @@ import numpy as np
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.quiet import quietly, silently
 from undertow._src.base import errors
-from undertow._src.base.modes import local, special
-from undertow._src.engine.apply import FAST_DTYPES, NUMBERS, PLAIN, settle, tensor_among, with_numbers
+from undertow._src.base.modes import local, slow_path
+from undertow._src.engine.apply import FAST_DTYPES, NUMBERS, PLAIN, place_operands, tensor_among, with_numbers
 from undertow._src.engine.node import Edge, Node, edge_of, note_origin
 from undertow._src.engine.operands import operands, run_forward
 from undertow._src.engine.outputs import bump, refuse_inference, refuse_overlap
@@ -43,12 +43,12 @@ guards: list[Any] = []  # told before memory is written; see graph.allow_mutatio
 
 def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any:
     """Run a rule with `target` as its first input and writes the result into it."""
-    settle((target, *others))
+    place_operands((target, *others))
     if tensor_among(statics):
         statics = with_numbers(rule, statics)
     inputs = (target, *others)
-    if special.dispatcher is not None and special.dispatcher.takes(inputs):
-        return special.dispatcher.write(
+    if slow_path.dispatcher is not None and slow_path.dispatcher.takes(inputs):
+        return slow_path.dispatcher.write(
             rule, target, others, statics, lambda: apply_in_place(rule, target, *others, **statics)
         )
     edges = edges_of(rule, inputs)
@@ -62,7 +62,7 @@ def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any
         kept = KeptInputs(inputs, arrays)
         if rule.inputs[0] in rule.saves:
             kept[0] = SavedInput(_snapshot(target))
-        if special.duals is not None:  # forward mode takes its derivative of the values as they are now
+        if slow_path.duals is not None:  # forward mode takes its derivative of the values as they are now
             for place, given in enumerate(inputs[1:], 1):
                 if isinstance(given, TensorCore) and np.may_share_memory(given._array, target._array):
                     kept[place] = SavedInput(_snapshot(given))
@@ -87,7 +87,7 @@ def wrote_directly(ufunc: Any, target: TensorCore, *others: Any) -> bool:
     This is how most parameters are updated: no temporary, no copy. Everything else is left to `apply_in_place`.
     """
     array = target._array
-    if special.active or guards or type(array) is not ndarray or array.dtype not in FAST_DTYPES or 0 in array.strides:
+    if slow_path.count or guards or type(array) is not ndarray or array.dtype not in FAST_DTYPES or 0 in array.strides:
         return False
     recording = local.modes.grad_enabled
     storage = target._storage
@@ -154,7 +154,7 @@ def check_castable(value: Any, half: Any, target: Any) -> None:
 def check_writable(target: TensorCore, recorded: bool) -> None:
     """Refuses writes whose gradient would be wrong or lost."""
     refuse_inference(target)
-    if not recorded or (special.duals is not None and not local.modes.grad_enabled):
+    if not recorded or (slow_path.duals is not None and not local.modes.grad_enabled):
         return
     view = target._view
     if view is not None:
@@ -165,7 +165,7 @@ def check_writable(target: TensorCore, recorded: bool) -> None:
                 "a view of a leaf Variable that requires grad is being used here in an in-place operation. "
                 "Write under torch.no_grad(), or to a clone() of the leaf."
             )
-    elif special.duals is not None and special.duals.is_view_of_a_leaf(target):
+    elif slow_path.duals is not None and slow_path.duals.is_view_of_a_leaf(target):
         raise RuntimeError(
             "a view of a leaf Variable that requires grad is being used here in an in-place operation. Make the "
             "dual of a clone() of the leaf."
@@ -201,10 +201,10 @@ def set_edge(tensor: TensorCore, edge: Edge) -> None:
     old = tensor._edge
     tensor._edge = edge
     tensor._requires_grad = True
-    if special.duals is not None:
-        special.duals.note(tensor)
+    if slow_path.duals is not None:
+        slow_path.duals.note(tensor)
         if old is not None and old[0]._begins:  # written under no_grad, which leaves a leaf what it is
-            special.duals.ask(tensor, True)
+            slow_path.duals.ask(tensor, True)
     meta = tensor._meta
     if meta is not None and meta.retains and old is not None:
         move_retained(tensor, old, edge)
@@ -240,7 +240,7 @@ class CopySlices(Node):
         self.written = written
         self.steps = steps
         self.freed: Freed | None = None
-        if special.anomaly:
+        if slow_path.anomaly:
             note_origin(self)
         if isinstance(written, RuleNode) and type(written.saved) is tuple:
             written.saved = tuple(

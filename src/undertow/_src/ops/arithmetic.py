@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undertow._src.base.modes import special
+from undertow._src.base.modes import slow_path
 from undertow._src.engine.apply import (
     FAST_DTYPES,
     MISSING,
@@ -63,7 +63,7 @@ def sum_function(name: str, plain: Function, scaled_rule: Rule, several: bool = 
         quiet = torch_function.QUIET
         if (
             len(args) == 2
-            and not (kwargs or special.active)
+            and not (kwargs or slow_path.count)
             and args[0].__class__ in quiet
             and args[1].__class__ in quiet
         ):
@@ -365,7 +365,7 @@ class ArithmeticMethods:
         if (
             type(exponent) in NUMBERS
             and type(self) in PLAIN
-            and not special.active
+            and not slow_path.count
             and self._array.dtype in FAST_DTYPES  # type: ignore[attr-defined]
         ):
             return apply(rules.pow_number, self, exponent=exponent)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undertow._src.arrays.numpy.order import empty_copy_of
-from undertow._src.base.modes import special
+from undertow._src.base.modes import slow_path
 from undertow._src.base.sites import warn
 from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import check_tensor, no_kernel
@@ -78,8 +78,8 @@ def _drop(input: Tensor, p: float, training: bool, inplace: bool, features: bool
         return input
     if p == 1:
         return _multiplied(input, np.zeros((), input._array.dtype), inplace)
-    if special.dispatcher is not None and special.dispatcher.takes((input,)):
-        noise = special.dispatcher.noise(input, p, _feature_shape(input) if features else None)
+    if slow_path.dispatcher is not None and slow_path.dispatcher.takes((input,)):
+        noise = slow_path.dispatcher.noise(input, p, _feature_shape(input) if features else None)
     else:
         noise = _noise(input, p, features)
     return _multiplied(input, noise, inplace)

@@ -10,7 +10,7 @@ import numpy as np
 
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.numpy.shape import leading, slice_along
-from undertow._src.base.modes import special
+from undertow._src.base.modes import slow_path
 from undertow._src.base.sites import warn
 from undertow._src.engine.arguments import type_name
 from undertow._src.ops.broadcasting import unsqueeze
@@ -219,7 +219,7 @@ def check_indices(x: Tensor, indices: list[Any]) -> None:
 
 def beside(x: Tensor, indices: list[Any]) -> list[Any]:
     """Index tensors where the tensor that they index is: those on the CPU may be used on any device."""
-    if not special.active or Watch.trace is not None:
+    if not slow_path.count or Watch.trace is not None:
         return indices
     where = x.device
     for each in indices:

@@ -16,7 +16,7 @@ from undertow._src.arrays.namespaces import namespace_of
 from undertow._src.arrays.numpy.index import numpy_key
 from undertow._src.arrays.numpy.shape import expand_dims, leading, slice_along
 from undertow._src.arrays.quiet import quietly
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.apply import PLAIN, apply
 from undertow._src.engine.arguments import as_element, check_tensor, type_name
 from undertow._src.engine.node import edge_of
@@ -81,7 +81,7 @@ def _getitem(self: Tensor, key: Tensor) -> Any:
 
 def getitem(self: Tensor, key: Any) -> Any:
     """Return a part of the tensor: a view for ints, slices, None and Ellipsis; a copy for tensors, masks and lists."""
-    if self.__class__ in PLAIN and not special.active and type(self._array) is np.ndarray:
+    if self.__class__ in PLAIN and not slow_path.count and type(self._array) is np.ndarray:
         kind = type(key)
         if kind is int:
             array = self._array
@@ -280,7 +280,7 @@ def _setitem(self: Tensor, key: Tensor, value: Any) -> None:
 
 def setitem(self: Any, key: Any, value: Any) -> None:
     """Write a part of the tensor; the value is stretched to fit."""
-    if self.__class__ in PLAIN and not special.active and not guards and _writes_plainly(self, key, value):
+    if self.__class__ in PLAIN and not slow_path.count and not guards and _writes_plainly(self, key, value):
         return
     _setitem(self, key, value)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undertow._src.arrays.namespaces import namespace_of
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import warn_once
 from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import as_int, tensor_list, wrap_dim
@@ -88,7 +88,7 @@ def _check_cat(tensors: tuple[Any, ...], dim: int) -> int:
 
 def joined(rule: Rule, tensors: tuple[Any, ...], statics: dict[str, Any]) -> Any:
     """`apply` for a rule that joins tensors and saves nothing but their shapes, in its usual case: no rare mode is on."""
-    if special.active or (special.dispatcher is not None and special.dispatcher.takes(tensors)):
+    if slow_path.count or (slow_path.dispatcher is not None and slow_path.dispatcher.takes(tensors)):
         return apply(rule, *tensors, **statics)
     arrays = [tensor._array for tensor in tensors]
     result = wrap(rule.forward(namespace_of(arrays), *arrays, **statics))

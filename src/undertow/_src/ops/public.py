@@ -10,7 +10,7 @@ from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.device.placement import Home, home_among
 from undertow._src.base import tree
 from undertow._src.base.errors import out_of_memory
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.engine import apply as _apply
 from undertow._src.engine.arguments import NUMPY_SPELLINGS, as_method_error, binding_error, invalid_combination, must_be
 from undertow._src.engine.failed_ops import show_saved
@@ -54,15 +54,15 @@ def public(function: F, several: bool = False) -> F:
 
     @functools.wraps(function)
     def asked(*args: Any, **kwargs: Any) -> Any:
-        somebody = special.active or (kwargs and not quiet.issuperset(map(type, kwargs.values())))
+        somebody = slow_path.count or (kwargs and not quiet.issuperset(map(type, kwargs.values())))
         for value in args:
             if value.__class__ not in quiet:
                 somebody = not (isinstance(value, (tuple, list)) and quiet.issuperset(map(type, value))) or somebody
         if somebody:
             if torch_function.wanted_anywhere(args, kwargs):
                 return torch_function.dispatch(asked, args, kwargs)
-            if special.dispatcher is not None:
-                result = special.dispatcher.direct(asked, args, kwargs)
+            if slow_path.dispatcher is not None:
+                result = slow_path.dispatcher.direct(asked, args, kwargs)
                 if result is not NotImplemented:
                     return result
             autocast = local.modes.autocast
@@ -108,11 +108,11 @@ def public_method(function: F) -> F:
 
     @functools.wraps(function)
     def asked(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if special.active or self.__class__ not in plain:
+        if slow_path.count or self.__class__ not in plain:
             if torch_function.wanted((self,)):
                 return torch_function.dispatch(asked, (self, *args), kwargs)
-            if special.dispatcher is not None:
-                result = special.dispatcher.direct(asked, (self, *args), kwargs)
+            if slow_path.dispatcher is not None:
+                result = slow_path.dispatcher.direct(asked, (self, *args), kwargs)
                 if result is not NotImplemented:
                     return result
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._src.arrays.numpy import namespace as numpy_xp
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.engine import apply as _apply
 from undertow._src.engine.apply import PLAIN, apply
 from undertow._src.engine.node import edge_of
@@ -26,7 +26,7 @@ def view_of(rule: Rule, source: Any, value: Any, statics: dict[str, Any]) -> Any
     The statics come in the order of the rule's.
     """
     array = source._array
-    if special.active or type(array) is not ndarray or source.__class__ not in PLAIN:
+    if slow_path.count or type(array) is not ndarray or source.__class__ not in PLAIN:
         return apply(rule, source, **statics)
     return view_through(source, ((rule, statics, Spec(array.shape, array.dtype), 0),), value)
 
@@ -68,7 +68,7 @@ def view_through(source: Any, steps: tuple[Step, ...], value: Any) -> Any:
 
 def views_of(rule: Rule, source: Any, values: tuple[Any, ...], statics: dict[str, Any]) -> tuple[Any, ...]:
     """`view_of` for a rule with several outputs, which share a node and may not be written to while it counts."""
-    if special.active or not values or type(source._array) is not ndarray or source.__class__ not in PLAIN:
+    if slow_path.count or not values or type(source._array) is not ndarray or source.__class__ not in PLAIN:
         return apply(rule, source, **statics) if values else ()
     storage = source._storage or source._get_storage()
     array = source._array
@@ -112,8 +112,8 @@ def views_of(rule: Rule, source: Any, values: tuple[Any, ...], statics: dict[str
 
 def apply_view_in_place(rule: Rule, target: Any, **statics: Any) -> Any:
     """Make a tensor a view of what it was: `t_`, `squeeze_`. Counts as a write, though no memory changes."""
-    if special.dispatcher is not None and special.dispatcher.takes((target,)):
-        special.dispatcher.show_view(rule, target, statics)
+    if slow_path.dispatcher is not None and slow_path.dispatcher.takes((target,)):
+        slow_path.dispatcher.show_view(rule, target, statics)
     edges = edges_of(rule, (target,))
     check_writable(target, edges is not None)
     before = target._array

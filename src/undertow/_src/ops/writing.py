@@ -11,9 +11,9 @@ import numpy as np
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.device.placement import placed
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import warn, warn_once
-from undertow._src.engine.apply import apply, settle
+from undertow._src.engine.apply import apply, place_operands
 from undertow._src.engine.arguments import (
     as_element,
     broadcast_two,
@@ -54,11 +54,11 @@ def write_in_place(
     `stretched` says what becomes of a write to an expanded tensor: refuse, allow, or a warning's text.
     """
     inputs = (target, *others)
-    if special.dispatcher is not None and special.dispatcher.takes(inputs):
-        return special.dispatcher.write(
+    if slow_path.dispatcher is not None and slow_path.dispatcher.takes(inputs):
+        return slow_path.dispatcher.write(
             rule, target, others, statics, lambda: write_in_place(rule, target, others, statics, writer, stretched)
         )
-    settle(inputs)
+    place_operands(inputs)
     edges = edges_of(rule, inputs)
     check_writable(target, edges is not None)
     array = target._array
@@ -142,7 +142,7 @@ def copy_into(target: Tensor, source: Any) -> Any:
     """`copy_`, once its arguments are known to be tensors."""
     if source._requires_grad and not DTYPE_OF[target._array.dtype].is_inexact:
         source = source.detach()  # whole numbers have no gradient
-    if special.active and Watch.trace is None and source.device != target.device:
+    if slow_path.count and Watch.trace is None and source.device != target.device:
         source = source.to(target.device)
     values = source._array
     shape = target._array.shape
@@ -251,7 +251,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: memory_format | None = Non
     """Give a tensor another size; elements that memory already held stay, new ones are whatever was there."""
     if self.requires_grad and not local.modes.inference:
         raise RuntimeError("cannot resize variables that require grad")
-    if special.duals is not None and special.duals.tangent_of(self) is not None:
+    if slow_path.duals is not None and slow_path.duals.tangent_of(self) is not None:
         raise RuntimeError("cannot resize variables that has a forward grad. Resize a detach() of it.")
     refuse_inference(self)
     size = spread_ints(sizes, "resize_", "size")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from undertow._src.base.modes import is_grad_enabled, special
+from undertow._src.base.modes import is_grad_enabled, slow_path
 from undertow._src.base.sites import warn
 from undertow._src.base.tree import leaves
 from undertow._src.engine.outputs import bump
@@ -197,7 +197,7 @@ class Operator:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         positional, keyword = self.schema.bind(args, kwargs)
-        if special.active:
+        if slow_path.count:
             for value in leaves((positional, keyword)):
                 if hasattr(value, "_apply_function"):  # one example of a vmap, which knows what to do with all of them
                     return value._apply_function(_Mapped(self, keyword), tuple(positional))
@@ -238,7 +238,7 @@ class Operator:
                 kernel = self.kernels[key]
                 if key in self.switched_off and self.fallback is not None:
                     kernel = self.fallback
-                return kernel if special.dispatcher is None else partial(special.dispatcher.custom, self, kernel)
+                return kernel if slow_path.dispatcher is None else partial(slow_path.dispatcher.custom, self, kernel)
         raise NotImplementedError(
             f"Could not run '{self.name}' with arguments from the 'CPU' backend: no function was registered for it"
         )

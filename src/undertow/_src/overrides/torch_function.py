@@ -5,7 +5,7 @@ among its arguments that define `__torch_function__`, subclasses before their ba
 first answer other than NotImplemented is the result.
 
 NOTE who is asked. Asking costs time, so the common case is settled by type alone: an argument whose class is in `QUIET`
-(plain tensors, Python numbers, strings…) has nothing to say. Function modes raise `special.active`, which a function
+(plain tensors, Python numbers, strings…) has nothing to say. Function modes raise `slow_path.count`, which a function
 reads anyway. Properties (`x.shape`) ask too, but only from the moment when somebody could answer: see `let_ask`.
 """
 
@@ -24,7 +24,7 @@ import numpy as np
 
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.base import tree
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import warn
 from undertow._src.tensor.core import TensorCore, tensor_class
 from undertow._src.types.devices import device
@@ -51,7 +51,7 @@ def dispatch_disabled(func: Public, types: Any, args: Any = (), kwargs: Any = No
     """Return a class whose `__torch_dispatch__` is this one is a plain tensor to operators; called by others, it
     runs one.
     """
-    return special.dispatcher.disabled(func, args, kwargs or {})
+    return slow_path.dispatcher.disabled(func, args, kwargs or {})
 
 
 def is_operand(value: Any) -> bool:
@@ -317,7 +317,7 @@ def _make_asking(attribute: property) -> None:
     def ask_first(how: Public, direct: Any) -> Any:
         @functools.wraps(direct)
         def access(self: Any, *value: Any) -> Any:
-            if (special.active or type(self) not in PLAIN) and wanted((self, *value)):
+            if (slow_path.count or type(self) not in PLAIN) and wanted((self, *value)):
                 return dispatch(how, (self, *value), {})
             return direct(self, *value)
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undertow._src.arrays.device.placement import at_home
-from undertow._src.base.modes import special
+from undertow._src.base.modes import slow_path
 
 if TYPE_CHECKING:
     from weakref import ref
@@ -74,10 +74,10 @@ class GradDtype:
 
     def __init__(self, dtype: Any) -> None:
         self.dtype = dtype
-        special.enter()
+        slow_path.enter()
 
     def __del__(self) -> None:
-        special.leave()
+        slow_path.leave()
 
 
 class Meta:
@@ -155,7 +155,7 @@ def wrap(array: Any, cls: Any = None) -> Any:
             array = np.asarray(array)
         elif cls is None and hasattr(array, "without_values"):
             return importlib.import_module("undertow._src.tensor.meta_tensor").as_meta(array)
-    if special.active:
+    if slow_path.count:
         array = at_home(array)
     tensor._array = array
     tensor._edge = None

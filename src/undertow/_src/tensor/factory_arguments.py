@@ -13,7 +13,7 @@ import numpy as np
 from undertow._src.arrays.device.placement import Home, empty_beside, placed
 from undertow._src.arrays.quiet import quietly
 from undertow._src.base.errors import cannot_allocate
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.arguments import as_ints, binding_error, is_listed_int, must_be
 from undertow._src.engine.outputs import bump
 from undertow._src.overrides import torch_function
@@ -32,7 +32,7 @@ def from_data(function: F) -> F:
 
     @functools.wraps(function)
     def asked(*args: Any, **kwargs: Any) -> Any:
-        if special.active and local.modes.function_modes:
+        if slow_path.count and local.modes.function_modes:
             return torch_function.dispatch(asked, args, kwargs)
         try:
             result = function(*args, **kwargs)
@@ -41,7 +41,7 @@ def from_data(function: F) -> F:
             if error.__traceback__.tb_next is not None:
                 raise
             binding_error(function, args, kwargs, several=False)
-        return result if special.dispatcher is None else special.dispatcher.lifted(result)
+        return result if slow_path.dispatcher is None else slow_path.dispatcher.lifted(result)
 
     return asked  # type: ignore[return-value]
 
@@ -130,7 +130,7 @@ def made(array: Any, name: str, requires_grad: Any = False, where: Any = None) -
             array = placed(array, where)
     if not array.size and type(array) is np.ndarray and array.base is None:
         array = with_strides(array)
-    if special.active:
+    if slow_path.count:
         with Home(None):
             tensor = wrap(array)
     else:
@@ -141,7 +141,7 @@ def made(array: Any, name: str, requires_grad: Any = False, where: Any = None) -
         if not DTYPE_OF[tensor._array.dtype].is_inexact:
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
         tensor._requires_grad = True
-    if special.active and local.modes.inference:
+    if slow_path.count and local.modes.inference:
         tensor._storage = InferenceStorage()
     return tensor
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from undertow._src.base import hooks
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import user_stack, warn
 from undertow._src.engine import firing
 from undertow._src.engine.node import Node, edge_of
@@ -44,7 +44,7 @@ class BackwardHookFunctionBackward(Node):
         self._edges = edges
         self._order = next(local.modes.sequence)
         self._extras = self._tensor_hooks = None
-        if special.anomaly:
+        if slow_path.anomaly:
             self._get_extras().stack = user_stack()
         self._n_outputs = len(edges)
         self.shapes = shapes  # shape and dtype of each tensor

@@ -10,7 +10,7 @@ import numpy as np
 
 from undertow._src.arrays.device.array import values_known
 from undertow._src.arrays.device.memory import Watch
-from undertow._src.base.modes import no_grad, special
+from undertow._src.base.modes import no_grad, slow_path
 from undertow._src.base.sites import warn
 from undertow._src.ops.join import stack
 from undertow._src.ops.norms import linalg_vector_norm as vector_norm
@@ -57,7 +57,7 @@ def get_total_norm(
 def _euclidean_norm(tensors: list[Any]) -> Any:
     """Return the norm of plain float tensors of one dtype, straight from their arrays; None if they are anything else."""
     kind = tensors[0]._array.dtype
-    if special.active or kind not in _FLOATS:
+    if slow_path.count or kind not in _FLOATS:
         return None
     squares = 0.0
     for each in tensors:

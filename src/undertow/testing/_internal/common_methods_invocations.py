@@ -8,11 +8,6 @@ from undertow._src.types.dtypes import uint8
 from undertow.random import randint, randn
 from undertow.testing._creation import make_tensor as make_tensor
 from undertow.testing._internal.opinfo.core import DecorateInfo as DecorateInfo
-from undertow.testing._internal.opinfo.core import L as L
-from undertow.testing._internal.opinfo.core import M as M
-from undertow.testing._internal.opinfo.core import OpInfo as OpInfo
-from undertow.testing._internal.opinfo.core import S as S
-from undertow.testing._internal.opinfo.core import SampleInput as SampleInput
 from undertow.testing._utils import wrapper_set_seed as wrapper_set_seed
 
 
@@ -47,8 +42,8 @@ def bernoulli_scalar() -> Any:
 
 
 def __getattr__(name: str) -> NoReturn:
-    if name.endswith(("op_db", "_ufuncs", "_ops", "_funcs", "python_ref_db")) or name == "ops_and_refs":
-        raise AttributeError(
+    if name.endswith(("_db", "_ufuncs", "_ops", "_funcs", "Info")) or name == "ops_and_refs":
+        raise ImportError(  # an AttributeError would lose its words in `from … import op_db`
             f"{name} is not shipped with undertow: its table of operators is part of its own tests "
             "(tests/operator_tables); tests that run over PyTorch's operators bring their own list"
         )

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.base.ownership import is_own_module
 from undertow.why.watch.patches import Patches
 
@@ -195,10 +195,10 @@ class UndertowEngine(Engine):
 
     def install(self, patches: Patches) -> None:
         """Compiled steps run as they were written."""
-        special.as_written += 1
+        slow_path.as_written += 1
 
     def uninstall(self) -> None:
-        special.as_written -= 1
+        slow_path.as_written -= 1
 
     def peak(self, tensor: Any) -> float | None:
         if not has_array(tensor):
@@ -246,20 +246,20 @@ class UndertowEngine(Engine):
         return [edge[0] for edge in node._edges if edge is not None]
 
     def listen(self, listener: Any) -> bool:
-        special.listeners.append(listener)
+        slow_path.listeners.append(listener)
         return True
 
     def unlisten(self, listener: Any) -> None:
-        special.listeners.remove(listener)
+        slow_path.listeners.remove(listener)
 
     def hush(self) -> Any:
         return _NoModes()
 
     def rest(self) -> None:
-        special.leave()
+        slow_path.leave()
 
     def wake(self) -> None:
-        special.enter()
+        slow_path.enter()
 
 
 class _NoModes:
@@ -269,10 +269,10 @@ class _NoModes:
 
     def __enter__(self) -> None:
         self.before, local.modes.function_modes = local.modes.function_modes, []
-        special.leave()
+        slow_path.leave()
 
     def __exit__(self, *exception: Any) -> None:
-        special.enter()
+        slow_path.enter()
         local.modes.function_modes = self.before
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
-from undertow._src.base.modes import special
+from undertow._src.base.modes import slow_path
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.numpy.order import outer_to_inner
 from undertow._src.arrays.numpy.shape import contiguous_strides
@@ -62,11 +62,11 @@ class Compiling:
         self._thread, self._done = threading.get_ident(), threading.Event()
         self._taken: set[int] = set()  # ids of tensors
         self._before, Watch.compiling = Watch.compiling, self
-        special.enter()
+        slow_path.enter()
         return self
 
     def __exit__(self, *exc: Any) -> None:
-        special.leave()
+        slow_path.leave()
         Watch.compiling = self._before
         self._done.set()
 
@@ -138,7 +138,7 @@ class Buffer:
         self.device = device
         if device is not cpu:
             self.__class__ = BufferOffCpu
-            special.enter()
+            slow_path.enter()
 
 
 class BufferOffCpu(Buffer):
@@ -147,7 +147,7 @@ class BufferOffCpu(Buffer):
     __slots__ = ()
 
     def __del__(self) -> None:
-        special.leave()
+        slow_path.leave()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Buffer, (self.value, self.device)  # a copy is counted as this one was

@@ -1,7 +1,7 @@
 """Lists, dicts and objects that a step makes, shown on the host.
 
 Eager code makes other ones at every call. So does a compiled step, for hooks and for its results alike: for each that the
-trace saw there is one in each call, holding what plays its contents there (see `cast`) as they were at a turn.
+trace saw there is one in each call, holding the mirrors of its contents (see `host_mirrors`) as they were at a turn.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from undertow._src.compile.callbacks.containers import (
 from undertow._src.compile.errors import CompileError
 
 
-class Prop:
+class ContainerMirror:
     """A container or an object of the trace, and the one that there is for it in the present call."""
 
     def __init__(self, value: Any) -> None:
@@ -55,10 +55,10 @@ class Prop:
         """After the trace."""
         self._seen = None
 
-    def at_turn(self) -> Turn:
+    def current_state(self) -> ContainerState:
         """Return the container as it is at this point of the trace."""
         changed, self._seen = self.has_changed(), contents_of(self.value)
-        return Turn(self, changed, self._seen)
+        return ContainerState(self, changed, self._seen)
 
     def is_changed_on_host(self) -> bool:
         """Whether a hook of this call has changed it."""
@@ -85,17 +85,17 @@ class Prop:
         self._put = contents_of(self.live)
 
 
-_probe = Prop([])
-_ALONE = getrefcount(_probe.value)  # references to what only the prop holds
+_probe = ContainerMirror([])
+_ALONE = getrefcount(_probe.value)  # references to what only the mirror holds
 
 
-class Turn:
-    """A prop at a turn, with what stands for its contents."""
+class ContainerState:
+    """A container as one hook call sees it, with what stands for its contents."""
 
-    __slots__ = ("prop", "changed", "parts")
+    __slots__ = ("container", "changed", "parts")
 
-    def __init__(self, prop: Prop, changed: bool, parts: list[Part]) -> None:
-        self.prop, self.changed, self.parts = prop, changed, parts
+    def __init__(self, container: ContainerMirror, changed: bool, parts: list[Part]) -> None:
+        self.container, self.changed, self.parts = container, changed, parts
 
     def each(self, function: Callable[[Any], Any]) -> list[Part]:
         """Return the contents, with a function applied to each."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from undertow._src.compile.effects.objects import entries_of, held_by, instance_dict, methods_of
@@ -12,6 +12,7 @@ from undertow._src.compile.guards.places import Slots
 
 CONTAINERS = (tuple, list, dict, set, frozenset, deque)
 UNCHANGING = (tuple, frozenset)
+_OF_PYTHON = ("builtins", "itertools")
 
 
 class Part(NamedTuple):
@@ -31,6 +32,11 @@ def contents_of(value: Any) -> list[Part]:
         parts += [Part(True, None, each) for each in held_by(value)]
     parts += [Part(False, name, each) for name, each in instance_dict(value).items()]
     return parts + [Part(False, name, each) for name, each in Slots(value).items()]
+
+
+def is_used_up(value: Any) -> bool:
+    """Whether a value gives what it holds only once: an iterator of Python's own, a generator, a coroutine."""
+    return isinstance(value, (Iterator, Coroutine, AsyncGenerator)) and type(value).__module__ in _OF_PYTHON
 
 
 def same_contents(before: list[Part], now: list[Part]) -> bool:

@@ -24,6 +24,7 @@ from undertow._src.arrays.device.memory import NeedsValue, Watch
 from undertow._src.base.hooks import RemovableHandle
 from undertow._src.base.modes import local
 from undertow._src.base.tree import leaves
+from undertow._src.compile.callbacks.containers import is_used_up
 from undertow._src.compile.callbacks.hook_facts import (
     acts_on_own,
     captured_by,
@@ -55,7 +56,7 @@ from undertow._src.compile.splitting.host_statements import (
     Statement,
     hidden,
 )
-from undertow._src.compile.splitting.marks import Mark
+from undertow._src.compile.splitting.statement_probes import StatementProbe
 from undertow._src.compile.tracing.results import objects_in
 from undertow._src.compile.tracing.symbolic_scalars import ScalarBecameConstant, SymbolicScalar
 from undertow._src.tensor.core import TensorCore
@@ -106,7 +107,7 @@ class HookPlacer(HostSchedule):
         if HookPlacer.witness is not None:
             self.turns.append(DeferredCallback(_told, (hook, *args), kwargs, []))
         self._is_pack(hook)
-        part = None if self.plan.body is None else self.plan.body.part_of((hook, *kinds))
+        part = None if self.plan.splitter is None else self.plan.splitter.part_of((hook, *kinds))
         if part is not None:
             return self._in_parts(HookCall(hook, args, kwargs, part[1], number), part[0])
         lasting = [effect for effect in effects.effects if id(effect.target) not in self.groups]
@@ -128,12 +129,12 @@ class HookPlacer(HostSchedule):
 
     def _is_for_step(self, effect: Effect, hook: Any) -> bool:
         """Whether a hook changes a container, or a variable, that the step itself makes, reads or changes."""
-        target, body = effect.target, self.plan.body
-        if body is None or self.known is None or not isinstance(target, (list, dict, set, deque, CellType)):
+        target, splitter = effect.target, self.plan.splitter
+        if splitter is None or self.known is None or not isinstance(target, (list, dict, set, deque, CellType)):
             return False
         if self._is_new(target, hook):
             return True
-        uses = effect.feeds(body.rest.places) or any(other.target is target for other in body.rest.effects)
+        uses = effect.feeds(splitter.rest.places) or any(other.target is target for other in splitter.rest.effects)
         return uses and id(target) in self.known
 
     def _is_new(self, target: Any, hook: Any) -> bool:
@@ -194,7 +195,7 @@ class HookPlacer(HostSchedule):
         hook, args, kwargs, effects, _ = hook_call
         others = [effect for effect in effects.effects if not acts_on_own(effect)]
         comes_after = effects.returns is False and not effects.writes and len(others) == len(effects.effects)
-        if self.plan.body is None or not others or comes_after or self._is_pack(hook) or id(hook) in self.packs:
+        if self.plan.splitter is None or not others or comes_after or self._is_pack(hook) or id(hook) in self.packs:
             return False
         if any(
             effect.field == "unknown" or isinstance(effect.target, (RemovableHandle, LRScheduler)) for effect in others
@@ -204,12 +205,12 @@ class HookPlacer(HostSchedule):
         if any(id(effect.target) in given for effect in effects.effects):  # not known to who reads its statements
             return False
         call = hook, *kinds_of(args, kwargs)
-        return self.plan.body.take_in(call, self._met, [*hooks_alike(Watch.trace.state, call)])
+        return self.plan.splitter.take_in(call, self._met, [*hooks_alike(Watch.trace.state, call)])
 
     def _in_parts(self, hook_call: HookCall, key: Any) -> Any:
         """Run the hook now, of which some statements are moved to the host."""
-        hook, effects, body = hook_call.hook, hook_call.effects, self.plan.body
-        assert body is not None
+        hook, effects, splitter = hook_call.hook, hook_call.effects, self.plan.splitter
+        assert splitter is not None
         holders = [holder for holder in map(_holder, effects.effects) if holder is not None]
         stopped: list[BaseException] = Watch.trace.stopped
         earlier = len(stopped)
@@ -219,8 +220,8 @@ class HookPlacer(HostSchedule):
             answer = self._run(hook_call, holders, "what it does besides runs on the host")
         except (NeedsValue, CompileError) as error:
             del stopped[earlier:]
-            if not (isinstance(error, NeedsValue) and body.move_what_asked(error)):
-                body.leave(hook)
+            if not (isinstance(error, NeedsValue) and splitter.move_what_asked(error)):
+                splitter.leave(hook)
             raise Retrace from None
         self._met.add(key)
         return answer
@@ -228,7 +229,7 @@ class HookPlacer(HostSchedule):
     def _hosted(self, hook_call: HookCall, why: str) -> Any:
         """Has the hook run on the host: after the program if nothing waits for it."""
         hook, args, kwargs, effects, _ = hook_call
-        body = self.plan.body
+        splitter = self.plan.splitter
         captured = [each for each in captured_by(hook) if isinstance(each, SymbolicScalar)]
         if captured:  # the step made the hook, for this turn
             raise captured[0].refusal() if captured[0].is_asked else ScalarBecameConstant
@@ -238,7 +239,11 @@ class HookPlacer(HostSchedule):
             why = f"it {effect}, on which the program depends, and it has to run on the host, because {why}"
             raise self._refusal(hook, f"{why}. Let a hook of its own do that")
         for effect in effects.effects:
-            if self._is_new(effect.target, hook) and body is not None and body.reads_variable(hook, effect.target):
+            if (
+                self._is_new(effect.target, hook)
+                and splitter is not None
+                and splitter.reads_variable(hook, effect.target)
+            ):
                 why = f"it {effect}, which the step itself has made, and it has to run on the host, because {why}"
                 raise self._refusal(hook, f"{why}. Make that before the step, or let a hook of its own fill it")
         self._find_variables(hook_call, why)
@@ -319,41 +324,41 @@ class HookPlacer(HostSchedule):
         answer = call.place(changed if effects.returns is not False else None, effects.writes, self.raised, flows)
         return None if takes_no_answer(args) else answer
 
-    def meets(self, mark: Mark, variables: dict[str, Any]) -> bool:
+    def meets(self, probe: StatementProbe, variables: dict[str, Any]) -> bool:
         """Whether a statement that has its turn now is to be traced; else it is noted to be run on the host."""
-        body = self.plan.body
-        assert body is not None
-        if mark.refusal:
-            changed = mark.changed(variables) if mark.changes_unknown else None
+        splitter = self.plan.splitter
+        assert splitter is not None
+        if probe.refusal:
+            changed = probe.changed(variables) if probe.changes_unknown else None
             if changed is not None and all(map(self._may_change, changed)):
                 return True
-            raise CompileError(mark.refusal)
-        if mark.warning:
-            body.warn(mark)
+            raise CompileError(probe.refusal)
+        if probe.warning:
+            splitter.warn(probe)
             return True
         number = self.fired = self.fired + 1
-        known = {name: self._variable(variables[name]) for name in mark.used if name in variables}
-        given = tuple(sorted({*known, *(self.environment.of(mark)[0] & set(mark.used))}))
-        function = mark.alone(given)
+        known = {name: self._variable(variables[name]) for name in probe.used if name in variables}
+        given = tuple(sorted({*known, *(self.environment.of(probe)[0] & set(probe.used))}))
+        function = probe.alone(given)
         effects = analyse(function, [kind_of_variable(known[name]) if name in known else "plain" for name in given])
         self._find_state(effects)
-        if mark.returns:
-            return self._returns(Statement(mark, function, given, self.environment), effects, variables)
-        feeding = [effect for effect in body.rest.effects if effect.feeds(effects.places)]
         inside_objects = [*hidden(known, self.known or ())]
+        if probe.returns and not any(map(is_used_up, inside_objects)):
+            return self._returns(Statement(probe, function, given, self.environment), effects, variables)
+        feeding = [effect for effect in splitter.rest.effects if effect.feeds(effects.places)]
         if any(isinstance(each, SymbolicScalar) and not each.is_asked for each in inside_objects):
             raise ScalarBecameConstant
         shown = [self._count(effect) or self._remembers(effect) for effect in feeding]
-        if not all(shown) or inside_objects or mark.opens_saved:
-            body.keep(mark)
+        if not all(shown) or inside_objects or probe.opens_saved:
+            splitter.keep(probe)
             raise Retrace
         for other, its in self.traced:
             if its.effects and (its.feeds(effects) or self._contend(its, effects)):
                 self._again(other)
-        statement = Statement(mark, function, given, self.environment)
+        statement = Statement(probe, function, given, self.environment)
         self.hosted.append((statement, effects))
         found, places = self._found(effects)
-        inside, why = self.plan.all_inside, mark.why
+        inside, why = self.plan.all_inside, probe.why
         if inside and self.plan.waits_for:
             why += f", and has its turn in a step that waits for `{self.plan.waits_for}`"
         begins = not inside and self._begins(effects, known)
@@ -386,11 +391,11 @@ class HookPlacer(HostSchedule):
         """Note the statement that gives the result: it runs at the very end, and finds all as the step leaves it."""
         if effects.effects:
             self.hosted.append((statement, effects))
-        placed = PlacedStatement(statement, "after the program", statement.mark.why)
+        placed = PlacedStatement(statement, "after the program", statement.probe.why)
         self.placed.append(placed)
         _leave_schedulers(effects, placed)
         self.returned = Returned(
-            statement, {name: variables[name] for name in statement.mark.used if name in variables}
+            statement, {name: variables[name] for name in statement.probe.used if name in variables}
         )
         return False
 

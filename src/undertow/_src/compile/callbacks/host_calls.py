@@ -16,15 +16,15 @@ from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Watch
 from undertow._src.base.modes import local, set_grad_enabled
 from undertow._src.base.tree import leaves, map_leaves
-from undertow._src.compile.callbacks.container_mirrors import Prop, Turn
+from undertow._src.compile.callbacks.container_mirrors import ContainerMirror, ContainerState
 from undertow._src.compile.callbacks.registrations import Removals, where_defined
-from undertow._src.compile.callbacks.roles import Alias, Itself, Look, Role
+from undertow._src.compile.callbacks.tensor_mirrors import AliasMirror, ExternalMirror, HostMirror, MirrorState
 from undertow._src.compile.effects import purity
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import held_at, put
 from undertow._src.compile.tracing.sparse_parts import Parts, apart, is_sparse, parts_of_sparse
 from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
-from undertow._src.engine.apply import settle
+from undertow._src.engine.apply import place_operands
 from undertow._src.random.generators import alive
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.devices import device as Device
@@ -83,14 +83,14 @@ class Kept:
 class HostCall:
     """One call of a hook, to be made when values are known.
 
-    The tensors that it is given or finds by name are roles, seen as they were when the hook's turn came; see `cast`.
+    The tensors that it is given or finds by name are mirrors (`host_mirrors`), seen as they were when the hook's turn came.
     """
 
     captures_all = True  # also tensors from outside to which the step has not written
     may_write = False  # whether it is to be known afterwards what the tensors hold
     draws_before = 0  # how many draws the step has made before its turn
     draws_follow = False  # whether the step makes others after it: by then they are made
-    turn = 0  # among all hooks and marked statements of the trace
+    order = 0  # among all hooks and marked statements of the trace
     streams: Sequence[Any] = ()  # from which the step draws: a replay rewinds them
     states_after: Sequence[tuple[Any, Any]] = ()  # what they were after it, if the step makes no draws after it
     done = False  # whether it was made in the present call of the program
@@ -122,14 +122,14 @@ class HostCall:
         self.captured: list[DeviceArray] = []
         choice = Watch.trace.choice
         self.only_if = None if choice is None else self._capture(choice)
-        self._cast = Watch.trace.placer.cast
-        self.looks: dict[Role, Look] = {}
-        self.turns: dict[Prop, Turn] = {}
-        self.taken = self._cast.was_taken()
+        self._mirrors = Watch.trace.placer.mirrors
+        self.states: dict[HostMirror, MirrorState] = {}
+        self.contents: dict[ContainerMirror, ContainerState] = {}
+        self.taken = self._mirrors.was_taken()
         self.updates = [
-            self._look(role) for role in self._cast.stale_roles()
+            self._state_of(mirror) for mirror in self._mirrors.stale_mirrors()
         ]  # what hooks before this one may have kept
-        self.updated_props = [self._turn(prop) for prop in self._cast.stale_props()]
+        self.updated_containers = [self._contents_of(container) for container in self._mirrors.stale_containers()]
         for tensor in found:
             self._seen(tensor, by_name=True)
         self.args = tuple([self._taken(arg) for arg in args])
@@ -144,19 +144,19 @@ class HostCall:
         self.captured.append(array.copy())
         return len(self.captured) - 1
 
-    def _look(self, role: Role) -> Look:
-        look = self._cast.look(role, self._capture, self.captures_all)
-        for each in (role, None if look.grad is None else look.grad.role):
-            if isinstance(each, Alias):
+    def _state_of(self, mirror: HostMirror) -> MirrorState:
+        state = self._mirrors.state_of(mirror, self._capture, self.captures_all)
+        for each in (mirror, None if state.grad is None else state.grad.mirror):
+            if isinstance(each, AliasMirror):
                 self._seen(each.owner.kept)  # before it, so that the memory holds what it held at the turn
-        return look
+        return state
 
-    def _seen(self, tensor: Any, by_name: bool = False) -> Look:
-        settle((tensor,))
-        role = self._cast.role_of(tensor, by_name)
-        if role not in self.looks:
-            self.looks[role] = self._look(role)
-        return self.looks[role]
+    def _seen(self, tensor: Any, by_name: bool = False) -> MirrorState:
+        place_operands((tensor,))
+        mirror = self._mirrors.mirror_of(tensor, by_name)
+        if mirror not in self.states:
+            self.states[mirror] = self._state_of(mirror)
+        return self.states[mirror]
 
     def _taken(self, value: Any) -> Any:
         if isinstance(value, SymbolicScalar):
@@ -168,13 +168,13 @@ class HostCall:
             return Parts(*map(self._taken, parts_of_sparse(value)))
         if isinstance(value, TensorCore):
             return self._seen(value)
-        return self._turn(self._cast.prop_of(value)) if Watch.trace.is_own(value) else value
+        return self._contents_of(self._mirrors.container_of(value)) if Watch.trace.is_own(value) else value
 
-    def _turn(self, prop: Prop) -> Turn:
-        if prop not in self.turns:
-            turn = self.turns[prop] = prop.at_turn()
-            turn.parts = turn.each(self._taken)
-        return self.turns[prop]
+    def _contents_of(self, container: ContainerMirror) -> ContainerState:
+        if container not in self.contents:
+            contents = self.contents[container] = container.current_state()
+            contents.parts = contents.each(self._taken)
+        return self.contents[container]
 
     def begin(self) -> None:
         """Before a call of the program: it was not made yet."""
@@ -184,17 +184,17 @@ class HostCall:
             put(cell, None, value)
         self.answered_with = self.written = self.written_outside = self.states_after = ()
 
-    def own(self) -> list[Look]:
+    def own(self) -> list[MirrorState]:
         """Return the tensors from outside that it sees."""
-        return [look for look in self.looks.values() if look.role.itself]
+        return [state for state in self.states.values() if state.mirror.itself]
 
     def tensors_from_outside(self) -> list[Any]:
         """Those themselves, during the trace."""
-        return [look.role.kept for look in self.own()]
+        return [state.mirror.kept for state in self.own()]
 
-    def computed(self) -> list[Look]:
+    def computed(self) -> list[MirrorState]:
         """Those that the step has computed."""
-        return [look for look in self.looks.values() if not look.role.itself]
+        return [state for state in self.states.values() if not state.mirror.itself]
 
     def is_made(self, values: Sequence[Any]) -> bool:
         """Whether the part of the step that it belongs to takes effect."""
@@ -207,21 +207,23 @@ class HostCall:
         """
         device = self.device()
         before = [(place, held_at(*place)) for place, _ in self.state]
-        self._cast.decide(self.taken)
+        self._mirrors.decide(self.taken)
         try:
-            for look in self.updates:
-                look.update(values, device)
-            players = {role: look.dress(values, device) for role, look in self.looks.items()}
-            shown = _Shown(self, players, values)
-            for turn in self.updated_props:
-                if turn.prop.live is not None:
-                    shown(turn)
+            for state in self.updates:
+                state.update(values, device)
+            host_tensors = {mirror: state.materialize(values, device) for mirror, state in self.states.items()}
+            shown = _Shown(self, host_tensors, values)
+            for contents in self.updated_containers:
+                if contents.container.live is not None:
+                    shown(contents)
             args = tuple(map(shown, self.args))
             kwargs = {name: shown(arg) for name, arg in self.kwargs.items()}
             for (holder, key), held in self.state:
                 put(holder, key, shown(held))
-            self.before_hook(players)
-            shown_gradients = [(look.grad.role, players[look.role]) for look in self.own() if look.grad is not None]
+            self.before_hook(host_tensors)
+            shown_gradients = [
+                (state.grad.mirror, host_tensors[state.mirror]) for state in self.own() if state.grad is not None
+            ]
             gradients = [_gradient_of(tensor) for _, tensor in shown_gradients]
             undrawn = _no_draws(self.placed) if self.draws_follow else nullcontext()
             unpacked = _no_packing(self.placed) if self.packs else nullcontext()
@@ -237,30 +239,34 @@ class HostCall:
                         answer = self.hook(*args, **kwargs) if self.is_made(values) else None
                 except Exception:
                     if self.may_write:  # what it wrote before it raised, a replay writes too
-                        self._note_writes(players, (args, kwargs))
+                        self._note_writes(host_tensors, (args, kwargs))
                     raise
-            self._refuse_attributes([players[look.role] for look in self.computed()])
-            for (role, tensor), earlier in zip(shown_gradients, gradients):
+            self._refuse_attributes([host_tensors[state.mirror] for state in self.computed()])
+            for (mirror, tensor), earlier in zip(shown_gradients, gradients):
                 if _gradient_of(tensor) is not earlier and _gradient_of(tensor) is not None:
-                    self._cast.replace(role, tensor, _gradient_of(tensor), self.placed)
-            held = self._held(players) if self.may_write else []
+                    self._mirrors.replace(mirror, tensor, _gradient_of(tensor), self.placed)
+            held = self._held(host_tensors) if self.may_write else []
             if self.may_write:
-                self._note_writes(players, (args, kwargs))
-            for look in (*self.computed(), *[each.grad for each in self.own() if each.grad is not None]):
+                self._note_writes(host_tensors, (args, kwargs))
+            for state in (*self.computed(), *[each.grad for each in self.own() if each.grad is not None]):
                 if self.may_write:
-                    look.role.memory.note_writes()
+                    state.mirror.memory.note_writes()
             return args, answer, held
         finally:
             if not self.draws_follow:
                 self.states_after = [(stream, stream.get_state()) for stream in self.streams]
             for (holder, key), held in reversed(before):
                 put(holder, key, held)
-            for look in (*self.updates, *self.looks.values()):
-                look.undress()
+            for state in (*self.updates, *self.states.values()):
+                state.restore()
 
-    def _note_writes(self, players: dict[Role, Any], given: Any) -> None:
+    def _note_writes(self, host_tensors: dict[HostMirror, Any], given: Any) -> None:
         self.written = [np.array(each._array) for each in _tensors_in(given)]
-        outside = [(look.role.find, players[look.role]) for look in self.own() if isinstance(look.role, Itself)]
+        outside = [
+            (state.mirror.find, host_tensors[state.mirror])
+            for state in self.own()
+            if isinstance(state.mirror, ExternalMirror)
+        ]
         self.written_outside = [
             (
                 find,
@@ -285,24 +291,24 @@ class HostCall:
             _write_if_other(tensor.detach(), value)
         return self.answer
 
-    def before_hook(self, players: dict[Role, Any]) -> None:
+    def before_hook(self, host_tensors: dict[HostMirror, Any]) -> None:
         """Return the tensors are about to be shown."""
 
-    def _held(self, players: dict[Role, Any]) -> list[Any]:
+    def _held(self, host_tensors: dict[HostMirror, Any]) -> list[Any]:
         """Return what tensors hold now: those from outside, with their gradients, then the computed ones."""
         held: list[Any] = []
-        for look in self.own():
-            tensor = players[look.role]
+        for state in self.own():
+            tensor = host_tensors[state.mirror]
             held.append(np.array(tensor._array))
             now = _gradient_of(tensor)
-            if (now is None) is not (look.grad is None):
+            if (now is None) is not (state.grad is None):
                 raise CompileError(
                     f"undertow.compile: {self.placed} sets a .grad {'to None ' if now is None else ''}and also has "
                     "effects besides tensor work. In a compiled step one hook can't do both: split it in two."
                 )
             if now is not None:
                 held.append(np.array(now._array))
-        return held + [np.array(players[look.role]._array) for look in self.computed()]
+        return held + [np.array(host_tensors[state.mirror]._array) for state in self.computed()]
 
     def _refuse_attributes(self, computed: list[Any]) -> None:
         for tensor in computed:
@@ -328,29 +334,29 @@ class HostCall:
 class _Shown:
     """What is shown for the parts of a call's arguments."""
 
-    def __init__(self, call: HostCall, players: dict[Role, Any], values: list[Any]) -> None:
-        self._call, self._players, self._values = call, players, values
-        self._begun: set[Turn] = set()
+    def __init__(self, call: HostCall, host_tensors: dict[HostMirror, Any], values: list[Any]) -> None:
+        self._call, self._players, self._values = call, host_tensors, values
+        self._begun: set[ContainerState] = set()
 
     def __call__(self, part: Any) -> Any:
-        if type(part) is Look:
-            return self._players[part.role]
+        if type(part) is MirrorState:
+            return self._players[part.mirror]
         if type(part) is _ShownNumber:
             return part.kind(self._values[part.place])
-        if type(part) is Turn:
-            return self._prop(part)
+        if type(part) is ContainerState:
+            return self._container(part)
         if type(part) is _Contents:
             return [*map(self, part)]
         if type(part) is Parts:
             return make(*map(self, part))
         return part.value if type(part) is Kept else part
 
-    def _prop(self, turn: Turn) -> Any:
-        if turn not in self._begun:
-            self._begun.add(turn)
-            turn.prop.prepare()
-            turn.prop.show(turn.each(self), turn.changed, self._call.placed)
-        return turn.prop.live
+    def _container(self, contents: ContainerState) -> Any:
+        if contents not in self._begun:
+            self._begun.add(contents)
+            contents.container.prepare()
+            contents.container.show(contents.each(self), contents.changed, self._call.placed)
+        return contents.container.live
 
 
 def tensors_of(holder: Any) -> Iterator[Any]:
@@ -383,9 +389,9 @@ class DeferredCallback(HostCall):
     def device(self) -> Device:
         return self._device
 
-    def before_hook(self, players: dict[Role, Any]) -> None:
+    def before_hook(self, host_tensors: dict[HostMirror, Any]) -> None:
         if self.may_write:
-            self._before = self._held(players)
+            self._before = self._held(host_tensors)
 
     def run(self) -> None:
         """Call the hook with the values of this step."""
@@ -435,15 +441,15 @@ class OrderedCallback(HostCall):
         targets: list[DeviceArray] = []
         self.may_write = writes
         if writes:
-            for look in self.own():
-                if look.grad is not None:
-                    role = look.grad.role
-                    role.has_aliases = Watch.trace.placer.keeps_alias(role.kept, self._cast.over())
-                targets += [each.role.kept._array for each in (look, look.grad) if each is not None]
-            targets += [] if elsewhere else [look.role.kept._array for look in self.computed()]
-        roles: list[Role] = []
+            for state in self.own():
+                if state.grad is not None:
+                    mirror = state.grad.mirror
+                    mirror.has_aliases = Watch.trace.placer.keeps_alias(mirror.kept, self._mirrors.over())
+                targets += [each.mirror.kept._array for each in (state, state.grad) if each is not None]
+            targets += [] if elsewhere else [state.mirror.kept._array for state in self.computed()]
+        mirrors: list[HostMirror] = []
         specs = [_spec(each) for each in (*wanted, *targets)]
-        places = [look.place for look in self.computed() if look.place is not None]
+        places = [state.place for state in self.computed() if state.place is not None]
 
         def results(args: Any, answer: Any, after: list[Any]) -> list[Any]:
             if elsewhere:
@@ -452,11 +458,11 @@ class OrderedCallback(HostCall):
             tensors = (
                 [] if changed is None else self._fitting(args[changed] if answer is None else answer, args[changed])
             )
-            for role, tensor, spec in zip(roles, tensors, specs):
+            for mirror, tensor, spec in zip(mirrors, tensors, specs):
                 if type(tensor._array) is np.ndarray and tensor._array.dtype == spec.dtype:
-                    role.play(tensor)
-            for look in self.computed():
-                look.role.memory.leave_to(tensors)
+                    mirror.replace_by(tensor)
+            for state in self.computed():
+                state.mirror.memory.leave_to(tensors)
             given = [tensor.detach().numpy().astype(spec.dtype) for tensor, spec in zip(tensors, specs)]
             return [*given, *(after if writes else ())]
 
@@ -466,7 +472,7 @@ class OrderedCallback(HostCall):
         if changed is None:
             return None
         made = [wrap(DeviceArray(value)) for value in values[: len(wanted)]]
-        roles += map(self._cast.role_of, made)
+        mirrors += map(self._mirrors.mirror_of, made)
         fresh = iter(made)
         return map_leaves(lambda part: next(fresh) if isinstance(part, TensorCore) else part, given)
 
@@ -516,7 +522,7 @@ class OrderedCallback(HostCall):
                     given = [np.asarray(each) for each in results(*called)] if self.is_made(values) else nothing
                 self.done, self.answer = True, called[1]
                 self.answered_with = [np.array(each._array) for each in _tensors_in(self.answer)]
-                self._cast.answered.append(self)
+                self._mirrors.answered.append(self)
                 return given
             except BaseException as error:
                 self.error = error

@@ -19,7 +19,7 @@ from undertow._src.base.hooks import RemovableHandle
 from undertow._src.base.sites import Site
 from undertow._src.base.tree import leaves
 from undertow._src.compile.callbacks.host_calls import DeferredCallback, HostCall, OrderedCallback, Placed, tensors_of
-from undertow._src.compile.callbacks.host_mirrors import Cast
+from undertow._src.compile.callbacks.host_mirrors import HostMirrors
 from undertow._src.compile.callbacks.kept_memory import has_aliases
 from undertow._src.compile.callbacks.registrations import Registrations, Removals, where_defined
 from undertow._src.compile.effects import Effect, Effects, Read
@@ -61,7 +61,7 @@ class HostSchedule:
         self.known = (
             known  # ids of the modules and optimizers that the step is known to use; None: that does not matter
         )
-        self.cast = Cast()
+        self.mirrors = HostMirrors()
         self._calls: list[tuple[Effects, HostCall]] = []  # what each is known to do, until the trace is over
         self.fired = 0  # how many hooks and marked statements had their turn
         self.host_calls: list[HostCall] = []
@@ -173,7 +173,7 @@ class HostSchedule:
     def finish(self) -> None:
         """After the trace: a traced hook must not depend on what hooks on the host change from step to step."""
         self._show_changes()
-        self.cast.finish()
+        self.mirrors.finish()
         self._calls.clear()
         for call in self.host_calls:
             call.draws_follow = call.draws_before < len(Watch.trace.draws)
@@ -201,7 +201,7 @@ class HostSchedule:
 
     def _show_changes(self) -> None:
         """Return what hooks on the host may keep is brought up to date."""
-        if self.cast.is_up_to_date():
+        if self.mirrors.is_up_to_date():
             return
         if self.plan.all_inside:
             OrderedCallback(_nothing, (), {}, []).place(None, False, self.raised)
@@ -212,9 +212,9 @@ class HostSchedule:
 
     def note_gradient(self, shown: Any, gradient: Any) -> None:
         """Return a leaf's gradient takes over the memory of a tensor that hooks may have seen."""
-        if self.cast.is_stale(shown):
+        if self.mirrors.is_stale(shown):
             self._show_changes()  # they may keep it as it is now
-        self.cast.take(shown, gradient, self.keeps_alias(gradient, [shown]))
+        self.mirrors.take(shown, gradient, self.keeps_alias(gradient, [shown]))
 
     def keeps_alias(self, tensor: Any, known: Sequence[Any]) -> bool:
         """Whether a hook in the program keeps another tensor over the memory of one, which it has seen, than the known."""
@@ -224,7 +224,7 @@ class HostSchedule:
         """Note a call on the host: those that read what it keeps are to see its tensors as they are at their turn."""
         self._calls.append((effects, call))
         self.host_calls.append(call)
-        call.turn, call.draws_before = number, len(Watch.trace.draws)
+        call.order, call.draws_before = number, len(Watch.trace.draws)
         own = [self.variables.get(id(effect.target)) for effect in effects.effects]
         call.variables = [each for each in own if each is not None]
         handles = [effect.target for effect in effects.effects if isinstance(effect.target, RemovableHandle)]
@@ -322,16 +322,16 @@ class HostSchedule:
 
     def _keep(self, hook: Any) -> None:
         """Return a statement that the step's other code depends on stays in the trace."""
-        if isinstance(hook, Statement) and self.plan.body is not None:
-            self.plan.body.keep(hook.mark)
+        if isinstance(hook, Statement) and self.plan.splitter is not None:
+            self.plan.splitter.keep(hook.probe)
             raise Retrace
 
     def changed_on_host(self) -> set[Place]:
         """Return what hooks and statements on the host change from step to step, and no program depends on."""
         effects = [effect for _, effects in self.hosted for effect in effects.effects]
-        if self.plan.body is not None:
+        if self.plan.splitter is not None:
             read = [place for _, its in self.traced for place in its.places]
-            effects += [effect for effect in self.plan.body.moved_effects() if not effect.feeds(tuple(read))]
+            effects += [effect for effect in self.plan.splitter.moved_effects() if not effect.feeds(tuple(read))]
         return {each for effect in effects for each in _places(effect)}
 
     def _place(self, hook: Any, runs: str, why: str) -> Placed:

@@ -22,9 +22,9 @@ from undertow._src.compile.errors import CompileError
 from undertow._src.tensor.core import TensorCore, wrap
 
 if TYPE_CHECKING:
-    from undertow._src.compile.callbacks.container_mirrors import Prop
+    from undertow._src.compile.callbacks.container_mirrors import ContainerMirror
     from undertow._src.compile.callbacks.host_calls import HostCall
-    from undertow._src.compile.callbacks.roles import Role
+    from undertow._src.compile.callbacks.tensor_mirrors import HostMirror
 
 Part = tuple[Callable[..., Any], Callable[..., Any]]  # how a view is taken of an array, and put back
 
@@ -154,13 +154,13 @@ def part_of(whole: Any, parts: tuple[Part, ...]) -> Any:
 class Taken:
     """A gradient that takes over the memory of a tensor that hooks were shown, unless something holds that tensor."""
 
-    def __init__(self, shown: Role, gradient: Role, has_aliases: bool) -> None:
+    def __init__(self, shown: HostMirror, gradient: HostMirror, has_aliases: bool) -> None:
         self._shown, self._gradient = shown, gradient
         self._has_aliases = has_aliases  # in the program
 
-    def decide(self, calls: list[HostCall], props: list[Prop]) -> None:
-        """Find out what hooks of this call have kept: `calls` and `props` may hold the tensor, too."""
-        if not _is_held(self._shown.present, calls, props):
+    def decide(self, calls: list[HostCall], containers: list[ContainerMirror]) -> None:
+        """Find out what hooks of this call have kept: `calls` and `containers` may hold the tensor, too."""
+        if not _is_held(self._shown.present, calls, containers):
             self._gradient.memory.take(self._shown.memory)
             return
         self._shown.memory.begin()  # from now on it is not the program's
@@ -172,13 +172,13 @@ class Taken:
             )
 
 
-def _is_held(present: Callable[[], Any], calls: list[HostCall], props: list[Prop]) -> bool:
+def _is_held(present: Callable[[], Any], calls: list[HostCall], containers: list[ContainerMirror]) -> bool:
     """Whether something holds a tensor besides what hooks have returned and were given."""
     tensor = present()
     if tensor is None:
         return False
     own = sum(each is tensor for call in calls for each in leaves(call.answer))
-    own += sum(prop.live_references_to(tensor) for prop in props)
+    own += sum(container.live_references_to(tensor) for container in containers)
     return getrefcount(tensor) > _ONE_NAME + own
 
 

@@ -15,7 +15,7 @@ from undertow._src.base import hooks
 from undertow._src.compile.callbacks.hook_facts import is_own
 from undertow._src.compile.callbacks.host_calls import HostCall
 from undertow._src.compile.errors import CompileError
-from undertow._src.compile.splitting.marks import Mark, MarkedCode
+from undertow._src.compile.splitting.statement_probes import ProbedCode, StatementProbe
 
 
 class Interrupted(Exception):
@@ -25,8 +25,8 @@ class Interrupted(Exception):
 class Replay:
     """One such run. Hooks and marked statements are counted as in the trace, which noted the turns of calls on the host."""
 
-    def __init__(self, calls: Iterable[HostCall], code: MarkedCode) -> None:
-        self._calls = {call.turn: call for call in calls}
+    def __init__(self, calls: Iterable[HostCall], code: ProbedCode) -> None:
+        self._calls = {call.order: call for call in calls}
         self._code = code
         self._thread, self._turn = threading.get_ident(), 0
         self._has_raised = False
@@ -37,12 +37,12 @@ class Replay:
         for call in reversed([*self._calls.values()]):
             call.removals.undo()
         fire, hooks.fire = hooks.fire, self._fire  # type: ignore[assignment]
-        Mark.replay = self
+        StatementProbe.replay = self
         try:
             with self._code:
                 result = function(*args, **kwargs)
         finally:
-            hooks.fire, Mark.replay = fire, None
+            hooks.fire, StatementProbe.replay = fire, None
         for call in self._calls.values():
             if call.error is not None:
                 raise CompileError(
@@ -64,16 +64,16 @@ class Replay:
         done.repeat_writes(args, kwargs)
         return done.repeat_answer()
 
-    def meets(self, mark: Mark) -> bool:
+    def meets(self, probe: StatementProbe) -> bool:
         """Whether a marked statement is to run now."""
         if threading.get_ident() != self._thread:
             return True
         if self._next() is not None:
-            self._lost |= mark.stored
+            self._lost |= probe.stored
             return False
-        if self._has_raised and not self._lost.isdisjoint(mark.used):
+        if self._has_raised and not self._lost.isdisjoint(probe.used):
             raise CompileError(
-                f"undertow.compile: the statement `{mark.source}` ({mark.place}) comes after an error that the step "
+                f"undertow.compile: the statement `{probe.source}` ({probe.place}) comes after an error that the step "
                 "handles, and uses variables that were set on the host before it. Put what raises into a step of its own."
             )
         return True

@@ -58,7 +58,7 @@ class Assembled(Traced):
         self.trace.finish()
         self.marks.restore_versions()
         del self.closed, self.trace, self.marks
-        del self.plan, self.body  # which know the arguments that it was traced with; the way back has what it needs
+        del self.plan, self.splitter  # which know the arguments that it was traced with; the way back has what it needs
         self.trace_seconds = time.perf_counter() - started
         self.compile_seconds: float | None = None
 
@@ -116,7 +116,7 @@ class Assembled(Traced):
             if sources.get(id(var), buffer) is not buffer
         ]
         n_own = len(self.donated)
-        n_donated = n_own + (self.pack is not None) + sum(lender.n_arrays for lender in self.lenders)
+        n_donated = n_own + (self.pack is not None) + sum(donor.n_arrays for donor in self.donors)
 
         def run(*values: Any) -> list[Any]:
             parts = [] if self.pack is None else self.pack.cut(values[n_own])
@@ -247,12 +247,12 @@ class Assembled(Traced):
         self.given.renewed.finish(lambda tensor: arguments.get(id(tensor)) in places)
 
     def _hand_over(self, gradients: list[tuple[Meta, Any]], small_gradients: list[tuple[Meta, Any]]) -> None:
-        """Leaves gradients to those who lend the program their memories."""
-        self.lenders: list[Gradients | PackedGradients] = []
+        """Have the old gradients donate their memory to the new ones."""
+        self.donors: list[Gradients | PackedGradients] = []
         if gradients:
-            self.lenders.append(Gradients(gradients, self.device, self.jax_device))
+            self.donors.append(Gradients(gradients, self.device, self.jax_device))
         if small_gradients:
-            self.lenders.append(PackedGradients(small_gradients, self.device, self.jax_device))
+            self.donors.append(PackedGradients(small_gradients, self.device, self.jax_device))
         handed = {id(meta) for meta, _ in (*gradients, *small_gradients)}
         others = [place for place, entry in enumerate(self.exit) if id(entry[0]) not in handed]
         self.exit_if = {new: self.exit_if[place] for new, place in enumerate(others) if place in self.exit_if}

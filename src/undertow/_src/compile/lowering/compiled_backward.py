@@ -67,7 +67,7 @@ class Graph:
         self.plan = Plan()
         self.plan.all_inside = True
 
-    def go_back(self, call: CompiledBackward, grads: Sequence[Any]) -> tuple[Any, ...]:
+    def run(self, call: CompiledBackward, grads: Sequence[Any]) -> tuple[Any, ...]:
         """Return the gradients of the leaves, for a call of the function."""
         given = [None if g is None else _raw(g) for g in grads]
         found = self._run(tuple([g is not None for g in given]), self._backward, call, given)
@@ -97,7 +97,7 @@ class Graph:
             traced = self._traced(defined, placer, body, NumbersOfCall(self.scalars, call.numbers, asked))
             known = self.programs[key] = (jax.jit(traced, compiler_options=options), placer, asked)
         program, placer, _ = known
-        placer.cast.begin(())
+        placer.mirrors.begin(())
         try:
             found = program(call.kept, call.read, [g for g in given if g is not None])
         except Retrace:  # the plan knows more about the hooks now
@@ -124,7 +124,7 @@ class Graph:
             versions = [(storage, storage.version) for storage, _ in self.versions]
             hidden = [(leaf._meta, leaf._meta.hooks) for leaf in self.leaves]
             try:
-                with trace, nullcontext() if self.plan.body is None else self.plan.body.code:
+                with trace, nullcontext() if self.plan.splitter is None else self.plan.splitter.code:
                     for buffer, value in zip(buffers, [*kept, *read], strict=True):
                         buffer.value, buffer.host, buffer.writes = value, None, buffer.writes + 1
                         trace.buffers[id(buffer)] = (buffer, value, buffer.writes)
@@ -194,7 +194,7 @@ class GraphOfGradients(Graph):
         self.roots = [found[place]._edge for place in self.places]
         self.leaf_edges = [*[edge_of(seed) for seed in seeds], *before.leaf_edges]
         self.leaves = before.leaves
-        self.plan.body = before.plan.body
+        self.plan.splitter = before.plan.splitter
         self.ends, self.other_nodes = before.ends, before.other_nodes
         for node in nodes_behind(self.roots) if self.ends else ():
             if node not in self.other_nodes:  # it was made from what this part saved, also of other parts' results
@@ -208,7 +208,7 @@ class PartOfGraph(Graph):
         super().__init__()
         self.device, self.held, self.versions = whole.device, whole.held, whole.versions
         self.leaves, self.kept, self.read = whole.leaves, whole.kept, whole.read
-        self.registrations, self.scalars, self.plan.body = whole.registrations, whole.scalars, whole.body
+        self.registrations, self.scalars, self.plan.splitter = whole.registrations, whole.scalars, whole.splitter
         self.roots, self.ways_on = segment.roots, segment.ways_on
         self.leaf_edges = [*whole.leaf_edges, *segment.ends.values()]
         self.ends, self.other_nodes = segment.ends, segment.everything
@@ -247,7 +247,7 @@ class WayBack:
         self.read_from = [own[id(given[id(buffer)][0])] if id(buffer) in given else None for buffer in self.read]
         self.stand_ins = [pair for pair in given.values() if program.given.stands_in(own[id(pair[0])])]
         self.registrations, self.scalars = program.registrations, program.scalars
-        self.body = program.body
+        self.splitter = program.splitter
         for tensor in left:
             if tensor._edge is not None and tensor._edge[0]._extras is not None:
                 tensor._edge[0]._extras.retained.clear()  # what this call gives will keep the gradients
@@ -335,7 +335,7 @@ class CompiledBackward(Node):
         grads = [g] if self._n_outputs == 1 else list(g)
         if xp.RECORDED:
             return self.graph.go_back_recorded(self, grads)
-        results = self.graph.go_back(self, grads)
+        results = self.graph.run(self, grads)
         return (
             results if isinstance(xp, DeviceNamespace) else tuple([None if r is None else r.numpy() for r in results])
         )

@@ -37,9 +37,9 @@ class Gradients:
         self._again: list[DeviceArray | None] = []  # during a call: gradients that stay the same tensors
         self.n_arrays = len(leaves)
 
-    def lend(self) -> list[Any]:
+    def donate(self) -> list[Any]:
         """Return a memory for each gradient: that of its last value, if nobody else needs it, or a new one."""
-        lent: list[Any] = []
+        donated: list[Any] = []
         last, again = self._last, self._again
         again.clear()
         for place, meta in enumerate(self._leaves):
@@ -49,14 +49,14 @@ class Gradients:
             again.append(array)
             if getrefcount(last[place]) > (ALONE if array is None else ALONE + 1):
                 shape, dtype = self._specs[place]
-                lent.append(jax.numpy.zeros(shape, dtype, device=self._jax_device))
+                donated.append(jax.numpy.zeros(shape, dtype, device=self._jax_device))
                 again[place] = None
             else:
-                lent.append(last[place])
+                donated.append(last[place])
                 last[place] = None
-        return lent
+        return donated
 
-    def put(self, values: list[Any]) -> None:
+    def receive(self, values: list[Any]) -> None:
         """Leaves this call's gradients on the leaves."""
         for place, value in enumerate(values):
             array = self._again[place]
@@ -81,7 +81,7 @@ class PackedGradients:
         self._leaves = [meta for meta, _ in leaves]
         self._left: list[Any] = [None] * len(leaves)  # weakly: the buffers of the last call's gradients
 
-    def lend(self) -> list[Any]:
+    def donate(self) -> list[Any]:
         """Return the memory of the last gradients. Those that somebody else holds get one of their own first."""
         for place, meta in enumerate(self._leaves):
             array, left = _only_of_leaf(meta), self._left[place]
@@ -92,7 +92,7 @@ class PackedGradients:
                     buffer.leave()
         return [self._pack.value]
 
-    def put(self, values: list[Any]) -> None:
+    def receive(self, values: list[Any]) -> None:
         """Leaves this call's gradients on the leaves."""
         self._pack.renew(values[0])
         for place, (meta, left) in enumerate(zip(self._leaves, self._left)):

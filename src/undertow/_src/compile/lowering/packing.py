@@ -146,7 +146,7 @@ class StatePack(Pack):
             self.renew(_gather([buffer.value if buffer.host is None else buffer.host for buffer in self.buffers]))
         return self.value
 
-    def put(self, value: Any) -> None:
+    def receive(self, value: Any) -> None:
         """Return the values that a call left. What somebody holds on the host gets its own there."""
         self.renew(value)
         if not self.whole:

@@ -1,8 +1,8 @@
 """Functions compiled once more from their source: with a question before some statements, or of one statement alone.
 
-    losses.append(loss.item())    becomes    if mark(): losses.append(loss.item())
+    losses.append(loss.item())    becomes    if probe(): losses.append(loss.item())
 
-While a step is traced, the mark notes that the statement's turn has come and says no; at any other time it says yes.
+While a step is traced, the probe notes that the statement's turn has come and says no; at any other time it says yes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from undertow._src.compile.effects.source import made_of
 RETURNED = type("Returned", (), {"__repr__": lambda self: "what the step returns on the host"})()
 
 
-def with_marks(
-    function: FunctionType, node: ast.FunctionDef | ast.Lambda, marks: Mapping[int, Callable[[], bool]],
+def with_probes(
+    function: FunctionType, node: ast.FunctionDef | ast.Lambda, probes: Mapping[int, Callable[[], bool]],
     stand_in: Callable[[ast.expr], Any] | None = None,
 ) -> CodeType | None:  # fmt: skip
     """Return the code of a function that asks before statements with these ids. None if it can't be made.
@@ -34,10 +34,10 @@ def with_marks(
     twin = copy.deepcopy(node, copies)
     constants: dict[str, Any] = {_name(RETURNED): RETURNED}
     asked: dict[int, str] = {}
-    for statement, mark in marks.items():
-        asked[id(copies[statement])] = _name(mark)
-        constants[_name(mark)] = mark
-    _Marking(asked).visit(twin)
+    for statement, probe in probes.items():
+        asked[id(copies[statement])] = _name(probe)
+        constants[_name(probe)] = probe
+    _Probing(asked).visit(twin)
     for call in [part for part in ast.walk(twin) if isinstance(part, ast.Call)]:
         other = None if stand_in is None else stand_in(call.func)
         if other is not None:
@@ -85,7 +85,7 @@ def defined(name: str, given: tuple[str, ...], body: list[ast.stmt], where: ast.
     return ast.copy_location(node, where)
 
 
-class _Marking(ast.NodeTransformer):
+class _Probing(ast.NodeTransformer):
     def __init__(self, asked: dict[int, str]) -> None:
         self.asked = asked
 

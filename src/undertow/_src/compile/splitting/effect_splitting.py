@@ -45,8 +45,8 @@ from undertow._src.compile.errors import CompileError, CompileWarning
 from undertow._src.compile.guards.places import OfClass, Slots, contents_of
 from undertow._src.compile.guards.reachability import Reached, is_foreign
 from undertow._src.compile.splitting.anf import take_apart
-from undertow._src.compile.splitting.code_rewriting import with_marks
-from undertow._src.compile.splitting.marks import Mark, MarkedCode
+from undertow._src.compile.splitting.code_rewriting import with_probes
+from undertow._src.compile.splitting.statement_probes import ProbedCode, StatementProbe
 from undertow._src.compile.splitting.statements import Statements, loaded_by
 from undertow._src.compile.tracing.lifted import Lifting
 from undertow._src.tensor.core import TensorCore
@@ -63,7 +63,7 @@ _MOST_TIMES = 4  # that hooks of one definition are taken in, each of which take
 _OF_ANY_MODULE = frozenset(vars(Module()))
 
 
-class Body:
+class EffectSplitter:
     """The statements of a step's own code, and of what it calls, that are not simply traced."""
 
     def __init__(
@@ -86,7 +86,7 @@ class Body:
         self._fed: set[int] = set()  # nor are these: others read what they change
         self._wanted: list[tuple[Statements, ast.stmt]] = []  # those that asked for values
         self._known: dict[int, Statements] = {}
-        self.code = MarkedCode([])
+        self.code = ProbedCode([])
         self._said: set[str] = set()
         self._lifted: dict[
             int, tuple[FunctionType, Any, Lifting]
@@ -187,37 +187,37 @@ class Body:
             self._read_again()
             return
         self.rest, self._moved_ids, self._reached = rest.effects, set(moved), rest.reached
-        marks = [
-            Mark(each, statement, why)
+        probes = [
+            StatementProbe(each, statement, why)
             for known, statement, why in moved.values()
             for each in self._of_the_same_code(known)
         ]
-        marks += self._watches(rest)
-        if any(self._take_apart(mark.statements, mark.statement) for mark in marks if mark.refusal):
+        probes += self._watches(rest)
+        if any(self._take_apart(probe.statements, probe.statement) for probe in probes if probe.refusal):
             self._plan()
             return
-        by_function: dict[int, tuple[Statements, dict[int, Mark]]] = {}
-        for mark in sorted(marks, key=lambda mark: (not mark.refusal, mark.changes_unknown)):
-            own = by_function.setdefault(id(mark.statements), (mark.statements, {}))[1]
-            own.setdefault(id(mark.statement), mark)
+        by_function: dict[int, tuple[Statements, dict[int, StatementProbe]]] = {}
+        for probe in sorted(probes, key=lambda probe: (not probe.refusal, probe.changes_unknown)):
+            own = by_function.setdefault(id(probe.statements), (probe.statements, {}))[1]
+            own.setdefault(id(probe.statement), probe)
         marked: list[tuple[FunctionType, Any]] = []
         for known in self._known.values():
             if id(known.function) in self._lifted:
                 by_function.setdefault(id(known), (known, {}))
         for function, node, lifting in self._lifted.values():
-            code = with_marks(function, node, {}, lifting) if isinstance(node, ast.Lambda) else None
+            code = with_probes(function, node, {}, lifting) if isinstance(node, ast.Lambda) else None
             if code is not None:
                 marked.append((function, code))
         for statements, own in by_function.values():
             lift = self._lifted[id(statements.function)][2] if id(statements.function) in self._lifted else None
-            code = with_marks(statements.function, statements.node, own, lift)
+            code = with_probes(statements.function, statements.node, own, lift)
             if code is not None:
                 marked.append((statements.function, code))
             elif not moved.keys().isdisjoint(own):
                 self._kept.update(own)
                 self._plan()
                 return
-        self.code = MarkedCode(marked)
+        self.code = ProbedCode(marked)
 
     def _without(self, moved: Moved) -> tuple[Part, list[int]]:
         """Return what the code does without some statements; and which of those change what it reads."""
@@ -382,8 +382,8 @@ class Body:
             return True
         return not isinstance(target, type) and id(instance_dict(target)) in self._watched
 
-    def _watches(self, rest: Part) -> Iterator[Mark]:
-        """Mark at statements that should not be reached, because what they do would not be done again."""
+    def _watches(self, rest: Part) -> Iterator[StatementProbe]:
+        """Yield a probe for each statement that should not be reached, because what they do would not be done again."""
         here = {notes for _, notes in rest.reached}
         for frame, notes in rest.reached:
             for key in notes.effects:
@@ -407,7 +407,7 @@ class Body:
                 places = list(self._nearest(frame, notes, here, set()))
                 for statements, statement in places:
                     for each in self._of_the_same_code(statements):
-                        yield Mark(each, statement, effect.what, **said, changes_unknown=unknown)
+                        yield StatementProbe(each, statement, effect.what, **said, changes_unknown=unknown)
                 if not places:  # the step is a lambda, in which nothing can be marked
                     self._say_now(**said)
 
@@ -510,18 +510,18 @@ class Body:
         """Return the ids of NumPy arrays from outside whose numbers the code reads."""
         return {id(place.owner) for place in self.whole.effects.places if isinstance(place.owner, np.ndarray)}
 
-    def warn(self, mark: Mark) -> None:
+    def warn(self, probe: StatementProbe) -> None:
         """Says once what may be lost."""
-        self._warn_once(mark.warning)
+        self._warn_once(probe.warning)
 
     def _warn_once(self, warning: str) -> None:
         if warning not in self._said:
             self._said.add(warning)
             warn(warning, CompileWarning)
 
-    def keep(self, mark: Mark) -> None:
+    def keep(self, probe: StatementProbe) -> None:
         """Leaves a statement where it is after all."""
-        self._kept.add(id(mark.statement))
+        self._kept.add(id(probe.statement))
         self._plan()
 
     def lift(self, code: CodeType | None = None) -> bool:

@@ -9,11 +9,12 @@ from typing import Any
 
 from undertow._src.base.modes import local, set_grad_enabled
 from undertow._src.base.tree import map_leaves
+from undertow._src.compile.callbacks.containers import is_used_up
 from undertow._src.compile.callbacks.host_calls import Placed
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import PLAIN, Slots
 from undertow._src.compile.splitting.anf import is_piece, names_given_away
-from undertow._src.compile.splitting.marks import Mark
+from undertow._src.compile.splitting.statement_probes import StatementProbe
 from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
 from undertow._src.tensor.core import TensorCore
 from undertow.amp.casting import autocast_as_it_was
@@ -30,8 +31,8 @@ class Environment:
         self.names: dict[int, set[str]] = {}
         self.values: dict[int, Variables] = {}
 
-    def of(self, mark: Mark) -> tuple[set[str], Variables]:
-        key = id(mark.statements)
+    def of(self, probe: StatementProbe) -> tuple[set[str], Variables]:
+        key = id(probe.statements)
         return self.names.setdefault(key, set()), self.values.setdefault(key, {})
 
     def forget(self) -> None:
@@ -51,18 +52,20 @@ class AsItIs:
 class Statement:
     """A call of a statement, in the place of a hook."""
 
-    def __init__(self, mark: Mark, function: FunctionType, given: tuple[str, ...], environment: Environment) -> None:
-        self.mark, self.function, self.given = mark, function, given
+    def __init__(
+        self, probe: StatementProbe, function: FunctionType, given: tuple[str, ...], environment: Environment
+    ) -> None:
+        self.probe, self.function, self.given = probe, function, given
         self.environment = environment
         self.is_first = not environment.names
-        self.names, self.values = environment.of(mark)
-        self.names |= mark.stored
+        self.names, self.values = environment.of(probe)
+        self.names |= probe.stored
 
     def __call__(self, variables: Variables) -> None:
         if self.is_first:
             self.environment.forget()
         result = self.run({name: value.value if type(value) is AsItIs else value for name, value in variables.items()})
-        self.values.update({name: result[name] for name in self.mark.stored if name in result})
+        self.values.update({name: result[name] for name in self.probe.stored if name in result})
 
     def run(self, variables: Variables) -> Any:
         """Return what the statement gives: its variables, or what it returns."""
@@ -70,9 +73,9 @@ class Statement:
         try:
             return self.function(**{name: known[name] for name in self.given if name in known})
         except Exception as error:
-            if self.mark.is_handled:
+            if self.probe.is_handled:
                 raise CompileError(
-                    f"undertow.compile: the statement `{self.mark.source}` ({self.mark.place}) raised {error!r} inside a "
+                    f"undertow.compile: the statement `{self.probe.source}` ({self.probe.place}) raised {error!r} inside a "
                     "`try` that handles errors. It runs after the program, too late for that: put a `try` around it alone"
                 ) from error
             raise
@@ -83,7 +86,7 @@ class Returned:
 
     def __init__(self, statement: Statement, variables: Variables) -> None:
         self.statement = statement
-        given_away = names_given_away(statement.mark.statement)
+        given_away = names_given_away(statement.probe.statement)
         self.variables = {  # which are the program's results
             name: value if name in given_away else map_leaves(_without_graph, value)
             for name, value in variables.items()
@@ -113,15 +116,17 @@ class PlacedStatement(Placed):
 
     def __init__(self, statement: Statement, runs: str, why: str) -> None:
         super().__init__(statement, runs, why)
-        self.what = "piece" if is_piece(statement.mark.statement) else "statement"
-        self.name, self.where = f"`{statement.mark.source}`", statement.mark.place
+        self.what = "piece" if is_piece(statement.probe.statement) else "statement"
+        self.name, self.where = f"`{statement.probe.source}`", statement.probe.place
 
     def __str__(self) -> str:
         return f"the statement {self.name} ({self.where})"
 
 
 def hidden(value: Any, before: Any) -> Iterator[Any]:
-    """Tensors and numbers of the program in objects that the step made: their values of this turn could not be shown."""
+    """Tensors and numbers of the program in objects that the step made: their values of this turn could not be shown.
+    Nor could what the step's iterators give, which the first call would use up.
+    """
     seen: set[int] = set()
     waiting = [(value, 0)]  # and in how many objects it is
     while waiting:
@@ -130,6 +135,8 @@ def hidden(value: Any, before: Any) -> Iterator[Any]:
         if isinstance(each, (TensorCore, Module, Optimizer, *PLAIN)) or id(each) in before:
             if depth and isinstance(each, (TensorCore, SymbolicScalar)):
                 yield each
+        elif is_used_up(each):
+            yield each
         elif id(each) not in seen:
             seen.add(id(each))
             if isinstance(each, (tuple, list, dict)):

@@ -30,7 +30,7 @@ from undertow._src.compile.effects.coverage import RESULT, kind_of, spans_of
 from undertow._src.compile.guards.reachability import FOREIGN, Reached
 from undertow._src.compile.guards.snapshot import Snapshot
 from undertow._src.compile.plan import Retrace
-from undertow._src.compile.splitting.effect_splitting import Body
+from undertow._src.compile.splitting.effect_splitting import EffectSplitter
 from undertow._src.compile.tracing.results import forget_cached
 
 _GIVES_IN_PARTS = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
@@ -44,11 +44,11 @@ class NotRead(BaseException):
     """Ends a trace before code acts on the world outside that was not read. No `except Exception` handles it."""
 
 
-def recording(body: Body | None, state: Reached) -> AbstractContextManager[None]:
+def recording(splitter: EffectSplitter | None, state: Reached) -> AbstractContextManager[None]:
     """Return a block for a run of the step, in which what runs is noted if no more than that is read."""
-    if body is None or body.coverage is None:
+    if splitter is None or splitter.coverage is None:
         return nullcontext()
-    return Recording(body.coverage, state, body.read_more)
+    return Recording(splitter.coverage, state, splitter.read_more)
 
 
 class Recording:

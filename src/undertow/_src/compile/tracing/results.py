@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.compile.callbacks.containers import contents_of, emptied, fill, made_of
+from undertow._src.compile.callbacks.containers import contents_of, emptied, fill, is_used_up, made_of
 from undertow._src.compile.effects.objects import instance_dict
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import PLAIN, Slots
@@ -170,13 +170,16 @@ def _is_unknown(value: Any) -> bool:
 
 
 def refuse_hidden(tree: Any, known: Container[int], is_made: Callable[[Any], bool]) -> None:
-    """Tensors of the program may not be where they can't be replaced."""
-    if any(
+    """Tensors of the program may not be where they can't be replaced, nor may a call get what an earlier one used up."""
+    used_up = [value for value in objects_in(tree, known).values() if is_used_up(value)]
+    if used_up or any(
         _is_unknown(value) or (isinstance(value, TensorCore) and is_made(value)) for value in hidden_in(tree, known)
     ):
         raise CompileError(
-            "undertow.compile: the step returns or leaves behind a function or an iterator that holds tensors, "
-            "which can't be made anew for each call. Return the tensors themselves, in tuples, dicts or objects."
+            "undertow.compile: the step returns or leaves behind "
+            + (f"a {type(used_up[0]).__name__}" if used_up else "a function or an iterator that holds tensors")
+            + ", which can't be made anew for each call. "
+            "Return the tensors themselves, in tuples, dicts or objects (of an iterator: `list(...)`)."
         )
 
 

@@ -59,7 +59,8 @@ class Selections:
     def places(self, mask: DeviceArray) -> list[Any]:
         """Return where a mask is true, a vector for each axis: how many there are makes another program."""
         if not mask.size or is_known(mask):
-            return [wrap(each) for each in np.nonzero(np.asarray(mask.value))]
+            known = np.asarray(mask.value) if mask.size else np.zeros(mask.shape, bool)
+            return [wrap(each) for each in np.nonzero(known)]
         selection = self.of(mask)
         rows = selection.places._array.value[: Watch.trace.whole(selection.count)]
         return [wrap(DeviceArray(each.astype(np.int64))) for each in jnp.unravel_index(rows, mask.shape)]

@@ -27,7 +27,7 @@ from undertow._src.arrays.device.memory import Buffer, NeedsValue, Target, Watch
 from undertow._src.arrays.device.placement import jax_device
 from undertow._src.arrays.jax import namespace as _words  # noqa: F401  (turns on 64-bit types)
 from undertow._src.base import hooks
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import Site, outside
 from undertow._src.compile.cures import VALUE, VALUE_FOR_NUMPY
 from undertow._src.compile.errors import CompileError
@@ -41,7 +41,7 @@ from undertow._src.compile.tracing.new_objects import Young, is_own
 from undertow._src.compile.tracing.numpy_memory import Made
 from undertow._src.compile.tracing.selections import Selections
 from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar, exactly
-from undertow._src.engine.apply import apart
+from undertow._src.engine.apply import on_different_devices
 from undertow._src.engine.views import device_view
 from undertow._src.random.generators import Generator, alive
 from undertow._src.tensor.core import TensorCore, wrap
@@ -217,7 +217,7 @@ class Trace:
             raise CompileError("a step that is being compiled can't compile another one")
         Watch.trace, Watch.turn = self, next(_turns)
         Target.platform = jax_device(self.device).platform
-        special.enter()
+        slow_path.enter()
         self._young.__enter__()
         self._streams = [(generator, generator.stream) for generator in alive]
         self._before = [stream.get_state() for _, stream in self._streams]
@@ -239,7 +239,7 @@ class Trace:
         for generator, stream in self._streams:
             generator.stream = stream
         self._young.__exit__()
-        special.leave()
+        slow_path.leave()
         Target.platform = None
         Watch.trace, Watch.turn = None, 0
 
@@ -326,7 +326,7 @@ class Trace:
         buffers = [array.buffer for array in arrays if array.dtype.kind not in "iub"]
         there = [buffer.device for buffer in buffers if buffer.device is not None and buffer.device is not cpu]
         if there and any(buffer.device is cpu or buffer.host is not None for buffer in buffers):
-            raise apart(there[0], cpu)
+            raise on_different_devices(there[0], cpu)
 
     def as_it_was(self, array: Any) -> Any:
         """Return an array from outside, with the value that it has there."""
@@ -365,7 +365,7 @@ class Trace:
 
     def references_to(self, tensor: Any) -> int:
         """How many references calls on the host have to a tensor that they show."""
-        return 0 if self.placer is None else self.placer.cast.references_to(tensor)
+        return 0 if self.placer is None else self.placer.mirrors.references_to(tensor)
 
     def became_gradient(self, shown: Any, gradient: Any) -> None:
         """Return a tensor's memory became that of a leaf's gradient, because nothing in the trace holds the tensor
@@ -503,8 +503,8 @@ class Trace:
 
     def refuse_sparse_questions(self, shape: tuple[int, ...]) -> None:
         """Return a gradient is sparse in eager mode and dense in a program: code that asks would get other answers."""
-        body = self.placer.plan.body
-        names = self.state.mentioned | self.before.mentioned | (set() if body is None else body.all_names())
+        splitter = self.placer.plan.splitter
+        names = self.state.mentioned | self.before.mentioned | (set() if splitter is None else splitter.all_names())
         asked = sorted(_OF_SPARSE & names)
         why = f"code of the step or of a hook names `{asked[0]}`" if asked else ""
         for optimizer in self.state.optimizers:
@@ -602,8 +602,8 @@ class Trace:
 
     def lift(self, frame: FrameType) -> None:
         """Has functions in C that a frame's code calls replaced in the next trace, if there are any; see `lifted`."""
-        body = None if self.placer is None or threading.get_ident() != self.thread else self.placer.plan.body
-        if body is not None and body.lift(frame.f_code):
+        splitter = None if self.placer is None or threading.get_ident() != self.thread else self.placer.plan.splitter
+        if splitter is not None and splitter.lift(frame.f_code):
             raise Retrace
 
     # --- what is left

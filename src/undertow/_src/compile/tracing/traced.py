@@ -31,7 +31,7 @@ from undertow._src.compile.guards.rollback import Rollback, TensorMarks
 from undertow._src.compile.guards.snapshot import Snapshot
 from undertow._src.compile.guards.state_guards import StateGuards
 from undertow._src.compile.plan import Plan, Retrace
-from undertow._src.compile.splitting.marks import MarkedCode
+from undertow._src.compile.splitting.statement_probes import ProbedCode
 from undertow._src.compile.tracing.arguments import Arguments, Handed, refuse_overlaps
 from undertow._src.compile.tracing.counters import Counters, from_places
 from undertow._src.compile.tracing.decisions import Answer, Decisions, Hints, Unverified, part_for
@@ -81,8 +81,8 @@ class Traced:
     scalars: list[tuple[SymbolicScalar, DeviceArray]]  # numbers in graphs that it leaves, and memories that keep them
 
     def __init__(self, call: Call, plan: Plan) -> None:
-        self.plan, self.body = plan, plan.body
-        self.code = MarkedCode([]) if plan.body is None else plan.body.code
+        self.plan, self.splitter = plan, plan.splitter
+        self.code = ProbedCode([]) if plan.splitter is None else plan.splitter.code
         self.last_numbers: list[float] | None = None
         self.next_numbers: DeviceArray | None = None
         self.lent: list[Buffer] = []  # memories that somebody else holds too, for the time of a call
@@ -91,12 +91,12 @@ class Traced:
         trace, placer = Trace(self.device), HookPlacer(plan, self.registrations, state.seen)
         trace.placer, trace.state, trace.schedules = placer, state, self.schedules
         trace.before, placer.entry = self.registrations.reached(), self.entry
-        placer.cast.expect(self.given.own())
+        placer.mirrors.expect(self.given.own())
         placer.gradients = {*map(id, self.given.gradients())}
         placer.states = {id(optimizer.state) for optimizer in state.optimizers}
         placer.groups = {id(group) for optimizer in state.optimizers for group in optimizer.param_groups}
         numbers, self.marks = self.options.values(), TensorMarks(state.tensors, self.arguments)
-        placer.cast.marks = self.marks
+        placer.mirrors.marks = self.marks
         renewed = self.given.renewed
         roll_back = Rollback(self.entry, self.options, self.counters, renewed, self.schedules, placer.stores)
         trace.decisions = self.decisions = Decisions(plan.answers, plan.hints)
@@ -145,8 +145,12 @@ class Traced:
         plan = self.plan
         self.counters = Counters(plan.counters.values() if plan.counts and not plan.plain_numbers else ())
         replaced = {*plan.replaced, *(plan.counters if self.counters.places else ())}
-        body = plan.body
-        state = Reached(replaced) if body is None else Reached(replaced, body.names_left(), body.computed_with())
+        splitter = plan.splitter
+        state = (
+            Reached(replaced)
+            if splitter is None
+            else Reached(replaced, splitter.names_left(), splitter.computed_with())
+        )
         state.walk(plan.numbers, "of numbers among the arguments")
         state.walk(call.function, getattr(call.function, "__name__", "step"))
         for leaf in leaves((call.args, call.kwargs)):
@@ -154,11 +158,11 @@ class Traced:
                 state.walk(leaf, "an argument")
         for root, name in plan.roots:
             state.walk(root, name)
-        if body is not None:
-            body.names_in_packages(state)
-            for namespace, name in body.whole.effects.names:
+        if splitter is not None:
+            splitter.names_in_packages(state)
+            for namespace, name in splitter.whole.effects.names:
                 state.name(namespace, name)
-            for owner, attribute in body.places_in_packages():
+            for owner, attribute in splitter.places_in_packages():
                 state.look_at_place(owner, attribute)
         return state
 
@@ -210,7 +214,7 @@ class Traced:
         line = error.line if error.line not in plan.decided else None
         # Code of a package seldom only shows a value: a guess takes one more trace, to move code takes several.
         guesses = line is not None and purity.is_installed(line[0])
-        if not guesses and plan.body is not None and plan.body.move_what_asked(error):
+        if not guesses and plan.splitter is not None and plan.splitter.move_what_asked(error):
             raise Retrace from None
         if line is not None:
             plan.decided.add(line)
@@ -257,7 +261,7 @@ class Traced:
         self.later: list[DeferredCallback] = placer.later
         self.decided_lines, self.selected_lines = self.plan.decided, self.plan.selected
         self.decides = bool(self.decisions.answers)
-        self.begins, self.turns, self.cast = placer.begins, placer.turns, placer.cast
+        self.begins, self.turns, self.mirrors = placer.begins, placer.turns, placer.mirrors
         self.host_calls, self.streams = placer.host_calls, [*trace.streams.values()]
         for call in self.host_calls:
             call.streams = self.streams
@@ -317,8 +321,8 @@ class Traced:
             self.handed.refuse_changes(effect.target for _, effects in placer.hosted for effect in effects.effects)
             self.state_guards.graphs.refuse_changes()
             placer.finish()
-            if self.body is not None:
-                placer.refuse_other_turns(self.body.rest)
+            if self.splitter is not None:
+                placer.refuse_other_turns(self.splitter.rest)
             self._take_back(as_inputs, given, numbers, trace)
             self._find_exit(state, placer, trace)
             outputs.extend([buffer for buffer, _, _ in trace.buffers.values() if buffer.writes])
@@ -338,11 +342,13 @@ class Traced:
     def _run(self, function: Callable[..., Any], args: Any, kwargs: Any, placer: HookPlacer, state: Reached) -> Any:
         records = local.modes.grad_enabled
         try:
-            with recording(self.body, state):
+            with recording(self.splitter, state):
                 result = function(*args, **kwargs)
         except Exception as error:
-            if self.body is not None and not isinstance(error, TraceAborted):
-                placer.refuse_other_turns(self.body.rest)  # which may be why: a list is empty that a hook was to fill
+            if self.splitter is not None and not isinstance(error, TraceAborted):
+                placer.refuse_other_turns(
+                    self.splitter.rest
+                )  # which may be why: a list is empty that a hook was to fill
             raise
         if local.modes.grad_enabled is not records:
             raise CompileError(
@@ -398,7 +404,7 @@ class Traced:
         self._refuse_caches(state, trace)
         left = objects_in(self.left_behind(), self.known)
         self.own_objects = trace.own_among(left.values())
-        placer.cast.leave({*left, *self.handed.ids()})
+        placer.mirrors.leave({*left, *self.handed.ids()})
         self.given.note_changes()
         self._refuse_places()
         self.state_guards.watches_gradients = bool(

@@ -1,6 +1,6 @@
 """Dispatch below autograd: `TorchDispatchMode`, and classes with `__torch_dispatch__`.
 
-Nothing here is loaded until the first mode is entered or the first such class is made. From then on `modes.special` holds
+Nothing here is loaded until the first mode is entered or the first such class is made. From then on `modes.slow_path` holds
 a `Dispatcher`, and every place that runs a rule on its general path asks it first; while no mode is on, plain tensors
 still take the fast path and ask nobody.
 

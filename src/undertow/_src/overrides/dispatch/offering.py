@@ -12,7 +12,7 @@ from typing import Any
 
 from undertow._ops import OpOverload, namespace
 from undertow._src.base import tree
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.overrides import torch_function
 from undertow._src.overrides.dispatch import kernels
 from undertow._src.tensor.core import TensorCore
@@ -53,13 +53,13 @@ class below_autograd:
         self.before = modes.grad_enabled
         modes.grad_enabled = False
         modes.dispatch_depth += 1
-        special.enter()
+        slow_path.enter()
 
     def __exit__(self, *exception: object) -> None:
         modes = local.modes
         modes.grad_enabled = self.before
         modes.dispatch_depth -= 1
-        special.leave()
+        slow_path.leave()
 
 
 class nobody_asked:

@@ -9,9 +9,9 @@ import numpy as np
 
 from undertow._ops import namespace
 from undertow._src.arrays.quiet import quietly
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.base.tree import leaves
-from undertow._src.engine.apply import settle
+from undertow._src.engine.apply import place_operands
 from undertow._src.engine.operands import compute, operands
 from undertow._src.engine.outputs import bump
 from undertow._src.engine.record import KeptInputs, edges_of, make_node, pack_saved, record
@@ -34,7 +34,7 @@ Statics = dict[str, Any]
 
 def run_rule(rule: Rule, inputs: tuple[Any, ...], statics: Statics) -> Any:
     """Return a rule on tensors: offered to whoever is asked, then recorded as ever."""
-    settle(inputs)
+    place_operands(inputs)
     composite = COMPOSITES.get(rule.name)
     if composite is not None:
         found = composite(rule, inputs, statics)
@@ -192,7 +192,7 @@ def run_write(
 ) -> Any:
     """Return a rule whose result is written over its first input. `write` does so, asking nobody."""
     inputs = (target, *others)
-    settle(inputs)
+    place_operands(inputs)
     call = call_of(rule, inputs, statics, in_place=True)
     if call is None:
         call = (named(NAMES.get(rule.name, rule.name) + "_"), inputs, {})
@@ -239,7 +239,7 @@ def run_custom(operator: Operator, kernel: Callable[..., Any], /, *args: Any, **
 
 
 class Dispatcher:
-    """What the layers below ask once somebody may take over operators: `modes.special.dispatcher`."""
+    """What the layers below ask once somebody may take over operators: `modes.slow_path.dispatcher`."""
 
     takes = staticmethod(anybody)
     run = staticmethod(run_rule)
@@ -264,4 +264,4 @@ class Dispatcher:
         return local.modes.dispatch_depth > 0
 
 
-special.dispatcher = Dispatcher()
+slow_path.dispatcher = Dispatcher()

@@ -9,7 +9,7 @@ import numpy as np
 
 from undertow._src.base import hooks
 from undertow._src.base.hooks import warn_if_has_hooks
-from undertow._src.base.modes import local, special
+from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.arguments import must_be
 from undertow._src.engine.node import tensor_hooks_of
 from undertow._src.engine.outputs import bump
@@ -80,7 +80,7 @@ class CopyMethods(TensorCore):
     @property
     def data(self) -> Any:
         """The same memory outside the graph; writes to it are not counted, so gradients may silently be wrong."""
-        if special.dispatcher is not None and special.dispatcher.takes((self,)):
+        if slow_path.dispatcher is not None and slow_path.dispatcher.takes((self,)):
             return self.detach()
         data = wrap(self._array)
         if type(self._storage) is InferenceStorage:
@@ -191,7 +191,7 @@ class CopyMethods(TensorCore):
             )
         if id(self) in memo:
             return memo[id(self)]
-        if special.dispatcher is not None and special.dispatcher.is_class(type(self)):
+        if slow_path.dispatcher is not None and slow_path.dispatcher.is_class(type(self)):
             result = memo[id(self)] = self.detach().clone().requires_grad_(self.requires_grad)
             if type(result) is not type(self):
                 raise RuntimeError(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.base.modes import is_grad_enabled, local, special
+from undertow._src.base.modes import is_grad_enabled, local, slow_path
 from undertow._src.base.sites import warn_once
 from undertow._src.engine.writes import write
 from undertow._src.ops.public import public
@@ -47,7 +47,11 @@ def on_host(tensor: Any) -> Any:
 
 def refuse_wrapper(tensor: Any, message: str) -> None:
     """Return a class that takes over operators may have no memory to show."""
-    if special.dispatcher is not None and special.dispatcher.is_class(type(tensor)) and not local.modes.dispatch_off:
+    if (
+        slow_path.dispatcher is not None
+        and slow_path.dispatcher.is_class(type(tensor))
+        and not local.modes.dispatch_off
+    ):
         raise RuntimeError(message)
 
 
@@ -176,7 +180,7 @@ class PythonMethods(TensorCore):
     @public
     def __repr__(self, *, tensor_contents: str | None = None) -> str:
         cls = type(self)
-        if tensor_contents is None and special.dispatcher is not None and special.dispatcher.is_class(cls):
+        if tensor_contents is None and slow_path.dispatcher is not None and slow_path.dispatcher.is_class(cls):
             tensor_contents = "..."  # what it holds is its own affair
         elif tensor_contents is None and self.is_meta:
             tensor_contents = "..."
@@ -272,5 +276,5 @@ def _graph_notes(tensor: Any) -> list[str]:
     except RuntimeError:  # a view whose base was written to in a way that gradients forbid
         return ["grad_fn=<Invalid>"]
     notes = [f"grad_fn=<{type(node).__name__}>"] if node is not None else ["requires_grad=True"] * tensor.requires_grad
-    tangent = None if special.duals is None else special.duals.tangent_of(tensor)
+    tangent = None if slow_path.duals is None else slow_path.duals.tangent_of(tensor)
     return notes if tangent is None else [*notes, f"tangent={tangent}"]

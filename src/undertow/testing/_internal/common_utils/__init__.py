@@ -3,32 +3,6 @@
 The names are in the files beside this one, by topic; tests import them from here.
 """
 
-from collections.abc import Callable as Callable
-from collections.abc import Iterable as Iterable
-from collections.abc import Iterator as Iterator
-from collections.abc import Mapping as Mapping
-from collections.abc import Sequence as Sequence
-from contextlib import closing as closing
-from contextlib import contextmanager as contextmanager
-from copy import deepcopy as deepcopy
-from dataclasses import dataclass as dataclass
-from enum import Enum as Enum
-from functools import partial as partial
-from functools import wraps as wraps
-from itertools import chain as chain
-from itertools import product as product
-from pathlib import Path as Path
-from statistics import mean as mean
-from typing import Any as Any
-from typing import TypeVar
-from unittest.mock import MagicMock as MagicMock
-
-from undertow._tensor import Tensor as Tensor
-from undertow.nn.modules.container import ModuleDict as ModuleDict
-from undertow.nn.modules.container import ModuleList as ModuleList
-from undertow.nn.modules.container import ParameterDict as ParameterDict
-from undertow.nn.modules.container import ParameterList as ParameterList
-from undertow.nn.modules.container import Sequential as Sequential
 from undertow.testing._creation import make_tensor as make_tensor
 from undertow.testing._internal.common_dtype import get_all_dtypes as get_all_dtypes
 from undertow.testing._internal.common_utils import facts as _facts
@@ -52,14 +26,12 @@ from undertow.testing._internal.common_utils.parametrization import *  # noqa: F
 from undertow.testing._internal.common_utils.parametrization import _TestParametrizer as _TestParametrizer
 from undertow.testing._internal.common_utils.running import *  # noqa: F403
 from undertow.testing._internal.common_utils.running import _cpu_sleep as _cpu_sleep
-from undertow.testing._internal.common_utils.running import _print_test_names as _print_test_names
 from undertow.testing._internal.common_utils.sparse_samples import *  # noqa: F403
 from undertow.testing._internal.common_utils.sparse_samples import (
     _generate_indices_prefer_all_rows as _generate_indices_prefer_all_rows,
 )
 from undertow.testing._internal.common_utils.tracking import *  # noqa: F403
 
-T = TypeVar("T")
 _check_module_exists, _dsl_checker, _is_fbcode_default, _is_cpu_device_type, _is_privateuse1_backend_available = (
     _facts._check_module_exists, _facts._dsl_checker, _facts._is_fbcode_default, _facts._is_cpu_device_type,
     _facts._is_privateuse1_backend_available,

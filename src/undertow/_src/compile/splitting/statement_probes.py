@@ -36,10 +36,10 @@ def _meant(expression: ast.expr, names: Mapping[str, Any]) -> Any:
 class Replaying(Protocol):
     """What knows, while a step runs as it is written, which statements have run; see `replay`."""
 
-    def meets(self, mark: Mark) -> bool: ...
+    def meets(self, probe: StatementProbe) -> bool: ...
 
 
-class MarkedCode:
+class ProbedCode:
     """A block in which functions have code that asks before marked statements."""
 
     def __init__(self, code: list[tuple[FunctionType, CodeType]]) -> None:
@@ -56,7 +56,7 @@ class MarkedCode:
             function.__code__ = code
 
 
-class Mark:
+class StatementProbe:
     """A statement that the trace has to ask about: one that is moved, or one that must not be reached."""
 
     replay: Replaying | None = None
@@ -81,8 +81,8 @@ class Mark:
         """Whether the statement is to run now."""
         trace = Watch.trace
         if trace is None or trace.thread != threading.get_ident():
-            asked = Mark.replay is not None and not (self.refusal or self.warning)
-            return Mark.replay.meets(self) if asked else True  # type: ignore[union-attr]
+            asked = StatementProbe.replay is not None and not (self.refusal or self.warning)
+            return StatementProbe.replay.meets(self) if asked else True  # type: ignore[union-attr]
         return trace.placer.meets(self, sys._getframe(1).f_locals)
 
     def changed(self, variables: Mapping[str, Any]) -> list[Any] | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.operator_tables.op_info import OpInfo, SampleInput
 from undertow._src.ops.index import take_along_dim
 from undertow._src.ops.sort import argsort
 from undertow._src.tensor.creation import zeros
@@ -17,7 +18,6 @@ from undertow._src.types.dtypes import half
 from undertow.autograd.function import Function
 from undertow.testing._creation import make_tensor
 from undertow.testing._internal.common_dtype import all_types_and
-from undertow.testing._internal.opinfo.core import OpInfo, SampleInput
 
 Samples = Iterator[SampleInput]
 

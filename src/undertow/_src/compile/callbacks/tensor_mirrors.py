@@ -1,4 +1,4 @@
-"""Tensors that a trace saw, as *roles*: in each call one tensor on the host plays a role, and shows its values."""
+"""Host mirrors of the tensors that a trace saw: in each call, one tensor on the host shows the values of one of them."""
 
 from __future__ import annotations
 
@@ -20,75 +20,73 @@ from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
 
 
-class Look:
-    """A role at a turn: which captured value it shows, and what else is to be seen of the tensor.
+class MirrorState:
+    """A mirror as one hook call sees it: which captured value it shows, and what else is to be seen of the tensor.
 
     Without a value it is what its memory holds outside of the program, to which the step has not written by then.
     """
 
     __slots__ = (
-        "role", "place", "whole", "writes", "requires_grad", "retains", "node_name", "output_nr", "grad", "kind",
+        "mirror", "place", "whole", "writes", "requires_grad", "retains", "node_name", "output_nr", "grad", "kind",
         "inference", "version", "moved",
     )  # fmt: skip
 
-    def __init__(self, role: Role, place: int | None, whole: int | None, writes: int) -> None:
-        self.role, self.place = role, place
+    def __init__(self, mirror: HostMirror, place: int | None, whole: int | None, writes: int) -> None:
+        self.mirror, self.place = mirror, place
         self.whole = whole  # the same of all its memory, of which it may be a view
         self.writes = writes  # to its memory so far
         self.requires_grad = self.retains = False
         self.node_name, self.output_nr = "", 0  # of where it was computed
-        self.grad: Look | None = None
-        tensor = role.kept
+        self.grad: MirrorState | None = None
+        tensor = mirror.kept
         self.kind: type = type(tensor)
         self.inference = type(tensor._storage) is InferenceStorage
         self.version = 0 if tensor._storage is None else tensor._storage.version
         self.moved = (
-            tensor._edge is not role.first_edge
+            tensor._edge is not mirror.first_edge
         )  # of one from outside: whether the step has put it into a graph
 
-    def dress(self, values: list[Any], device: Device | None) -> Any:
-        """Return the tensor that plays the role, as it was at the turn. Without a device: on the CPU, while a
-        program runs.
-        """
-        player = self.role.dress(self, values, device)
-        self._show_grad(player, values, device)
-        return player
+    def materialize(self, values: list[Any], device: Device | None) -> Any:
+        """Return the tensor on the host, as it was at this hook call; on the CPU where no device is given."""
+        host_tensor = self.mirror.materialize(self, values, device)
+        self._show_grad(host_tensor, values, device)
+        return host_tensor
 
     def update(self, values: list[Any], device: Device | None) -> None:
-        """Update the tensor that a hook kept, or a view of it, to its value at this turn."""
-        self.role.refresh(self, values)
-        player = self.role.player()
-        if player is not None:
-            self._show_grad(player, values, device)
+        """Update the tensor that a hook kept, or a view of it, to its value at this hook call."""
+        self.mirror.refresh(self, values)
+        host_tensor = self.mirror.host_tensor()
+        if host_tensor is not None:
+            self._show_grad(host_tensor, values, device)
 
-    def _show_grad(self, player: Any, values: list[Any], device: Device | None) -> None:
-        if self.grad is not None or self.retains or player._meta is not None:
-            meta = player._get_meta()
-            meta.grad = None if self.grad is None else self.grad.dress(values, device)
+    def _show_grad(self, host_tensor: Any, values: list[Any], device: Device | None) -> None:
+        if self.grad is not None or self.retains or host_tensor._meta is not None:
+            meta = host_tensor._get_meta()
+            meta.grad = None if self.grad is None else self.grad.materialize(values, device)
             meta.retains = meta.retains or self.retains
 
-    def undress(self) -> None:
+    def restore(self) -> None:
         """After a hook: tensors from outside are what they were."""
-        self.role.undress()
+        self.mirror.restore()
         if self.grad is not None:
-            self.grad.undress()
+            self.grad.restore()
 
 
-class Role:
+class HostMirror:
     """A tensor that the program computes, shown on the host."""
 
-    itself = False  # whether a tensor from outside plays it
+    itself = False  # whether it is a tensor from outside itself
 
-    def __init__(self, tensor: Any, memory: Memory, parts: tuple[Part, ...], base: Role | None = None) -> None:
+    def __init__(self, tensor: Any, memory: Memory, parts: tuple[Part, ...], base: HostMirror | None = None) -> None:
         self.tensor: Callable[[], Any] = ref(tensor)
         self._base = base  # of which it is a view, and by which steps
         self._steps: Any = () if base is None else tensor._view.steps
         self._origin: str | None = None if base is None else tensor._view.origin
         self.memory, self._parts = memory, parts  # what it is a view of, by which steps
         self._is_apart = False  # whether those steps copy on the host
-        self.kept = tensor  # until the trace is over: a hook may keep the tensor that plays it
+        self.kept = tensor  # until the trace is over: a hook may keep the tensor on the host
         self.first_edge: Any = None  # of a tensor from outside, before the step; until the trace is over
-        self.writes = 0  # to its memory, up to its last turn in the trace
+        self.writes = 0  # to its memory, up to the last hook call that saw it in the trace
         self.grad: Any = None  # which it had then
         self.retains = False
         self.has_aliases = False  # in the program
@@ -96,11 +94,11 @@ class Role:
 
     def begin(self) -> None:
         """Forget the tensor of the last call, before another call of the program."""
-        self._player: Callable[[], Any] = nothing_held
+        self._host_tensor: Callable[[], Any] = nothing_held
         self.memory.begin()
 
     def has_changed(self) -> bool:
-        """Whether the step has written to it since its last turn, or has given it another gradient."""
+        """Whether the step has written to it since a hook call last saw it, or has given it another gradient."""
         if self.memory.is_over:
             return False
         meta = self.kept._meta
@@ -108,73 +106,73 @@ class Role:
         return other or self.kept._array.buffer.writes != self.writes
 
     def present(self) -> Any:
-        """Return the tensor that plays it in this call, if that is held still."""
-        return self._player()
+        """Return the tensor on the host in this call, if something still holds it."""
+        return self._host_tensor()
 
-    def play(self, tensor: Any) -> None:
-        """Has a tensor play it that a hook of this call has made."""
-        self._player = ref(tensor)
+    def replace_by(self, tensor: Any) -> None:
+        """Show a tensor that a hook of this call has made instead."""
+        self._host_tensor = ref(tensor)
         self.memory.hold(tensor._array, np.array(tensor._array), 0)
 
-    def player(self) -> Any:
-        """Return the tensor that plays it in this call, if that is held still, or an alias of it: a view, a NumPy array."""
-        player, memory = self._player(), self.memory.array()
-        return player if memory is None else self.on(memory)
+    def host_tensor(self) -> Any:
+        """Return the tensor on the host in this call, if something holds it or an alias of it: a view, a NumPy array."""
+        host_tensor, memory = self._host_tensor(), self.memory.array()
+        return host_tensor if memory is None else self.on(memory)
 
     def on(self, memory: Any) -> Any:
-        """Return the tensor that plays it, which stands on a memory."""
-        player = self._player()
-        if player is None:
+        """Return the tensor on the host, which stands on a memory."""
+        host_tensor = self._host_tensor()
+        if host_tensor is None:
             if self._base is None:
-                player = wrap(part_of(memory, self._parts))
+                host_tensor = wrap(part_of(memory, self._parts))
             else:
-                player = view_again(self._base.on(memory), self._steps)
-                if player._view is not None:  # else its steps are none
-                    player._view.origin = self._origin
-            self._player = ref(player)
-        return player
+                host_tensor = view_again(self._base.on(memory), self._steps)
+                if host_tensor._view is not None:  # else its steps are none
+                    host_tensor._view.origin = self._origin
+            self._host_tensor = ref(host_tensor)
+        return host_tensor
 
-    def dress(self, look: Look, values: list[Any], device: Device | None) -> Any:
-        memory = self.refresh(look, values)
+    def materialize(self, state: MirrorState, values: list[Any], device: Device | None) -> Any:
+        memory = self.refresh(state, values)
         if memory is None:
-            value = values[self._value_in(look)]
+            value = values[self._value_in(state)]
             memory = np.array(value) if device is None or device is cpu else DeviceArray(value, device)
             if self._parts and not np.may_share_memory(part_of(memory, self._parts), memory):
                 self._is_apart, self._parts, self._base, self.memory = True, (), None, Memory()
-                return self.dress(look, values, device)
-            self.memory.hold(memory, value, look.writes)
-        player = self.player()
-        self._show(player, look)
-        return player
+                return self.materialize(state, values, device)
+            self.memory.hold(memory, value, state.writes)
+        host_tensor = self.host_tensor()
+        self._show(host_tensor, state)
+        return host_tensor
 
-    def _show(self, player: Any, look: Look) -> None:
-        player._requires_grad = look.requires_grad
-        player._edge = (gone(look.node_name)(look.output_nr + 1), look.output_nr) if look.node_name else None
-        if type(player) is not look.kind:
-            player.__class__ = look.kind
-        if look.inference and type(player._storage) is not InferenceStorage:
-            player._storage = InferenceStorage()
-        elif not look.inference and (look.version or player._storage is not None):
-            self._show_version(player, look)
+    def _show(self, host_tensor: Any, state: MirrorState) -> None:
+        host_tensor._requires_grad = state.requires_grad
+        host_tensor._edge = (gone(state.node_name)(state.output_nr + 1), state.output_nr) if state.node_name else None
+        if type(host_tensor) is not state.kind:
+            host_tensor.__class__ = state.kind
+        if state.inference and type(host_tensor._storage) is not InferenceStorage:
+            host_tensor._storage = InferenceStorage()
+        elif not state.inference and (state.version or host_tensor._storage is not None):
+            self._show_version(host_tensor, state)
 
-    def _show_version(self, player: Any, look: Look) -> None:
-        player._get_storage().version = look.version
+    def _show_version(self, host_tensor: Any, state: MirrorState) -> None:
+        host_tensor._get_storage().version = state.version
 
-    def refresh(self, look: Look, values: list[Any]) -> Any:
-        """Put the value of a turn into the memory if it is still held; return the memory."""
-        return self.memory.refresh(values[self._value_in(look)], look.writes)
+    def refresh(self, state: MirrorState, values: list[Any]) -> Any:
+        """Put the value of a hook call into the memory if it is still held; return the memory."""
+        return self.memory.refresh(values[self._value_in(state)], state.writes)
 
-    def _value_in(self, look: Look) -> int:
-        place = look.place if self._is_apart else look.whole
+    def _value_in(self, state: MirrorState) -> int:
+        place = state.place if self._is_apart else state.whole
         assert place is not None
         return place
 
-    def undress(self) -> None:
+    def restore(self) -> None:
         """After a hook: the value stays, because the hook may have kept the tensor."""
 
 
-class Itself(Role):
-    """A tensor from outside: for the time of a hook it is what it was at the hook's turn.
+class ExternalMirror(HostMirror):
+    """A tensor from outside: while a hook runs, it is what it was when eager code would call the hook.
 
     That is its value, whether it requires a gradient, where it comes from, and how often it was written to.
     """
@@ -185,7 +183,7 @@ class Itself(Role):
         super().__init__(tensor, Memory(), ())
         self.find = find  # the tensor, in a call of the program
         self._before: tuple[Any, ...] | None = None
-        self._counted = counted  # storages that show a turn's version: several tensors may have one
+        self._counted = counted  # storages that show a hook call's version: several tensors may have one
         self.first_edge, self._first_version = edge, version
         self._undo: Callable[[], None] | None = None
 
@@ -193,25 +191,25 @@ class Itself(Role):
         super().begin()
         self._instead: Any = None  # what a hook of this call has put into its place
 
-    def play(self, tensor: Any) -> None:
+    def replace_by(self, tensor: Any) -> None:
         self._instead = tensor
 
-    def player(self) -> Any:
+    def host_tensor(self) -> Any:
         return None  # it stays where it is
 
     def on(self, memory: Any) -> Any:
         return self.find() if self._instead is None else self._instead
 
-    def refresh(self, look: Look, values: list[Any]) -> Any:
+    def refresh(self, state: MirrorState, values: list[Any]) -> Any:
         return None
 
-    def dress(self, look: Look, values: list[Any], device: Device | None) -> Any:
+    def materialize(self, state: MirrorState, values: list[Any], device: Device | None) -> Any:
         tensor = self.on(None)
         if self._before is not None:
             return tensor
         if self._instead is None:
-            self._undo = self._mark(tensor, look)
-        value = None if look.place is None else values[look.place]
+            self._undo = self._mark(tensor, state)
+        value = None if state.place is None else values[state.place]
         array = tensor._array
         marks = tensor._meta, None if tensor._meta is None else tensor._meta.grad
         host = array if type(array) is np.ndarray else None if array.buffer.host is None else array.on_host()
@@ -231,16 +229,16 @@ class Itself(Role):
                 array.write(value)
         return tensor
 
-    def _mark(self, tensor: Any, look: Look) -> Callable[[], None]:
-        """Show what a tensor was at a turn besides its value; return what puts it back."""
+    def _mark(self, tensor: Any, state: MirrorState) -> Callable[[], None]:
+        """Show what a tensor was at a hook call besides its value; return what puts it back."""
         flag, edge, shown = tensor._requires_grad, tensor._edge, tensor._edge
-        if look.moved:
-            shown = (gone(look.node_name)(look.output_nr + 1), look.output_nr) if look.node_name else None
-        tensor._requires_grad, tensor._edge = look.requires_grad, shown
-        uncount = self.count(look.version)
+        if state.moved:
+            shown = (gone(state.node_name)(state.output_nr + 1), state.output_nr) if state.node_name else None
+        tensor._requires_grad, tensor._edge = state.requires_grad, shown
+        uncount = self.count(state.version)
 
         def undo() -> None:
-            if tensor._requires_grad is look.requires_grad:  # else the hook has set it
+            if tensor._requires_grad is state.requires_grad:  # else the hook has set it
                 tensor._requires_grad = flag
             if tensor._edge is shown:
                 tensor._edge = edge
@@ -254,7 +252,7 @@ class Itself(Role):
         return storage.version + (0 if id(storage) in self._counted else traced - self._first_version)
 
     def count(self, traced: int) -> Callable[[], None]:
-        """Show the version of a turn, at which the trace had counted to one; return what puts it back."""
+        """Show the version of a hook call, at which the trace had counted to one; return what puts it back."""
         storage = self.on(None)._get_storage()
         bumps = self.version_at(traced) - storage.version
         storage.version += bumps
@@ -266,7 +264,7 @@ class Itself(Role):
 
         return undo
 
-    def undress(self) -> None:
+    def restore(self) -> None:
         if self._undo is not None:
             self._undo()
             self._undo = None
@@ -295,10 +293,12 @@ class Itself(Role):
                     tensor._array = buffer.host
 
 
-class Alias(Role):
+class AliasMirror(HostMirror):
     """Another tensor over the memory of one from outside, or a view of it."""
 
-    def __init__(self, tensor: Any, owner: Itself, parts: tuple[Part, ...], base: Role | None = None) -> None:
+    def __init__(
+        self, tensor: Any, owner: ExternalMirror, parts: tuple[Part, ...], base: HostMirror | None = None
+    ) -> None:
         super().__init__(tensor, Memory(), parts, base)
         self.owner = owner
         self._uncount: Callable[[], None] | None = None
@@ -306,22 +306,22 @@ class Alias(Role):
     def has_changed(self) -> bool:
         return False  # it stays where it is, as its owner does
 
-    def player(self) -> Any:
+    def host_tensor(self) -> Any:
         return self.present()
 
-    def dress(self, look: Look, values: list[Any], device: Device | None) -> Any:
-        player = self.on(self.owner.on(None)._array)
-        self._show(player, look)
-        return player
+    def materialize(self, state: MirrorState, values: list[Any], device: Device | None) -> Any:
+        host_tensor = self.on(self.owner.on(None)._array)
+        self._show(host_tensor, state)
+        return host_tensor
 
-    def _show_version(self, player: Any, look: Look) -> None:
+    def _show_version(self, host_tensor: Any, state: MirrorState) -> None:
         """Show a version that counts on from the owner's, which is another one in each call."""
-        if player._storage is self.owner.on(None)._storage:
-            self._uncount = self.owner.count(look.version)
+        if host_tensor._storage is self.owner.on(None)._storage:
+            self._uncount = self.owner.count(state.version)
         else:
-            player._get_storage().version = self.owner.version_at(look.version)
+            host_tensor._get_storage().version = self.owner.version_at(state.version)
 
-    def undress(self) -> None:
+    def restore(self) -> None:
         if self._uncount is not None:
             self._uncount()
             self._uncount = None

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._src.tensor.core import TensorCore
-from undertow._src.tensor.creation import empty
-from undertow._tensor import Tensor
-from undertow.nn import Parameter
-from undertow.testing._internal.logging_tensor import LoggingTensor
-from undertow.testing._internal.wrapper_tensors import (
+from tests.operator_tables.wrapper_tensors import (
     DiagTensorBelow,
     RedispatchTensor,
     SparseTensor,
     WrapperTensorWithCustomSizes,
     WrapperTensorWithCustomStrides,
 )
-from undertow.testing._internal.wrapper_tensors import WrapperTensor as WrapperTensor
+from tests.operator_tables.wrapper_tensors import WrapperTensor as WrapperTensor
+from undertow._src.tensor.core import TensorCore
+from undertow._src.tensor.creation import empty
+from undertow._tensor import Tensor
+from undertow.nn import Parameter
+from undertow.testing._internal.logging_tensor import LoggingTensor
 
 
 class NonWrapperTensor(Tensor):
