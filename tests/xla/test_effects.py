@@ -19,7 +19,7 @@ import undertow as torch
 from tests.xla import hook_collection as zoo
 from tests.xla.random_programs import Outcome
 from undertow._src.base.lazy import LateMethod
-from undertow._src.compile.effects import Effects, Exactly, analyse, analyse_module, kind_of, purity, state
+from undertow._src.compile.effects import Effects, Exactly, analyse, analyse_module, analyzer, kind_of, purity
 from undertow._src.compile.effects.objects import in_class
 from undertow._src.compile.effects.source import definition
 from undertow._src.ops.sort import SortMethods
@@ -354,7 +354,7 @@ def test_an_endless_chain_of_calls_is_given_up() -> None:
 
 @pytest.mark.parametrize("name", ["clip_value", "double", "object", "clip_norm"])
 def test_small_hooks_take_few_steps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "MOST_STEPS", 100)
+    monkeypatch.setattr(analyzer, "MOST_STEPS", 100)
     hook, kinds = zoo.PURE[name]
     assert analyse(hook, kinds).pure
 

@@ -16,7 +16,7 @@ import pytest
 import undertow as torch
 from undertow import nn
 from undertow._src.compile import CompileError, CompileWarning, compiled
-from undertow._src.compile.effects import Coverage, purity, state
+from undertow._src.compile.effects import Coverage, analyzer, purity
 from undertow._src.compile.guards.reachability import Reached
 from undertow._src.compile.splitting import effect_splitting
 from undertow._src.compile.tracing.recording import Recording
@@ -505,7 +505,7 @@ def test_a_profiler_and_a_debugger_go_on() -> None:
 
 
 def test_code_that_is_too_large_even_so(make: Callable[[], World], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "MOST_STEPS", 12)
+    monkeypatch.setattr(analyzer, "MOST_STEPS", 12)
     package: Any = make().package
     with pytest.warns(CompileWarning, match="too large"):
         torch.compile(lambda x: package.usual(x) + package.counts(x))(torch.ones(2))

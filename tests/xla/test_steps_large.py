@@ -12,7 +12,7 @@ import undertow as torch
 from tests.xla.twins import Case, Cases, agree
 from undertow import nn
 from undertow._src.compile import CompileError, CompileWarning, compiled, program
-from undertow._src.compile.effects import state
+from undertow._src.compile.effects import analyzer
 
 case = Cases()
 
@@ -81,7 +81,7 @@ def test_dropped_layers_in_code_that_is_not_read_to_its_end(
     build: Any, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What asks for a value there is not moved to the host: nothing is known of the statements around it."""
-    monkeypatch.setattr(state, "MOST_STEPS", steps)
+    monkeypatch.setattr(analyzer, "MOST_STEPS", steps)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CompileWarning)
         agree(build)
@@ -91,7 +91,7 @@ def test_dropped_layers_in_code_that_is_not_read_to_its_end(
 def test_a_backward_pass_stays_in_the_program_if_the_code_before_it_is_not_read(
     steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state, "MOST_STEPS", steps)
+    monkeypatch.setattr(analyzer, "MOST_STEPS", steps)
     made = training(0.0)
     step = torch.compile(made.step)
     with pytest.warns(CompileWarning, match="too large to follow"):
@@ -102,7 +102,7 @@ def test_a_backward_pass_stays_in_the_program_if_the_code_before_it_is_not_read(
 
 @pytest.mark.parametrize("steps", [20, 60])
 def test_a_value_for_python_in_code_that_is_not_read_is_refused(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "MOST_STEPS", steps)
+    monkeypatch.setattr(analyzer, "MOST_STEPS", steps)
     model = Dropping(0.0)
 
     def step(x: Any) -> Any:

@@ -15,11 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from undertow._src.compile.effects.analyzer import Analyzer, TooLarge
 from undertow._src.compile.effects.coverage import Coverage
 from undertow._src.compile.effects.findings import Effect, Effects, Place, Read
 from undertow._src.compile.effects.graph import Frame, Notes, Part, Reading, together
-from undertow._src.compile.effects.interpreter import Interpreter
-from undertow._src.compile.effects.state import TooLarge, gives
 from undertow._src.compile.effects.values import (
     EMPTY,
     MODULE,
@@ -27,6 +26,7 @@ from undertow._src.compile.effects.values import (
     ONE,
     OPAQUE,
     OPTIMIZER,
+    OWN,
     PLAIN,
     TENSOR,
     TENSORS,
@@ -94,24 +94,19 @@ def read(
         [_value(kind, f"argument {number}") for number, kind in enumerate(arguments)],
         {name: _value(kind, name) for name, kind in (keywords or {}).items()},
     )
-    interpreter = Interpreter()
-    interpreter.may_decide = decides
-    if limits is not None:
-        interpreter.coverage = limits.coverage
-        interpreter.most_steps = min(interpreter.most_steps, limits.most_steps or interpreter.most_steps)
+    limits = limits or Limits()
+    analyzer = Analyzer(decides, limits.coverage, limits.most_steps)
 
     def finished() -> Reading:
         result = EMPTY
         try:
-            result = interpreter.outcome(Known(function, name), given)
+            result = analyzer.analyze(Known(function, name), given)
         except (TooLarge, RecursionError):
-            interpreter.frame, interpreter.here = None, interpreter.top
-            interpreter.here.may_write = True
-            interpreter.effect("call", TOO_LARGE, None, field="unknown")
-        return Reading([interpreter.top], interpreter.order, gives(result), renewed)
+            analyzer.give_up(TOO_LARGE)
+        return Reading([analyzer.top], analyzer.log.order, _never_none(result), renewed)
 
     def renewed(node: Any) -> Reading:
-        interpreter.forget(node)
+        analyzer.forget(node)
         return finished()
 
     return finished()
@@ -133,6 +128,16 @@ def kind_of(value: Any) -> Kind:
     if isinstance(value, (tuple, list)) and all(each is None or isinstance(each, Tensor) for each in value):
         return "tensors"
     return Exactly(value)
+
+
+def _never_none(result: Value) -> bool | None:
+    """Return False if a value is always None, True if never, None if that is unknown."""
+    nothing = {atom for atom in result if atom is NONE or (isinstance(atom, Known) and atom.value is None)}
+    if not result:
+        return None
+    if len(nothing) == len(result):
+        return False
+    return None if nothing or result & {OPAQUE, OWN} else True
 
 
 def _value(kind: Kind, name: str) -> Value:

@@ -1,6 +1,6 @@
 """What a test gives, where that follows from what is known: code behind a test that fails is not gone through.
 
-Values that the code may set are not known any more (`State.outside`), and what is known of an object from outside is
+Values that the code may set are not known any more (`Heap.written`), and what is known of an object from outside is
 guarded, as all that a step reads is: a program for other values is another one, for which the code is read again.
 """
 
@@ -18,6 +18,8 @@ from undertow._src.compile.effects.objects import MISSING, in_class
 from undertow._src.compile.effects.values import (
     MADE,
     NONE,
+    ONE,
+    PLAIN,
     TENSOR,
     Atom,
     Bound,
@@ -41,6 +43,11 @@ UNSURE = type("Unsure", (), {"__repr__": lambda self: "unsure"})()
 def agreed(answers: set[bool | None]) -> bool | None:
     """Return what all say; None if they differ, or if one can't tell."""
     return answers.pop() if len(answers) == 1 else None
+
+
+def answered(decides: bool, answer: bool | None) -> Value:
+    """Return a truth value, which is known if it is certain and tests are decided."""
+    return ONE[PLAIN] if answer is None or not decides else frozenset([Known(answer, str(answer))])
 
 
 def truth(value: Value) -> bool | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from types import FunctionType
 from typing import Any
@@ -76,6 +76,48 @@ class Frame:
         while frame is not None and (frame.owner is not owner or frame.is_traced is (not is_traced)):
             frame = frame.caller
         return frame
+
+
+class Position:
+    """Where the analysis is: in which call of a function, and at which statement and expression."""
+
+    __slots__ = ("frame", "node", "notes", "steps")
+
+    def __init__(self) -> None:
+        self.frame: Frame | None = None  # None before the first call
+        self.notes = Notes()  # what the statement does; at first, what calling the function itself does
+        self.node: Any = None
+        self.steps = 0  # how many nodes were evaluated so far
+
+    def present(self) -> Frame | None:
+        """Return the call that is being analyzed."""
+        return self.frame
+
+
+class Worklist:
+    """Calls that have to be analyzed again, because something that they read may be more than it was."""
+
+    def __init__(self) -> None:
+        self._frames: list[Frame] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._frames)
+
+    def add(self, frame: Frame) -> None:
+        """Add a call that has not been analyzed yet."""
+        self._frames.append(frame)
+
+    def grown(self, readers: Iterable[Frame | None]) -> None:
+        """Add the calls that read something which has grown."""
+        for frame in readers:
+            if frame is not None and not frame.dirty:
+                frame.dirty = True
+                self._frames.append(frame)
+
+    def take(self) -> list[Frame]:
+        """Empty the list, and return what was on it, the innermost calls first."""
+        frames, self._frames = self._frames, []
+        return sorted(frames, key=lambda frame: -frame.depth)
 
 
 class Part:

@@ -20,13 +20,13 @@ _CONTAINERS: tuple[Any, ...] = (
     CountedHooks, OrderedDict, dict, list, deque, set, bytearray, array, tuple, frozenset
 )  # fmt: skip
 _SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
-_order_of = type.__dict__["__mro__"].__get__  # past what a metaclass may have under these names
+order_of = type.__dict__["__mro__"].__get__  # past what a metaclass may have under these names
 _names_of = type.__dict__["__dict__"].__get__
 
 
 def in_class(kind: type, name: str, after: type | None = None) -> Any:
     """Return what the class, or one that it inherits from, has under a name, not bound to anything."""
-    order = _order_of(kind)
+    order = order_of(kind)
     if after is not None:
         order = order[order.index(after) + 1 :] if after in order else ()
     for parent in order:

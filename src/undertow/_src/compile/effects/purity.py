@@ -19,7 +19,7 @@ import sysconfig
 import typing
 import weakref
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -247,6 +247,21 @@ def origin_of(value: Any) -> str:
         root = (getattr(value, "__module__", None) or module_name(type(value))).partition(".")[0]
         return "numpy" if root == "numpy" else "builtin"
     return origin_of(type(value))
+
+
+def is_users_function(value: Any) -> TypeGuard[FunctionType]:
+    """Whether a value is a Python function of the user's, or of an installed package: its body is analyzed."""
+    return isinstance(value, FunctionType) and _folder(value.__code__.co_filename) == "user"
+
+
+def is_users_class(value: Any) -> TypeGuard[type]:
+    """Whether a value is a class of the user's, or of an installed package."""
+    return isinstance(value, type) and origin_of(value) == "user"
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a tensor, and of undertow's own class."""
+    return isinstance(value, Tensor) and origin_of(type(value)) == "own"
 
 
 @functools.lru_cache(maxsize=1024)

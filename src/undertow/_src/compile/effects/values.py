@@ -46,6 +46,7 @@ EMPTY: Value = frozenset()
 ONE = {atom: frozenset([atom]) for atom in (PLAIN, NONE, TENSOR, MADE, TENSORS, OWN, MODULE, OPTIMIZER, GROUPS, OPAQUE)}
 TENSORISH = {TENSOR, MADE, TENSORS, OWN}
 MOST_ATOMS = 500
+MOST_STRINGS = 16
 
 
 ANYTHING: Value = frozenset([OPAQUE])  # for what may be too many things: it stays that
@@ -271,7 +272,17 @@ class Arguments:
         """All but the first."""
         return Arguments(self.positional[1:], self.keywords, self.more, self.more_keywords, self.maybe)
 
+    def at(self, number: int) -> Value:
+        """Return what a positional argument may be: nothing, if there is none."""
+        return self.positional[number] if number < len(self.positional) else EMPTY
+
+    @property
+    def first(self) -> Value:
+        """What the first argument may be: anything, if it is not known."""
+        return self.positional[0] if self.positional else ONE[OPAQUE]
+
     def all(self) -> Value:
+        """Return what any of them may be."""
         return EMPTY.union(
             *self.positional, *self.keywords.values(), *self.maybe.values(), self.more, self.more_keywords
         )
@@ -289,6 +300,17 @@ class Scope:
         self.values: dict[str, Value] = {}
         self.readers: dict[str, set[Any]] = {}
 
+    def owner_of(self, name: str) -> Scope | None:
+        """Return the scope that binds a name, this one or one around it; None if the name comes from outside."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.globals:
+                return None
+            if name in scope.names:
+                return scope
+            scope = scope.parent
+        return None
+
 
 _SCALARS = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), np.generic, enum.Enum)
 _USUAL = frozenset((int, float, str, bool, bytes, complex, type(None)))
@@ -303,6 +325,29 @@ def shown(key: Any) -> str:
 def is_key(atom: Atom) -> bool:
     """Whether a value is one of which it is certain what a mapping has under it."""
     return isinstance(atom, Known) and (atom.value is None or isinstance(atom.value, (str, int)))
+
+
+def class_of(atom: Atom) -> type | None:
+    """Return the class of an object from outside, or of one that the code makes, where it is known."""
+    kind = type(atom.value) if isinstance(atom, Known) else getattr(atom, "kind", None)
+    return kind if isinstance(kind, type) else None
+
+
+def strings_in(value: Value) -> list[str] | None:
+    """Return the strings that a value may be; None if it may be anything else."""
+    texts = [atom.value for atom in value if isinstance(atom, Known) and isinstance(atom.value, str)]
+    return texts if len(texts) == len(value) else None
+
+
+def few_strings(value: Value) -> list[str] | None:
+    """Return the strings that a value may be, if there are some, but few, and it may be nothing else."""
+    return strings_in(value) if 0 < len(value) <= MOST_STRINGS else None
+
+
+def only_string(value: Value) -> str | None:
+    """Return the one string that a value is for certain."""
+    texts = strings_in(value)
+    return texts[0] if texts and len(texts) == 1 else None
 
 
 def is_plain(value: Any) -> bool:

@@ -1,0 +1,50 @@
+"""Namespaces as dicts: `globals()`, `vars(module)`, `sys.modules`."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from undertow._src.compile.effects.interface import Analysis
+from undertow._src.compile.effects.objects import (
+    MISSING,
+)
+from undertow._src.compile.effects.values import (
+    NONE,
+    ONE,
+    PLAIN,
+    Arguments,
+    Atom,
+    Known,
+    Value,
+    strings_in,
+)  # fmt: skip
+
+
+def namespace_item(analysis: Analysis, atom: Known, key: Value, node: Any) -> Value:
+    """Return what there is under a name in a module, or which module of a name is loaded."""
+    names = strings_in(key)
+    if not names:
+        return analysis.log.unguardable(f"reads `{atom.name}[…]` by a name that is not known", node)
+    found: set[Atom] = set()
+    namespace = atom.value
+    for name in names:
+        analysis.log.lookup(namespace, name)
+        value = namespace.get(name, MISSING)
+        if value is not MISSING:
+            known = Known(value, f"{atom.name}[{name!r}]", functools.partial(namespace.get, name, MISSING))
+            analysis.log.read(known, atom.value, name)
+            found.add(known)
+    return frozenset(found) or ONE[PLAIN]
+
+
+def namespace_method(analysis: Analysis, owner: Known, name: str, arguments: Arguments, node: Any) -> Value | None:
+    """Return what a method of a module's namespace or of `sys.modules` gives; None if it only writes."""
+    if name in ("get", "__getitem__", "__contains__", "setdefault", "pop") and arguments.positional:
+        found = namespace_item(analysis, owner, arguments.positional[0], node)
+        if name in ("setdefault", "pop"):
+            return None
+        return found.union(ONE[NONE], *arguments.positional[1:])
+    if name in ("update", "__setitem__", "__delitem__"):
+        return None
+    return analysis.log.unguardable(f"goes through all of `{owner.name}`", node)

@@ -1,0 +1,199 @@
+"""Reads by strings: `globals()[…]`, `sys.modules`, `eval`, names of attributes in strings.
+
+Where the name is known, it is one that the code looks up, as if it were written down. Where it is not, no guard can watch
+what was read: the step is refused.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextvars
+import gc
+import importlib
+import inspect
+import operator
+import sys
+import traceback
+import weakref
+from types import ModuleType
+from typing import Any
+
+from undertow._src.compile.effects.findings import cell_of
+from undertow._src.compile.effects.interface import Analysis, FunctionModel
+from undertow._src.compile.effects.models import builtin_functions
+from undertow._src.compile.effects.models.builtin_functions import make_container
+from undertow._src.compile.effects.objects import (
+    MISSING,
+    held_by_variable,
+    is_namespace,
+)
+from undertow._src.compile.effects.values import (
+    EMPTY,
+    ONE,
+    OPAQUE,
+    PLAIN,
+    Arguments,
+    Known,
+    Value,
+    is_plain,
+    only_string,
+    strings_in,
+)  # fmt: skip
+
+# Functions whose result depends on what no guard can watch: frames, everything that is alive, all context variables, how
+# much memory objects take up, and by how many they are held.
+UNSEEN = (
+    sys._getframe, sys._current_frames, inspect.currentframe, inspect.stack, gc.get_objects, gc.get_referrers,
+    gc.get_count, contextvars.copy_context, traceback.extract_stack, traceback.format_stack, exec, compile,
+    sys.getsizeof, sys.getrefcount, sys.getallocatedblocks, gc.get_stats, weakref.getweakrefcount, weakref.getweakrefs,
+)  # fmt: skip
+GETTERS = (operator.attrgetter, operator.itemgetter, operator.methodcaller)
+
+
+def _globals(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+    return frozenset([Known(analysis.function.__globals__, "globals()")])
+
+
+def _vars(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+    if not arguments.positional:
+        return _locals(analysis, function, arguments, node)
+    found = EMPTY
+    for atom in arguments.positional[0]:
+        known = isinstance(atom, Known)
+        found |= analysis.attribute(atom, "__dict__", node) if known else analysis.log.unknown("calls `vars`", node)
+    return found
+
+
+def _locals(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+    assert analysis.at.frame is not None
+    variables = analysis.at.frame.scope.values.values()
+    return analysis.heap.fresh(node, dict, EMPTY.union(ONE[PLAIN], *variables), ONE[PLAIN])
+
+
+def _eval(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+    texts = strings_in(arguments.positional[0]) if len(arguments.positional) == 1 else None
+    if not texts or arguments.keywords or arguments.more or analysis.at.frame is None:
+        return analysis.log.unguardable("calls `eval` with code that is not known", node)
+    found = EMPTY
+    for text in texts:
+        try:
+            expression = analysis.once((id(node), text), lambda text=text: _parsed(text, node))  # type: ignore[misc]
+        except SyntaxError:
+            return ONE[PLAIN]  # raises
+        found |= _evaluate(analysis, expression)
+    return found
+
+
+def _parsed(text: str, node: ast.expr) -> ast.expr:
+    """Return the expression in a string, as if it stood at a node."""
+    expression = ast.parse(text.strip(), mode="eval").body
+    for part in ast.walk(expression):
+        if "lineno" in part._attributes:
+            ast.copy_location(part, node)
+    return expression
+
+
+def _evaluate(analysis: Analysis, expression: ast.expr) -> Value:
+    """Return what an expression is in the present function; bytecode does not show the names that it looks up."""
+    frame = analysis.at.frame
+    assert frame is not None
+    for part in ast.walk(expression):
+        if isinstance(part, ast.Name) and frame.scope.owner_of(part.id) is None:
+            if cell_of(frame.function, part.id) is None:
+                analysis.log.lookup(frame.function.__globals__, part.id)
+    return analysis.evaluate(expression, frame.scope)
+
+
+def _import(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+    whole = len(arguments.positional) > 3 or "fromlist" in arguments.keywords
+    return _imported(analysis, arguments, node, whole)
+
+
+def _import_module(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+    return _imported(analysis, arguments, node, True)
+
+
+def _imported(analysis: Analysis, arguments: Arguments, node: Any, whole: bool) -> Value:
+    names = strings_in(arguments.at(0))
+    if not names or any(name.startswith(".") for name in names):
+        return analysis.log.unguardable("imports a module by a name that is not known", node)
+    found = EMPTY
+    for name in names:
+        for part in (name, name.partition(".")[0]):
+            analysis.log.lookup(sys.modules, part)
+        module = sys.modules.get(name if whole else name.partition(".")[0])
+        found |= ONE[OPAQUE] if module is None else frozenset([Known(module, name)])
+    return found
+
+
+def call_getter(analysis: Analysis, atom: Known, arguments: Arguments, node: Any) -> Value:
+    """Call what `operator.attrgetter`, `itemgetter` or `methodcaller` made."""
+    getter = atom.value
+    _, given = getter.__reduce__()[:2]
+    found = EMPTY
+    for atom in arguments.first:
+        if isinstance(getter, operator.methodcaller):
+            if not all(map(is_plain, given)):
+                return analysis.log.unknown("calls a method by its name", node)
+            method = analysis.attribute(atom, given[0], node)
+            found |= analysis.call(method, Arguments([frozenset([Known(each, "given")]) for each in given[1:]]), node)
+        elif isinstance(getter, operator.itemgetter):
+            for key in given:
+                constant = key if isinstance(key, (str, int)) else ...
+                found |= analysis.item(atom, constant, frozenset([Known(key, repr(key))]), node)
+        else:
+            for path in given:
+                reached: Value = frozenset([atom])
+                for name in path.split("."):
+                    reached = EMPTY.union(*[analysis.attribute(each, name, node) for each in reached])
+                found |= reached
+    return found
+
+
+def _make_getter(analysis: Analysis, kind: Any, arguments: Arguments, node: Any) -> Value:
+    texts = [only_string(value) for value in arguments.positional]
+    if arguments.more or arguments.keywords or None in texts or not texts:
+        return make_container(analysis, kind, arguments, node)
+    return frozenset([Known(analysis.once((id(kind), *texts), lambda: kind(*texts)), kind.__name__)])
+
+
+def read_context_variable(analysis: Analysis, atom: Known, arguments: Arguments) -> Value:
+    """Return what a context variable holds, or a default; a guard watches it."""
+    variable = atom.value
+    value = variable.get(MISSING)
+    analysis.log.place(variable, None)
+    analysis.log.depends_on(f"{atom.name}.get()", lambda: variable.get(MISSING), value, variable)
+    default = EMPTY.union(*arguments.positional)
+    if value is MISSING and not default:
+        value = held_by_variable(variable)
+        if value is MISSING:
+            return ONE[OPAQUE]  # it raises
+    return default if value is MISSING else default | {Known(value, f"{atom.name}.get()")}
+
+
+def _unseen(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+    name = f"{function.__module__}.{function.__name__}".removeprefix("builtins.")
+    return analysis.log.unguardable(f"calls `{name}`", node)
+
+
+def _of_all_names(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value | None:
+    """Call a builtin that goes through all of its argument, which may be a namespace."""
+    for each in arguments.all():
+        if isinstance(each, Known) and (is_namespace(each.value) or isinstance(each.value, ModuleType)):
+            return analysis.log.unguardable(f"goes through all of `{each.name}`", node)
+    model = builtin_functions.FUNCTIONS.get(id(function))
+    return None if model is None else model(analysis, function, arguments, node)
+
+
+FUNCTIONS: dict[int, FunctionModel] = {
+    **{id(function): _unseen for function in UNSEEN},
+    **{id(function): _of_all_names for function in (len, dir, sorted, list, tuple, set, frozenset)},
+    **{
+        id(function): model
+        for function, model in (
+            (globals, _globals), (vars, _vars), (locals, _locals), (eval, _eval), (__import__, _import),
+            (importlib.import_module, _import_module), (operator.attrgetter, _make_getter),
+            (operator.itemgetter, _make_getter),
+        )
+    },
+}  # fmt: skip

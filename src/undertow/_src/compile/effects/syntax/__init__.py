@@ -1,0 +1,1 @@
+"""What Python's syntax means to the analysis: expressions, statements, names."""
