@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from undertow._src.compile.effects.analyzer import Analyzer, TooLarge
+from undertow._src.compile.effects.call_graph import Frame, Notes, Part, Reading, together
 from undertow._src.compile.effects.coverage import Coverage
 from undertow._src.compile.effects.findings import Effect, Effects, Place, Read
-from undertow._src.compile.effects.graph import Frame, Notes, Part, Reading, together
 from undertow._src.compile.effects.values import (
     EMPTY,
     MODULE,

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, NamedTuple, TypeVar
 
+from undertow._src.compile.effects.call_graph import Frame, Notes, Position, Worklist
 from undertow._src.compile.effects.coverage import Coverage
 from undertow._src.compile.effects.effect_log import EffectLog
-from undertow._src.compile.effects.functions import FunctionCalls
-from undertow._src.compile.effects.graph import Frame, Notes, Position, Worklist
+from undertow._src.compile.effects.function_calls import FunctionCalls
 from undertow._src.compile.effects.heap import Heap
 from undertow._src.compile.effects.models import MODELS, Models
-from undertow._src.compile.effects.protocols import EVERYTHING
+from undertow._src.compile.effects.special_methods import EVERYTHING
 from undertow._src.compile.effects.syntax.expressions import EXPRESSIONS
 from undertow._src.compile.effects.syntax.statements import STATEMENTS
 from undertow._src.compile.effects.values import (

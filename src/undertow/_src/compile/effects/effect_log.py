@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from undertow._src.compile.effects.call_graph import Position
 from undertow._src.compile.effects.findings import Effect, Place, Read, snapshot
-from undertow._src.compile.effects.graph import Position
 from undertow._src.compile.effects.objects import MISSING, in_class, instance_dict
 from undertow._src.compile.effects.purity import origin_of
 from undertow._src.compile.effects.values import ONE, OPAQUE, Atom, Fresh, Known, Method, Value, is_plain, shown

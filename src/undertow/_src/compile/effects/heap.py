@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._src.compile.effects.graph import Position, Worklist
+from undertow._src.compile.effects.call_graph import Position, Worklist
 from undertow._src.compile.effects.values import EMPTY, ONE, PLAIN, Closure, Fresh, Scope, Value, joined
 
 ITEMS = "[]"  # the name of a place that any element of a container may be at

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, Protocol, TypeVar
 
+from undertow._src.compile.effects.call_graph import Position
 from undertow._src.compile.effects.effect_log import EffectLog
-from undertow._src.compile.effects.graph import Position
 from undertow._src.compile.effects.heap import Heap
-from undertow._src.compile.effects.protocols import EVERYTHING
+from undertow._src.compile.effects.special_methods import EVERYTHING
 from undertow._src.compile.effects.values import EMPTY, Arguments, Atom, Closure, Scope, Value
 
 T = TypeVar("T")

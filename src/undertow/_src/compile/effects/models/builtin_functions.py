@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from undertow._src.compile.effects import purity
-from undertow._src.compile.effects.decisions import agreed, answered, is_instance, truth
+from undertow._src.compile.effects.certain_tests import agreed, answered, is_instance, truth
 from undertow._src.compile.effects.findings import cell_of
 from undertow._src.compile.effects.interface import Analysis, FunctionModel
 from undertow._src.compile.effects.models.callbacks import is_callback
@@ -24,12 +24,12 @@ from undertow._src.compile.effects.objects import (
     in_class,
     stored,
 )
-from undertow._src.compile.effects.protocols import (
+from undertow._src.compile.effects.purity import is_tensor, is_users_function
+from undertow._src.compile.effects.special_methods import (
     LOOP,
     TRUTH,
     of_function,
 )
-from undertow._src.compile.effects.purity import is_tensor, is_users_function
 from undertow._src.compile.effects.values import (
     EMPTY,
     MADE,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from undertow._src.compile.effects import purity
-from undertow._src.compile.effects.decisions import answered
+from undertow._src.compile.effects.certain_tests import answered
 from undertow._src.compile.effects.heap import ITEMS
 from undertow._src.compile.effects.interface import Analysis
 from undertow._src.compile.effects.models.attributes import default_lookup, in_namespace

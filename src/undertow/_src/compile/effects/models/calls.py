@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any
 
 from undertow._src.compile.effects import purity
-from undertow._src.compile.effects.graph import Notes
+from undertow._src.compile.effects.call_graph import Notes
 from undertow._src.compile.effects.interface import Analysis, FunctionModel
 from undertow._src.compile.effects.models import builtin_functions, reflection
 from undertow._src.compile.effects.models.c_methods import call_method

@@ -15,10 +15,10 @@ from undertow._src.compile.effects.models.unfollowed import call_unfollowed
 from undertow._src.compile.effects.objects import (
     in_class,
 )
-from undertow._src.compile.effects.protocols import (
+from undertow._src.compile.effects.purity import is_users_function
+from undertow._src.compile.effects.special_methods import (
     TEXT,
 )
-from undertow._src.compile.effects.purity import is_users_function
 from undertow._src.compile.effects.values import (
     MADE,
     NONE,

@@ -21,10 +21,10 @@ from undertow._src.compile.effects.objects import (
     instance_dict,
     is_namespace,
 )
-from undertow._src.compile.effects.protocols import (
+from undertow._src.compile.effects.purity import is_tensor, is_users_function
+from undertow._src.compile.effects.special_methods import (
     LOOP,
 )
-from undertow._src.compile.effects.purity import is_tensor, is_users_function
 from undertow._src.compile.effects.values import (
     EMPTY,
     GROUPS,

@@ -14,11 +14,11 @@ from undertow._src.compile.effects.models.items import dict_values
 from undertow._src.compile.effects.objects import (
     in_class,
 )
-from undertow._src.compile.effects.protocols import (
+from undertow._src.compile.effects.purity import is_tensor, is_users_function
+from undertow._src.compile.effects.special_methods import (
     EVERYTHING,
     of_operator,
 )
-from undertow._src.compile.effects.purity import is_tensor, is_users_function
 from undertow._src.compile.effects.values import (
     EMPTY,
     MADE,

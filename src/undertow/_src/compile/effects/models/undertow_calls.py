@@ -16,13 +16,13 @@ from undertow._src.compile.effects.objects import (
     in_class,
     instance_dict,
 )
-from undertow._src.compile.effects.protocols import (
+from undertow._src.compile.effects.purity import is_tensor
+from undertow._src.compile.effects.special_methods import (
     AS_NUMBER,
     LOOP,
     TORCH,
     TRUTH,
 )
-from undertow._src.compile.effects.purity import is_tensor
 from undertow._src.compile.effects.values import (
     MADE,
     NONE,

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from undertow._src.compile.effects.decisions import answered, compared, truth
+from undertow._src.compile.effects.certain_tests import answered, compared, truth
 from undertow._src.compile.effects.heap import ITEMS
 from undertow._src.compile.effects.interface import Analysis
 from undertow._src.compile.effects.models.builtin_functions import own_super
@@ -16,7 +16,7 @@ from undertow._src.compile.effects.models.operators import arithmetic
 from undertow._src.compile.effects.objects import (
     is_namespace,
 )
-from undertow._src.compile.effects.protocols import (
+from undertow._src.compile.effects.special_methods import (
     TEXT,
     TRUTH,
 )

@@ -13,7 +13,7 @@ from typing import Any
 from undertow._src.compile.effects.interface import Analysis
 from undertow._src.compile.effects.models.items import write_into
 from undertow._src.compile.effects.models.operators import arithmetic
-from undertow._src.compile.effects.protocols import (
+from undertow._src.compile.effects.special_methods import (
     TEXT,
 )
 from undertow._src.compile.effects.syntax.expressions import make_function, test

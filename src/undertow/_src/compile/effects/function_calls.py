@@ -7,8 +7,8 @@ from functools import partial
 from types import FunctionType
 from typing import Any
 
+from undertow._src.compile.effects.call_graph import Frame, Worklist
 from undertow._src.compile.effects.coverage import RESULT, Coverage
-from undertow._src.compile.effects.graph import Frame, Worklist
 from undertow._src.compile.effects.interface import Analysis
 from undertow._src.compile.effects.purity import is_installed, written_here
 from undertow._src.compile.effects.source import definition
@@ -33,7 +33,7 @@ MOST_NESTED = 20  # bodies analyzed within one another; Python's own stack has a
 class FunctionCalls:
     """The calls that were analyzed, each with the values that its variables may have, and the worklist.
 
-    decides: whether code of packages behind tests that fail is left out (see `decisions`).
+    decides: whether code of packages behind tests that fail is left out (see `certain_tests`).
     coverage: what ran in traces, if the rest of packages is left out.
     """
 

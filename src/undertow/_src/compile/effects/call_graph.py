@@ -55,7 +55,7 @@ class Frame:
         self.returns: Value = EMPTY
         self.readers: set[Frame | None] = set()  # those that have used what it returns
         self.active = False
-        self.decides = False  # whether code behind tests that fail is left out; see `decisions`
+        self.decides = False  # whether code behind tests that fail is left out; see `certain_tests`
         self.is_traced = False  # whether it is called in traces only, as far as is known
         self.is_cut = False  # whether code that did not run there is left out; see `coverage`
         self.dirty = True  # whether something that it read has grown since it was gone through
