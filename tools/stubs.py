@@ -115,7 +115,9 @@ def _module(name: str) -> Iterator[str]:
     for each in sorted({*late, *early, *_defined(name)}):
         found = getattr(module, each, None)
         home, attribute = late.get(each) or early.get(each) or (name, each)
-        if isinstance(found, ModuleType):
+        if isinstance(found, ModuleType) and getattr(found, "__file__", None) is None:  # a row of compat/name_tables.py
+            yield f"{each}: Any\n"
+        elif isinstance(found, ModuleType):
             yield _import(*found.__name__.rpartition(".")[::2], each)
         elif isinstance(found, FunctionType) and name in MODULES and not _is_typed(name, each, attribute, found):
             yield from _function(name, each, found)

@@ -1,5 +1,6 @@
 """undertow: PyTorch's autograd engine and hook system in Python. `import undertow as torch`."""
 
+import sys as _sys
 from math import e as e, inf as inf, nan as nan, pi as pi
 
 # Before all else: Tensor is made of the parts below and of autograd's methods, which need each other in this order.
@@ -39,7 +40,7 @@ from undertow._src.types.layouts import (
     sparse_bsc as sparse_bsc, sparse_bsr as sparse_bsr, sparse_coo as sparse_coo, sparse_csc as sparse_csc,
     sparse_csr as sparse_csr, strided as strided,
 )  # fmt: skip
-from undertow._src.base.lazy import lazy_names as _lazy_names
+from undertow._src.base.lazy import TableFinder as _TableFinder, lazy_names as _lazy_names
 from undertow._src.base.modes import (
     enable_grad as enable_grad, inference_mode as inference_mode,
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled, is_anomaly_enabled as is_anomaly_enabled,
@@ -62,5 +63,6 @@ _LAZY = {name: home for home, names in _HOMES.items() for name in names.split()}
 _LAZY |= {name: f"undertow.{name}" for name in _MODULES}
 __getattr__, __dir__ = _lazy_names(__name__, _LAZY)
 
+_sys.meta_path.append(_TableFinder)
 newaxis = None
 __version__ = "0.1.0"

@@ -23,7 +23,7 @@ from types import FrameType, ModuleType
 from typing import Any, Self
 
 from undertow import torch_version, version
-from undertow._src.base.lazy import WholeModule, present
+from undertow._src.base.lazy import TableFinder, WholeModule, present
 from undertow._src.base.ownership import module_name
 from undertow._src.compat import incidental_exports, missing_names
 
@@ -172,7 +172,7 @@ class _Finder(MetaPathFinder):
                 return ModuleSpec(fullname, missing_names.LackingLoader(), is_package=True)
             raise ModuleNotFoundError(f"undertow has no module {fullname}", name=fullname)
         if _is("undertow", fullname):
-            spec = PathFinder.find_spec(fullname, path, target)
+            spec = PathFinder.find_spec(fullname, path, target) or TableFinder.find_spec(fullname)
             if spec is not None and spec.loader is not None:
                 spec.loader = _AnsweringLoader(spec.loader)
             return spec
@@ -196,10 +196,9 @@ def _has_own_module(name: str) -> bool:
         return False
     own = own_name(name)
     folders = getattr(sys.modules.get(own.rpartition(".")[0]), "__path__", ())  # none: a part of what undertow lacks
-    spec = PathFinder.find_spec(own, folders) if folders else None
-    return own in sys.modules or (
-        spec is not None and spec.loader is not None
-    )  # a folder alone is what a move left behind
+    spec = (PathFinder.find_spec(own, folders) or TableFinder.find_spec(own)) if folders else None
+    # A spec without a loader is an empty folder, which a move left behind.
+    return own in sys.modules or (spec is not None and spec.loader is not None)
 
 
 class _Distribution(importlib.metadata.Distribution):

@@ -1,6 +1,6 @@
 """`torch._refs`: functions that PyTorch writes with other functions; here they are the functions themselves."""
 
-from undertow._refs.mirrors import mirror
+from undertow._src.compat.name_tables import mirrored
 
 _NAMES = """
     T abs abs_ acos acos_ acosh acosh_ add add_ addcdiv addcdiv_ addcmul addcmul_ addr alias_copy all allclose amax
@@ -30,4 +30,4 @@ _NAMES = """
     true_divide_ trunc trunc_ unbind unbind_copy unflatten unfold unfold_copy unsqueeze unsqueeze_copy var var_mean
     vdot view view_as view_as_complex view_copy vsplit vstack where xlogy xlogy_ zero_ zeros zeros_like
 """
-__getattr__, __all__ = mirror(__name__, "undertow", _NAMES)
+globals().update(mirrored(__name__, "undertow", _NAMES))

@@ -14,12 +14,6 @@ __getattr__, __dir__ = lazy_names(__name__, {part: f"undertow.backends.{part}" f
 fp32_precision = "none"
 
 if TYPE_CHECKING:
-    from undertow.backends import cpu as cpu
     from undertow.backends import cuda as cuda
     from undertow.backends import cudnn as cudnn
-    from undertow.backends import mkl as mkl
     from undertow.backends import mkldnn as mkldnn
-    from undertow.backends import mps as mps
-    from undertow.backends import nnpack as nnpack
-    from undertow.backends import openmp as openmp
-    from undertow.backends import opt_einsum as opt_einsum

@@ -193,3 +193,13 @@ class LackingMethod:
 
 _beginning = threading.RLock()
 _adoption = threading.RLock()  # threads that use a method at the same time for the first time get the same one
+
+
+class TableFinder:
+    """Finds the modules that are rows of a table (`compat/name_tables.py`); Python asks it last."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> Any:
+        if name.startswith("undertow."):
+            return importlib.import_module("undertow._src.compat.name_tables").find_spec(name)
+        return None

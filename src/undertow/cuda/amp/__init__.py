@@ -3,7 +3,11 @@
 from undertow.cuda.amp.autocast_mode import autocast as autocast
 from undertow.cuda.amp.autocast_mode import custom_bwd as custom_bwd
 from undertow.cuda.amp.autocast_mode import custom_fwd as custom_fwd
-from undertow.cuda.amp.common import amp_definitely_not_available as amp_definitely_not_available
 from undertow.cuda.amp.grad_scaler import GradScaler as GradScaler
 
 __all__ = ["amp_definitely_not_available", "autocast", "custom_bwd", "custom_fwd", "GradScaler"]
+
+
+def amp_definitely_not_available() -> bool:
+    """Whether mixed precision on CUDA cannot be had: there is no CUDA."""
+    return True

@@ -1,3 +1,0 @@
-"""`torch.classes` by the name of its file."""
-
-from undertow import classes as classes

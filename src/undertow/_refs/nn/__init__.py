@@ -1,3 +1,0 @@
-"""`torch._refs.nn`"""
-
-__all__: list[str] = []

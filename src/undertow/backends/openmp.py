@@ -1,6 +1,0 @@
-"""OpenMP, which is not here."""
-
-
-def is_available() -> bool:
-    """Whether it can be used."""
-    return False
