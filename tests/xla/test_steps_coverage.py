@@ -18,7 +18,7 @@ from undertow import nn
 from undertow._src.compile import CompileError, CompileWarning, compiled
 from undertow._src.compile.effects import Coverage, analyzer, purity
 from undertow._src.compile.guards.reachability import Reached
-from undertow._src.compile.splitting import effect_splitting
+from undertow._src.compile.splitting import step_reading
 from undertow._src.compile.tracing.recording import Recording
 
 NAME = "undertow_tests_large"
@@ -202,7 +202,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     (tmp_path / f"{NAME}_acting.py").write_text(ACTING)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(purity, "_INSTALLED_FOLDERS", (*purity._INSTALLED_FOLDERS, str(tmp_path)))
-    monkeypatch.setattr(effect_splitting, "FEW_STEPS", 12)
+    monkeypatch.setattr(step_reading, "FEW_STEPS", 12)
     purity._folder.cache_clear()
     return lambda: World(capsys)
 

@@ -340,7 +340,7 @@ def test_hooks_of_one_definition_come_apart_together(monkeypatch: pytest.MonkeyP
         loss.backward()
         return loss
 
-    taken = EffectSplitter.take_in
-    monkeypatch.setattr(EffectSplitter, "take_in", lambda *given: traces.append(1) or taken(*given))
+    taken = EffectSplitter.split_hook
+    monkeypatch.setattr(EffectSplitter, "split_hook", lambda *given: traces.append(1) or taken(*given))
     step(torch.ones(1, 2))
     assert len(traces) < 8 and len(log) == 4 + 1 + 8

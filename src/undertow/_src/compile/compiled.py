@@ -235,7 +235,7 @@ class Compiled:
         decided: tuple[tuple[Answer, ...], Hints],
     ) -> Program:
         splitter = EffectSplitter(self.function, args, kwargs, self.coverage)
-        self.coverage = splitter.coverage
+        self.coverage = splitter.reading.coverage
         args, kwargs = self._kinds.apart((args, kwargs))
         if isinstance(numbers, Numbers):
             given = argument_names(self.function, args, kwargs)
@@ -255,8 +255,8 @@ class Compiled:
         if programs and not plan.answers:  # most likely it goes the same way again
             plan.hints = programs[0].decisions.as_hints()
         plan.kinds = self._kinds
-        plan.exact_types = splitter.compares_types("int", "float", "__name__")
-        plan.exact_tensors = splitter.compares_types("Tensor", "__name__")
+        plan.exact_types = splitter.reading.compares_types("int", "float", "__name__")
+        plan.exact_tensors = splitter.reading.compares_types("Tensor", "__name__")
         plan.splitter, plan.counts = splitter, not plan.exact_types
         self._signatures = [*self._signatures[-MOST:], signature]
         if numbers:

@@ -107,7 +107,7 @@ class HookPlacer(HostSchedule):
         if HookPlacer.witness is not None:
             self.turns.append(DeferredCallback(_told, (hook, *args), kwargs, []))
         self._is_pack(hook)
-        part = None if self.plan.splitter is None else self.plan.splitter.part_of((hook, *kinds))
+        part = None if self.plan.splitter is None else self.plan.splitter.rest_of_hook((hook, *kinds))
         if part is not None:
             return self._in_parts(HookCall(hook, args, kwargs, part[1], number), part[0])
         lasting = [effect for effect in effects.effects if id(effect.target) not in self.groups]
@@ -205,7 +205,7 @@ class HookPlacer(HostSchedule):
         if any(id(effect.target) in given for effect in effects.effects):  # not known to who reads its statements
             return False
         call = hook, *kinds_of(args, kwargs)
-        return self.plan.splitter.take_in(call, self._met, [*hooks_alike(Watch.trace.state, call)])
+        return self.plan.splitter.split_hook(call, self._met, [*hooks_alike(Watch.trace.state, call)])
 
     def _in_parts(self, hook_call: HookCall, key: Any) -> Any:
         """Run the hook now, of which some statements are moved to the host."""
@@ -220,8 +220,8 @@ class HookPlacer(HostSchedule):
             answer = self._run(hook_call, holders, "what it does besides runs on the host")
         except (NeedsValue, CompileError) as error:
             del stopped[earlier:]
-            if not (isinstance(error, NeedsValue) and splitter.move_what_asked(error)):
-                splitter.leave(hook)
+            if not (isinstance(error, NeedsValue) and splitter.move_what_needed(error)):
+                splitter.keep_hook_whole(hook)
             raise Retrace from None
         self._met.add(key)
         return answer
@@ -242,7 +242,7 @@ class HookPlacer(HostSchedule):
             if (
                 self._is_new(effect.target, hook)
                 and splitter is not None
-                and splitter.reads_variable(hook, effect.target)
+                and splitter.reading.reads_variable(hook, effect.target)
             ):
                 why = f"it {effect}, which the step itself has made, and it has to run on the host, because {why}"
                 raise self._refusal(hook, f"{why}. Make that before the step, or let a hook of its own fill it")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from undertow._src.compile.effects.analyzer import Analyzer, TooLarge
-from undertow._src.compile.effects.call_graph import Frame, Notes, Part, Reading, together
+from undertow._src.compile.effects.call_graph import Frame, Notes, Part, Reading, combined
 from undertow._src.compile.effects.coverage import Coverage
 from undertow._src.compile.effects.findings import Effect, Effects, Place, Read
 from undertow._src.compile.effects.values import (
@@ -40,7 +40,7 @@ from undertow.nn import Module
 
 __all__ = [
     "Called", "Coverage", "Effect", "Effects", "Exactly", "Frame", "Kind", "Limits", "Notes", "Part", "Parts", "Place",
-    "Read", "Reading", "analyse", "analyse_module", "kind_of", "read", "together",
+    "Read", "Reading", "analyse", "analyse_module", "kind_of", "read", "combined",
 ]  # fmt: skip
 
 

@@ -266,7 +266,7 @@ class Reading:
         return ways
 
 
-def together(readings: Sequence[Reading]) -> Reading:
+def combined(readings: Sequence[Reading]) -> Reading:
     """Return what several functions do, as if one called them all."""
     if len(readings) == 1:
         return readings[0]
@@ -276,7 +276,7 @@ def together(readings: Sequence[Reading]) -> Reading:
             order.setdefault(key, len(order))
 
     def renewed(node: Any) -> Reading:
-        return together([each.renewed(node) for each in readings])
+        return combined([each.renewed(node) for each in readings])
 
     return Reading([top for each in readings for top in each.tops], order, None, renewed)
 

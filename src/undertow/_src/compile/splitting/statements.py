@@ -74,7 +74,7 @@ class Statements:
                 waiting += ast.iter_child_nodes(part)
         return names
 
-    def together(
+    def group_of(
         self, statement: ast.stmt, whole_step: bool, changed: Callable[[ast.stmt], set[str]]
     ) -> list[ast.stmt] | None:
         """Return the statement with all that has to go along: those that use a variable which it sets, or whose

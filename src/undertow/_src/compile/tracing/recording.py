@@ -46,9 +46,9 @@ class NotRead(BaseException):
 
 def recording(splitter: EffectSplitter | None, state: Reached) -> AbstractContextManager[None]:
     """Return a block for a run of the step, in which what runs is noted if no more than that is read."""
-    if splitter is None or splitter.coverage is None:
+    if splitter is None or splitter.reading.coverage is None:
         return nullcontext()
-    return Recording(splitter.coverage, state, splitter.read_more)
+    return Recording(splitter.reading.coverage, state, splitter.read_more)
 
 
 class Recording:

@@ -504,7 +504,9 @@ class Trace:
     def refuse_sparse_questions(self, shape: tuple[int, ...]) -> None:
         """Return a gradient is sparse in eager mode and dense in a program: code that asks would get other answers."""
         splitter = self.placer.plan.splitter
-        names = self.state.mentioned | self.before.mentioned | (set() if splitter is None else splitter.all_names())
+        names = (
+            self.state.mentioned | self.before.mentioned | (set() if splitter is None else splitter.reading.all_names())
+        )
         asked = sorted(_OF_SPARSE & names)
         why = f"code of the step or of a hook names `{asked[0]}`" if asked else ""
         for optimizer in self.state.optimizers:

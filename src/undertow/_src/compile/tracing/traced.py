@@ -149,7 +149,7 @@ class Traced:
         state = (
             Reached(replaced)
             if splitter is None
-            else Reached(replaced, splitter.names_left(), splitter.computed_with())
+            else Reached(replaced, splitter.names_left(), splitter.reading.arrays_read())
         )
         state.walk(plan.numbers, "of numbers among the arguments")
         state.walk(call.function, getattr(call.function, "__name__", "step"))
@@ -159,8 +159,8 @@ class Traced:
         for root, name in plan.roots:
             state.walk(root, name)
         if splitter is not None:
-            splitter.names_in_packages(state)
-            for namespace, name in splitter.whole.effects.names:
+            splitter.reading.names_in_packages(state)
+            for namespace, name in splitter.reading.whole.effects.names:
                 state.name(namespace, name)
             for owner, attribute in splitter.places_in_packages():
                 state.look_at_place(owner, attribute)
@@ -214,7 +214,7 @@ class Traced:
         line = error.line if error.line not in plan.decided else None
         # Code of a package seldom only shows a value: a guess takes one more trace, to move code takes several.
         guesses = line is not None and purity.is_installed(line[0])
-        if not guesses and plan.splitter is not None and plan.splitter.move_what_asked(error):
+        if not guesses and plan.splitter is not None and plan.splitter.move_what_needed(error):
             raise Retrace from None
         if line is not None:
             plan.decided.add(line)

@@ -1,0 +1,113 @@
+"""Effects that a program would not repeat: which those are, and where the trace has to be stopped or the user warned.
+
+A step's Python code runs once, while it is traced. What it does besides tensor work happens on later calls only if it is
+moved to the host; or if it changes something that guards watch, so that the next call compiles again.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from undertow._src.base.sites import PACKAGE
+from undertow._src.compile.cures import OTHERWISE, cure_of, is_elsewhere
+from undertow._src.compile.effects import TOO_LARGE, Effect, Frame, Notes, Part, purity
+from undertow._src.compile.effects.objects import instance_dict
+from undertow._src.compile.guards.places import OfClass, Slots
+from undertow._src.compile.guards.reachability import Reached
+from undertow._src.compile.splitting.statement_probes import StatementProbe
+from undertow._src.compile.splitting.statements import Statements
+from undertow._src.compile.splitting.step_reading import StepReading
+
+
+class GuardedPlaces:
+    """The places that guards look at before each call."""
+
+    def __init__(self, root: Any, reading: StepReading) -> None:
+        state = Reached()
+        state.walk(root, "step")
+        reading.names_in_packages(state)
+        places = (*state.maps, *state.lists, *state.cells, *state.arrays)
+        self._objects = {id(holder.owner if isinstance(holder, (OfClass, Slots)) else holder) for holder, _ in places}
+        self._objects |= {id(group) for optimizer in state.optimizers for group in optimizer.param_groups}
+        self._names = {(id(names), name) for names, name in state.globals}
+
+    def __contains__(self, effect: Effect) -> bool:
+        """Whether a change is seen before the next call, which then compiles again."""
+        target = effect.target
+        if is_elsewhere(effect.field):
+            return False
+        if id(target) in self._objects or (id(target), effect.attribute) in self._names:
+            return True
+        return not isinstance(target, type) and id(instance_dict(target)) in self._objects
+
+
+class MissedEffects:
+    """Decides which effects have to happen on each call, and would not."""
+
+    def __init__(self, root: Any, reading: StepReading) -> None:
+        self._root, self._reading = root, reading
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Find out again what is guarded, after more code of packages has run."""
+        self._guarded = GuardedPlaces(self._root, self._reading)
+
+    def __contains__(self, effect: Effect) -> bool:
+        """Whether an effect would be missed."""
+        if effect.field in ("own", "harmless") or effect.file.startswith(PACKAGE):
+            return False
+        in_package = purity.is_installed(effect.file)
+        if in_package and effect.field == "unknown" and not effect.what.startswith("calls `"):
+            return False  # the analyzer lost track of a value in a package, which says little
+        if in_package and effect.attribute is not None and self._reading.coverage is not None:
+            return effect not in self._guarded  # what it is there for is seldom to be seen from outside
+        return effect.kind != "store" or effect not in self._guarded
+
+    def probes(self, rest: Part, say: Callable[[str, str], None]) -> Iterator[StatementProbe]:
+        """Yield probes at statements that a trace must not reach, or only with a warning.
+
+        rest: what is left in the program; say: what is given a refusal and a warning that no statement can have.
+        """
+        here = {notes for _, notes in rest.reached}
+        for frame, notes in rest.reached:
+            for key in notes.effects:
+                effect = rest.keyed[key]
+                if effect not in self or effect in self._guarded:
+                    continue
+                refusal = warning = ""
+                if effect.field != "unknown":
+                    refusal = (
+                        f"undertow.compile: the step {effect}, which would happen when it is compiled, and not on later "
+                        f"calls: {cure_of(effect)}."
+                    )
+                elif effect.what.startswith(("calls `", TOO_LARGE)):
+                    warning = (
+                        f"the step {effect}, and that can't be followed. If it does more than work on tensors, it does so "
+                        f"when the step is compiled and not on later calls: {OTHERWISE}."
+                    )
+                else:
+                    continue  # the analyzer lost track of a value, which says little
+                unknown = effect.target is None and effect.kind != "call"
+                places = list(self._nearest(frame, notes, here, set()))
+                for statements, statement in places:
+                    for each in self._reading.of_same_code(statements):
+                        yield StatementProbe(each, statement, effect.what, refusal, warning, unknown)
+                if not places:  # the step is a lambda, in which there are no statements
+                    say(refusal, warning)
+
+    def _nearest(
+        self, frame: Frame | None, notes: Notes, here: set[Notes], seen: set[Notes]
+    ) -> Iterator[tuple[Statements, ast.stmt]]:
+        """Yield the statement that notes are about, if it can have a probe, or else those whose calls lead to it."""
+        if frame is None or notes in seen:
+            return
+        seen.add(notes)
+        statements = self._reading.statements_at(frame, notes)
+        if statements is not None and notes.path:
+            yield statements, notes.path[-1]
+            return
+        for caller, calling in self._reading.whole.callers[frame]:
+            if calling in here:
+                yield from self._nearest(caller, calling, here, seen)

@@ -1,0 +1,230 @@
+"""Which statements of a step are moved to the host, where they run after the program or inside it."""
+
+from __future__ import annotations
+
+import ast
+from types import FunctionType
+from typing import NamedTuple
+
+from undertow._src.compile.cures import is_elsewhere
+from undertow._src.compile.effects import Effect, Frame, Part, purity
+from undertow._src.compile.effects.values import OPAQUE, TENSORISH, Atom, Fresh, Known
+from undertow._src.compile.splitting.missed_effects import MissedEffects
+from undertow._src.compile.splitting.statements import Statements
+from undertow._src.compile.splitting.step_reading import StepReading
+from undertow._src.tensor.core import TensorCore
+from undertow.nn.modules.module import Module
+from undertow.optim.lr_scheduler import ReduceLROnPlateau
+from undertow.optim.optimizer import Optimizer
+
+_MOST_ROUNDS = 12
+_OF_ANY_MODULE = frozenset(vars(Module()))
+_ALONG = "it uses what is known only there"
+
+
+class Moved(NamedTuple):
+    """A statement that is moved, among those of its function, and why."""
+
+    statements: Statements
+    statement: ast.stmt
+    why: str
+
+
+class StatementMover:
+    """Chooses the statements that are moved: those with effects that a program would miss, or that need values.
+
+    With a statement goes all that uses what it sets. It stays if others in the program read what it changes.
+    """
+
+    def __init__(self, reading: StepReading, missed: MissedEffects) -> None:
+        self._reading, self._missed = reading, missed
+        self._kept: set[int] = set()  # ids of statements that are not moved
+        self._read_by_others: set[int] = set()  # nor are these, because of what they change
+        self._need_values: list[tuple[FunctionType, ast.stmt]] = []
+        self._groups: dict[tuple[int, int], list[ast.stmt] | None] = {}  # what goes along with a statement
+        self._grouped = reading.whole  # by this reading
+
+    def keep(self, *statements: int) -> None:
+        """Leave statements with these ids where they are."""
+        self._kept.update(statements)
+
+    def unkeep(self, statement: int) -> None:
+        """Let a statement be moved, because it is taken apart: without its pieces that may be possible."""
+        self._kept.discard(statement)
+
+    def want(self, statements: Statements, path: tuple[ast.stmt, ...]) -> bool:
+        """Have a statement moved that needs a value, from now on. Whether that is new, and possible."""
+        wanted = statements.function, path[-1]
+        if wanted in self._need_values or not self._move(statements, path, None, {}):
+            return False
+        self._need_values.append(wanted)
+        return True
+
+    def reconsider(self) -> None:
+        """Consider statements again that stayed because others read what they change."""
+        self._read_by_others.clear()
+
+    def choose(self) -> tuple[dict[int, Moved], Part]:
+        """Return the statements that are moved, by their ids, and what is left without them."""
+        whole = self._reading.whole
+        self.reconsider()
+        for _ in range(_MOST_ROUNDS):
+            moved = self._moved()
+            rest, feeding = self._without(moved)
+            if feeding and self._need_values:  # maybe only the results depend on it
+                with_returns = moved | self._returns()
+                rest_of_all, feeding = self._without(with_returns)
+                if not feeding:
+                    return with_returns, rest_of_all
+            if not feeding:
+                return moved, rest
+            self._read_by_others.update(feeding)
+        return {}, whole.whole
+
+    def _without(self, moved: dict[int, Moved]) -> tuple[Part, list[int]]:
+        """Return what the code does without some statements; and which of those change what it reads."""
+        whole = self._reading.whole
+        rest = whole.without(frozenset(moved))
+        places = rest.effects.places
+        return rest, [key for key in moved if any(effect.feeds(places) for effect in whole.effects_of(key))]
+
+    def _returns(self) -> dict[int, Moved]:
+        """Return the step's `return` statements, if they may run on the host."""
+        whole = self._reading.whole
+        own = [known for known in self._reading.known_statements() if known.function is self._reading.function]
+        ends = [(known, path[-1]) for known in own for path in known.paths.values() if isinstance(path[-1], ast.Return)]
+        if not all(known.group_of(end, True, lambda _: set()) and self._may_move(end) for known, end in ends):
+            return {}
+        if not all(_leaves_tensors_alone(effect) for _, end in ends for effect in whole.effects_of(id(end))):
+            return {}
+        return {id(end): Moved(known, end, _ALONG) for known, end in ends}
+
+    def _moved(self) -> dict[int, Moved]:
+        moved: dict[int, Moved] = {}
+        whole = self._reading.whole
+        first = [frame for top in whole.tops for frame in top.calls]
+        is_complete = self._reading.is_complete
+        for key, effect in whole.whole.keyed.items():
+            if effect in self._missed and (is_complete or effect.field == "output"):
+                self._move_in(first, key, effect, moved, set())
+        for function, statement in self._need_values:
+            statements = self._reading.statements_of(function)
+            self._move(statements, statements.paths[id(statement)], None, moved)
+        return moved
+
+    def _move_in(
+        self, frames: list[Frame], key: object, effect: Effect, moved: dict[int, Moved], seen: set[Frame]
+    ) -> None:
+        """Move the statements that an effect comes about by, in the outermost functions where that is possible."""
+        for frame in frames:
+            if frame not in seen:
+                seen.add(frame)
+                for notes, called in self._reading.whole.ways(frame, key):
+                    statements = self._reading.statements_at(frame, notes)
+                    if statements is None or not self._move(statements, notes.path, effect, moved):
+                        self._move_in(called, key, effect, moved, seen)
+
+    def _move(
+        self, statements: Statements, path: tuple[ast.stmt, ...], effect: Effect | None, moved: dict[int, Moved]
+    ) -> bool:
+        """Move the outermost of some statements inside each other that may be moved, with all that goes along.
+
+        effect: why; None if the innermost needs a value.
+        """
+        if any(id(each) in moved for each in path):
+            return True
+        for statement in path:
+            group = self._group(statements, statement)
+            if group is None or not all(map(self._may_move, group)):
+                continue
+            if effect is not None and not self._may_move_for(effect, statements, statement, group):
+                continue
+            for each in group:
+                why = _ALONG if each is not statement else "it needs a value" if effect is None else f"it {effect.what}"
+                moved.setdefault(id(each), Moved(statements, each, why))
+            return True
+        return False
+
+    def _may_move_for(self, effect: Effect, statements: Statements, statement: ast.stmt, group: list[ast.stmt]) -> bool:
+        """Whether an effect of this kind may happen on the host."""
+        reads_clock = effect.field == "clock"
+        ends = [each for each in group if isinstance(each, ast.Return)]
+        if ends and not (reads_clock and all(self._only_shows(statements, end) for end in ends)):
+            return False
+        goes_on = len(group) > 1 or statements.stored(statement)
+        if is_elsewhere(effect.field) and not reads_clock and goes_on:
+            return False
+        return effect.field not in ("debugger", "reflection")
+
+    def _may_move(self, statement: ast.stmt) -> bool:
+        ids = (self._kept, self._read_by_others, self._reading.whole.written)
+        return not any(id(statement) in each for each in ids)
+
+    # --- what goes along
+
+    def _group(self, statements: Statements, statement: ast.stmt) -> list[ast.stmt] | None:
+        """Return a statement with all that goes along; None if it may not go, or if that is the step's own work."""
+        whole = self._reading.whole
+        if self._grouped is not whole:
+            self._groups, self._grouped = {}, whole
+        key = id(statements), id(statement)
+        if key not in self._groups:
+            is_step = statements.function is self._reading.function
+            group = statements.group_of(statement, is_step, lambda each: self._changed(statements, each))
+            if group and len(group) > 1 and any(self._links_tensors(statements, each) for each in group):
+                group = None
+            effects = [effect for each in group or () for effect in whole.effects_of(id(each))]
+            self._groups[key] = group if all(map(_leaves_tensors_alone, effects)) else None
+        return self._groups[key]
+
+    def _changed(self, statements: Statements, statement: ast.stmt) -> set[str]:
+        """Return the variables whose object a statement changes, where the step itself made it."""
+        changed = self._reading.whole.changes.get(id(statement))
+        if not changed:
+            return set()
+        variables, used = self._reading.variables(statements), statements.used(statement)
+        return {  # what nothing is known of is only in the variables that are mentioned there
+            name for name, value in variables.items() if changed & value - (set() if name in used else {OPAQUE})
+        }
+
+    def _links_tensors(self, statements: Statements, statement: ast.stmt) -> bool:
+        """Whether a statement computes tensors for others: the step's own work, which stays in the program."""
+        variables = self._reading.variables(statements)
+        names = statements.stored(statement) | self._changed(statements, statement)
+        return any(_may_be_tensor(atom) for name in names for atom in variables.get(name, ()))
+
+    def _only_shows(self, statements: Statements, statement: ast.stmt) -> bool:
+        """Whether a statement takes tensors as they are, or their values: it computes none."""
+        variables = self._reading.variables(statements)
+        for part in ast.walk(statement):
+            if isinstance(part, ast.Call) and getattr(part.func, "attr", "") in ("item", "detach", "tolist"):
+                continue
+            if isinstance(part, (ast.Call, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript)):
+                operands = [*ast.iter_child_nodes(part)]
+                if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
+                    operands.append(part.func.value)
+                names = [each.id for each in operands if isinstance(each, ast.Name)]
+                if any(_may_be_tensor(atom) for name in names for atom in variables.get(name, ())):
+                    return False
+        return True
+
+
+def _may_be_tensor(atom: Atom, depth: int = 0) -> bool:
+    if isinstance(atom, Fresh):
+        return depth < 3 and any(_may_be_tensor(each, depth + 1) for each in atom.elements())
+    return atom in TENSORISH or (isinstance(atom, Known) and isinstance(atom.value, TensorCore))
+
+
+def _leaves_tensors_alone(effect: Effect) -> bool:
+    """Whether an effect changes nothing that undertow's own code reads, which is not analyzed."""
+    target = effect.target
+    if isinstance(target, ReduceLROnPlateau):  # it changes options; see `schedules`
+        return True
+    if effect.field == "own":
+        return False
+    if isinstance(target, Optimizer) or (target is not None and purity.origin_of(type(target)) == "own"):
+        return False
+    if isinstance(target, Module):
+        own = all(issubclass(Module, kind) for kind in type(target).__mro__ if purity.origin_of(kind) == "own")
+        return own and effect.attribute is not None and effect.attribute not in _OF_ANY_MODULE
+    return True

@@ -1,0 +1,221 @@
+"""What is known of a step's code, and of the hooks that are split with it: their effects, statements and variables."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from undertow._src.compile.effects import (
+    TOO_LARGE,
+    Called,
+    Coverage,
+    Exactly,
+    Frame,
+    Kind,
+    Limits,
+    Notes,
+    Parts,
+    Reading,
+    combined,
+    kind_of,
+    purity,
+    read,
+)
+from undertow._src.compile.effects.values import Atom
+from undertow._src.compile.guards.places import contents_of
+from undertow._src.compile.guards.reachability import Reached
+from undertow._src.compile.splitting.statements import Statements, loaded_by
+
+FEW_STEPS = 12_000  # of the analyzer; if it takes more to read a step, only code that runs is read
+_MOST_READINGS = 24
+
+
+class StepReading:
+    """The readings of a step and of hooks, each read once, until its code is taken apart."""
+
+    def __init__(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], coverage: Coverage | None
+    ) -> None:
+        self.function = getattr(function, "__func__", function)
+        self.coverage = coverage  # what ran in traces, if there is more code than can be read
+        given = [kind_of(arg) for arg in args], {name: kind_of(arg) for name, arg in kwargs.items()}
+        self._calls: dict[Any, Called] = {None: (function, *given)}  # those that are read: the step, and hooks by key
+        self._readings: dict[Any, Reading] = {}
+        self._known: dict[int, Statements] = {}  # by the ids of functions
+        self._variables_of: dict[Any, dict[str, set[Atom]]] = {}
+        self._times_read, self._reads_all = 0, False
+        self._read()
+
+    # --- reading
+
+    def _read(self) -> None:
+        """Read what has not been read. A hook on the host is not traced, so all of it is read."""
+        self._variables_of = {}
+        for key, call in self._calls.items():
+            if key not in self._readings:
+                self._readings[key] = self._read_step(call) if key is None else read(*call)
+        self.whole = combined([self._readings[key] for key in self._calls])
+
+    def _read_step(self, call: Called) -> Reading:
+        """Read all that the step can reach; if that is too much, what ran in traces, of which there are none yet."""
+        if self.coverage is None:
+            found = read(*call, decides=True, limits=Limits(None if self._reads_all else FEW_STEPS))
+            if self._reads_all or _is_complete(found):
+                return found
+            self.coverage = Coverage()
+        return read(*call, decides=True, limits=Limits(None, self.coverage))
+
+    def read_step_again(self) -> None:
+        """Read the step with what its coverage has become."""
+        self._readings.pop(None, None)
+        self._read()
+
+    def read_more(self) -> None:
+        """Read the step again, after more of it has run. If that has happened too often, all that it can reach."""
+        self._times_read += 1
+        if self._times_read > _MOST_READINGS:
+            self.coverage, self._reads_all = None, True
+        self.read_step_again()
+
+    def replace_statements(self, node: ast.FunctionDef) -> None:
+        """Read a definition again, whose statements were taken apart."""
+        for key, known in self._known.items():
+            if known.node is node:
+                self._known[key] = Statements(known.function, known.node)
+        self._readings = {key: reading.renewed(node) for key, reading in self._readings.items()}
+        self._read()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of the code was read. Otherwise nothing is known of what a statement does, or others read of it."""
+        return _is_complete(self.whole)
+
+    # --- hooks that are split
+
+    def add_hooks(self, calls: list[Called]) -> None:
+        """Read hooks as well."""
+        self._calls.update({_key(call): call for call in calls})
+        self._read()
+
+    def hooks_of(self, is_one: Callable[[Any], bool]) -> list[Any]:
+        """Return the keys of the hooks that are one of those that are meant."""
+        return [key for key, call in self._calls.items() if key is not None and is_one(call[0])]
+
+    def remove_hooks(self, keys: list[Any]) -> None:
+        """Read the code without some hooks."""
+        for key in keys:
+            del self._calls[key]
+            self._readings.pop(key, None)
+        self._read()
+
+    def reading_of(self, call: Called) -> tuple[Any, Reading] | None:
+        """Return what is known of a hook, with its key, if it is one that is read."""
+        key = _key(call)
+        return (key, self._readings[key]) if key in self._calls else None
+
+    # --- statements and variables
+
+    def statements(self, frame: Frame) -> Statements | None:
+        """Return the statements of a function that was read, if they can be moved."""
+        if not isinstance(frame.owner, FunctionType) or not isinstance(frame.node, ast.FunctionDef):
+            return None
+        if purity.origin_of(frame.function) == "own":
+            return None
+        if id(frame.function) not in self._known:
+            self._known[id(frame.function)] = Statements(frame.function, frame.node)
+        return self._known[id(frame.function)]
+
+    def statements_at(self, frame: Frame, notes: Notes) -> Statements | None:
+        """Return the statements of a function, if what the notes are about is among them."""
+        found = self.statements(frame)
+        return found if found is not None and all(id(each) in found.paths for each in notes.path) else None
+
+    def statements_of(self, function: FunctionType) -> Statements:
+        """Return the statements of a function that were asked for before."""
+        return self._known[id(function)]
+
+    def known_statements(self) -> list[Statements]:
+        """Return the statements of the functions that were asked for so far."""
+        return list(self._known.values())
+
+    def all_statements(self) -> list[Statements]:
+        """Return the statements of all functions that were read."""
+        for frame in self.whole.frames:
+            self.statements(frame)
+        return self.known_statements()
+
+    def of_same_code(self, statements: Statements) -> list[Statements]:
+        """Return a function's statements, and those of others that one definition made: each has a closure of its own."""
+        return [known for known in self.all_statements() if known.node is statements.node]
+
+    def variables(self, statements: Statements) -> dict[str, set[Atom]]:
+        """Return what the variables of a function may be."""
+        if not self._variables_of:
+            for frame in self.whole.frames:
+                known = self._variables_of.setdefault((frame.function, frame.node), {})
+                for name, value in frame.scope.values.items():
+                    known.setdefault(name, set()).update(value)
+        return self._variables_of.get((statements.function, statements.node), {})
+
+    # --- what the code looks at
+
+    def compares_types(self, *kinds: str) -> bool:
+        """Whether the code asks for the exact type of something (`type(n) is int`): nothing else may stand for it."""
+        frames = [frame for frame in self.whole.frames if purity.origin_of(frame.function) != "own"]
+        parts = (part for frame in frames for part in ast.walk(frame.node) if isinstance(part, ast.Compare))
+        return any("type" in names and not names.isdisjoint(kinds) for names in map(_names_in, parts))
+
+    def reads_variable(self, hook: Any, value: Any) -> bool:
+        """Whether the code around a hook itself reads the variable in which both have a value, or which the value is."""
+        names_of = getattr(getattr(hook, "__code__", None), "co_freevars", ())
+        cells = zip(names_of, getattr(hook, "__closure__", None) or ())
+        names = {name for name, cell in cells if cell is value or contents_of(cell) is value}
+        return any(
+            name in frame.function.__code__.co_cellvars and name in loaded_by(frame.node)
+            for frame in self.whole.frames
+            if isinstance(frame.owner, FunctionType)  # and not for a function inside it
+            for name in names
+        )
+
+    def names_without(self, left_out: set[int]) -> dict[CodeType, set[str]]:
+        """Return the names in the code of functions, of attributes too, without those in some statements."""
+        return {known.function.__code__: known.names_without(left_out) for known in self._known.values()}
+
+    def all_names(self) -> set[str]:
+        """Return all names in the code of functions, of attributes too."""
+        return set().union(*self.names_without(set()).values())
+
+    def names_in_packages(self, state: Reached) -> None:
+        """Add what code of packages that ran in traces looks up."""
+        for code, namespace in self.coverage.packages.values() if self.coverage is not None else ():
+            state.look_up_for(code, namespace)
+
+    def arrays_read(self) -> set[int]:
+        """Return the ids of NumPy arrays from outside whose numbers the code reads."""
+        return {id(place.owner) for place in self.whole.effects.places if isinstance(place.owner, np.ndarray)}
+
+
+def _is_complete(reading: Reading) -> bool:
+    return not any(effect.what == TOO_LARGE for effect in reading.effects.effects)
+
+
+def _key(call: Called) -> Any:
+    """Return what tells one call of a hook from another: the hook, and what is known of its arguments."""
+
+    def known(kind: Kind) -> Any:
+        if isinstance(kind, Exactly):
+            return id(kind.value)
+        return tuple(map(known, kind.kinds)) if isinstance(kind, Parts) else kind
+
+    hook, args, kwargs = call
+    return id(hook), *map(known, args), *[(name, known(kind)) for name, kind in kwargs.items()]
+
+
+def _names_in(expression: ast.AST) -> set[str]:
+    parts = [*ast.walk(expression)]
+    names = {part.id for part in parts if isinstance(part, ast.Name)}
+    return names | {part.attr for part in parts if isinstance(part, ast.Attribute)}
