@@ -18,7 +18,7 @@ from undertow._src.compile import CompileError, CompileWarning
 from undertow._src.compile.effects import purity
 from undertow._src.compile.guards import snapshot
 from undertow._src.compile.guards.reachability import Reached
-from undertow._src.compile.tracing import traced as tracing
+from undertow._src.compile.tracing import capture as tracing
 
 case = Cases()
 
@@ -268,7 +268,7 @@ def test_what_cannot_be_put_back_is_named_and_the_rest_is_put_back(monkeypatch: 
     assert isinstance(model(torch.ones(1, 2)).sum().item(), float)
 
 
-@pytest.mark.parametrize("method", ["_keep", "_guard_hooks"])
+@pytest.mark.parametrize("method", ["_callbacks", "_guards"])
 def test_an_error_after_the_trace_leaves_nothing_of_it(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = nn.Linear(2, 1)
     optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
@@ -285,7 +285,7 @@ def test_an_error_after_the_trace_leaves_nothing_of_it(method: str, monkeypatch:
     def fails(*args: Any) -> None:
         raise OSError("of the compiler's own")
 
-    monkeypatch.setattr(tracing.Traced, method, fails)
+    monkeypatch.setattr(tracing._Capturing, method, fails)
     with pytest.warns(CompileWarning, match="of the compiler's own"):
         torch.compile(step)(torch.ones(1, 2))
     assert seen == [2.0] and len(optimizer.state) == 2

@@ -25,7 +25,7 @@ from undertow._src.compile.guards.places import Numbers
 from undertow._src.compile.guards.settings import settings_now
 from undertow._src.compile.guards.signatures import attributes_of, signature
 from undertow._src.compile.plan import Plan, Retrace
-from undertow._src.compile.program import Program
+from undertow._src.compile.program import Program, make_program
 from undertow._src.compile.recompile_reasons import argument_names, call_signature, difference
 from undertow._src.compile.splitting.effect_splitting import EffectSplitter
 from undertow._src.compile.tracing.arguments import hooks_on_node
@@ -34,8 +34,8 @@ from undertow._src.compile.tracing.decisions import Answer, Hints, Mispredicted
 from undertow._src.compile.tracing.new_objects import FewCollections
 from undertow._src.compile.tracing.records import ChangedRecord, Kinds
 from undertow._src.compile.tracing.sparse_parts import apart, parts_of_sparse
+from undertow._src.compile.tracing.step_inputs import Call
 from undertow._src.compile.tracing.symbolic_scalars import ScalarBecameConstant
-from undertow._src.compile.tracing.traced import Call
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import cpu
 from undertow._src.types.sizes import Size
@@ -56,7 +56,7 @@ _one_at_a_time = threading.RLock()  # of all steps: while one is traced, what ot
 class Compiled:
     """A function whose calls run as one program."""
 
-    compiles_first_step = False  # on the CPU, although it is another step than all that follow; see `Traced.runs_once`
+    compiles_first_step = False  # on the CPU, although all later ones differ; see `Program.runs_as_written`
 
     def __init__(self, function: Callable[..., Any], fallback: str | None = None) -> None:
         if fallback not in (None, "eager"):
@@ -123,7 +123,7 @@ class Compiled:
             failure, interrupted = None, None
             compiles = not (self.eager and tuple(key) in self.eager)
             for place, program in enumerate(programs):
-                if program.decides and program.decisions.answers[: len(answers)] != [*answers]:
+                if program.decisions.answers and program.decisions.answers[: len(answers)] != [*answers]:
                     continue
                 if program.guards_hold(arguments):
                     program.used = next(_clock)
@@ -183,7 +183,7 @@ class Compiled:
 
     def _only_traces(self, program: Program) -> bool:
         """Whether the only call that a program is for runs as it is written, which takes less time than XLA does."""
-        return program.runs_once and program.device is cpu and not self.compiles_first_step
+        return program.runs_as_written and not self.compiles_first_step
 
     def _fall_back(self, key: Any, error: Exception) -> None:
         """Lets calls like one that is refused run as they are written, if that was asked for. Says so once."""
@@ -247,10 +247,8 @@ class Compiled:
         elif self._signatures:
             self._note(difference(self._signatures, signature))
         plan = Plan()
-        if programs:  # numbers that have changed may change again
-            plan.counters.update(programs[0].changing_numbers())
-            plan.decided.update(programs[0].decided_lines)
-            plan.selected.update(programs[0].selected_lines)
+        if programs:
+            programs[0].inform(plan)
         plan.answers, plan.hints = [*decided[0]], decided[1]
         if programs and not plan.answers:  # most likely it goes the same way again
             plan.hints = programs[0].decisions.as_hints()
@@ -266,7 +264,7 @@ class Compiled:
         for _ in range(MOST_TRACES):
             try:
                 with Compiling():
-                    program = Program(Call(self.function, args, kwargs), plan)
+                    program = make_program(Call(self.function, args, kwargs), plan)
                 break
             except ScalarBecameConstant:
                 if not splitter.lift():

@@ -9,7 +9,6 @@ from undertow._dynamo import OptimizedModule
 from undertow._src.compile.callbacks.registrations import where_defined
 from undertow._src.compile.compiled import KEPT, MOST, Compiled, everything
 from undertow._src.compile.program import Program
-from undertow._src.compile.tracing.trace import Draw
 from undertow.nn.modules.module import Module
 
 
@@ -48,9 +47,10 @@ def _code_of(function: Any) -> Any:
 
 
 def _program(program: Program) -> dict[str, Any]:
+    summary = program.summary
     hooks: dict[tuple[str, ...], int] = {}
     statements: dict[tuple[str, ...], int] = {}
-    for placed in program.placed:
+    for placed in program.summary.placed:
         if placed.what == "piece":
             continue
         if placed.what == "statement":
@@ -60,19 +60,16 @@ def _program(program: Program) -> dict[str, Any]:
         key = (placed.name, placed.where, placed.registered, placed.runs, placed.why)
         hooks[key] = hooks.get(key, 0) + 1
     return {
-        "operations": program.size,
-        "captured": [
-            {"shape": list(array.shape), "dtype": str(array.dtype)}
-            for _, array, _ in (*program.donated, *program.packed, *program.state_inputs)
-        ],
-        "written": len(program.outputs),
-        "numbers": len(program.options.places) if program.uses_numbers else 0,
+        "operations": summary.operations,
+        "captured": [{"shape": list(array.shape), "dtype": str(array.dtype)} for array in summary.captured],
+        "written": summary.written,
+        "numbers": summary.numbers,
         "decisions": [{"where": where, "answer": answer} for where, answer in program.decisions.listed()],
         "guards": [guard.watches for guard in program.guards],
-        "draws": sum(type(draw) is Draw for draw in program.draws),
-        "trace_seconds": program.trace_seconds,
+        "draws": summary.draws,
+        "trace_seconds": summary.trace_seconds,
         "compile_seconds": program.compile_seconds,
-        "runs_once": program.runs_once,
+        "runs_once": summary.runs_once,
         "hooks": [
             {"name": name, "where": where, "registered": registered, "runs": runs, "why": why, "times": times}
             for (name, where, registered, runs, why), times in hooks.items()
@@ -159,7 +156,7 @@ def runs_of(hook: Any) -> list[str]:
     for compiled in everything:
         for programs in compiled.programs.values():
             for program in programs:
-                for placed in program.placed:
+                for placed in program.summary.placed:
                     if placed.hook is hook:
                         found[f"in the compiled {compiled.name} it runs {placed.runs}: {placed.why}"] = None
     return list(found)

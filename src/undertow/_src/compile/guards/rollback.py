@@ -1,6 +1,6 @@
 """What a trace changes outside of the program, and how all of it is put back.
 
-The step's Python code runs in the trace only. What it left where is noted (`Traced.exit`), and each call of the program
+The step's Python code runs in the trace only. What it left where is noted (`LeftState`), and each call of the program
 leaves it there, the first call too. So a trace itself leaves nothing behind: neither one that becomes a program, nor one
 that is made again with a better plan, nor one that fails.
 """

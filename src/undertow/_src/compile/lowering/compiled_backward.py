@@ -42,7 +42,7 @@ from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.devices import device as Device
 
 if TYPE_CHECKING:
-    from undertow._src.compile.lowering.assembling import Assembled
+    from undertow._src.compile.tracing.capture import Capture
 
 
 class Graph:
@@ -218,36 +218,35 @@ class WayBack:
     """The graph that a trace left behind its results."""
 
     @staticmethod
-    def of(program: Assembled, trace: Trace, kept: list[Buffer]) -> WayBack | None:
-        """Return the way back through a program's results; None if there is none, or backward passes have used it up."""
-        left = tensors_in(program.left_behind(), program.known)
+    def of(capture: Capture, kept: list[Buffer]) -> WayBack | None:
+        """Return the way back through a step's results; None if there is none, or backward passes have used it up."""
+        left = tensors_in(capture.left.parts(), capture.left.known)
         for tensor in left:
             if tensor._edge is not None:
                 tensor._edge = _unless_spent(tensor._edge)
         roots = [tensor._edge for tensor in left if tensor._edge is not None and not is_spent(tensor._edge[0])]
-        return WayBack(program, trace, kept, left, nodes_behind(roots)) if roots else None
+        return WayBack(capture, kept, left, nodes_behind(roots)) if roots else None
 
-    def __init__(
-        self, program: Assembled, trace: Trace, kept: list[Buffer], left: list[Any], nodes: list[Node]
-    ) -> None:
-        self.device, self.held = program.device, list(trace.adopted)
-        self.known = program.known
+    def __init__(self, capture: Capture, kept: list[Buffer], left: list[Any], nodes: list[Node]) -> None:
+        trace, its = capture.trace, capture.inputs
+        self.device, self.held = its.device, list(trace.adopted)
+        self.known = its.known
         self.versions = [(storage, storage.version) for storage in [tensor._get_storage() for tensor, _ in self.held]]
         self.edges = [None if tensor._edge is None or is_spent(tensor._edge[0]) else tensor._edge for tensor in left]
-        own = program.given.own()
+        own = its.given.own()
         leaf_nodes = _in_turn(nodes)
         self.leaf_edges = [(node, 0) for node in leaf_nodes]
         self.leaves = [node.variable for node in leaf_nodes]
         self.leaf_arguments = [own.get(id(leaf)) for leaf in self.leaves]
         self.kept = kept  # what the way back reads
-        shown = {id(array.buffer) for array in _arrays_left(program)}
+        shown = {id(array.buffer) for array in _arrays_left(capture)}
         self.only_kept = [buffer for buffer in self.kept if id(buffer) not in shown]
         self.read = [buffer for buffer, _, _ in trace.buffers.values()]
         given = {id(held.buffer): (tensor, held) for tensor, held in trace.adopted if id(tensor) in own}
         self.read_from = [own[id(given[id(buffer)][0])] if id(buffer) in given else None for buffer in self.read]
-        self.stand_ins = [pair for pair in given.values() if program.given.stands_in(own[id(pair[0])])]
-        self.registrations, self.scalars = program.registrations, program.scalars
-        self.splitter = program.splitter
+        self.stand_ins = [pair for pair in given.values() if its.given.stands_in(own[id(pair[0])])]
+        self.registrations, self.scalars = its.registrations, capture.left.scalars
+        self.splitter = capture.splitter
         for tensor in left:
             if tensor._edge is not None and tensor._edge[0]._extras is not None:
                 tensor._edge[0]._extras.retained.clear()  # what this call gives will keep the gradients
@@ -359,11 +358,13 @@ def _present(buffer: Buffer) -> Any:
     return buffer.value if buffer.host is None else buffer.host
 
 
-def _arrays_left(program: Assembled) -> list[DeviceArray]:
+def _arrays_left(capture: Capture) -> list[DeviceArray]:
     """Return the memories that a program's results, and whatever it left somewhere, stand on."""
-    tensors = tensors_in(program.left_behind(), program.known)
+    tensors = tensors_in(capture.left.parts(), capture.left.known)
     tensors += [each._meta.grad for each in tensors if each._meta is not None and each._meta.grad is not None]
-    arrays = [tensor._array for tensor in tensors] + [array for later in program.turns for array in later.captured]
+    arrays = [tensor._array for tensor in tensors] + [
+        array for later in capture.callbacks.after for array in later.captured
+    ]
     return [array for array in arrays if type(array) is DeviceArray]
 
 

@@ -70,7 +70,7 @@ class Arguments:
         self._flags = [tensor._requires_grad for tensor in self.tensors]
         self._grads = [_grad(tensor) for tensor in self.tensors]
         self._versions = [tensor._get_storage().version for tensor in self.tensors]
-        self._counted_anyway = {id(tensor._get_storage()) for tensor in state.tensors}  # see `Traced.bumps`
+        self._counted_anyway = {id(tensor._get_storage()) for tensor in state.tensors}  # see `Capture.bumps`
         self.shared: list[tuple[int, Any]] = []  # an argument in the memory of another one, or of a tensor of the step
         self.changes: list[Callable[[list[Any], Callable[[Any], Any]], None]] = []
 

@@ -1,0 +1,101 @@
+"""What runs on the host around calls of a program: hooks and statements of the step, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from undertow._src.compile.callbacks.hook_placement import HookPlacer
+from undertow._src.compile.callbacks.host_calls import HostCall
+from undertow._src.compile.callbacks.replay import Interrupted, Replay
+from undertow._src.compile.errors import CompileError
+from undertow._src.compile.guards.places import put_back
+from undertow._src.compile.splitting.host_statements import Statement
+from undertow._src.compile.splitting.statement_probes import ProbedCode
+from undertow._src.compile.tracing.arguments import Handed
+
+
+class ProgramCallbacks:
+    """The calls on the host that a trace has placed."""
+
+    def __init__(
+        self, placer: HookPlacer, streams: list[Any], handed: Handed, early: list[tuple[Any, Any]], code: ProbedCode
+    ) -> None:
+        self.host_calls, self.placed = placer.host_calls, placer.placed
+        self.before, self.after = placer.begins, placer.turns  # the program
+        self.are_deferred = bool(placer.later)  # whether hooks run after the program, and not only a witness
+        self.interrupt_program, self._raised = placer.has_inside, placer.raised
+        self.mirrors, self._returned = placer.mirrors, placer.returned
+        self._handed, self._early, self._code = handed, early, code
+        self._streams = streams  # from which the step draws
+        self._stream_states: list[tuple[Any, Any]] = []  # before the call
+        self._added: list[tuple[Any, Any]] = []  # entries that are there for their order's sake, during a call
+        self._orders: list[tuple[Any, list[Any]]] = []  # of the mappings to which they were added
+        for call in self.host_calls:
+            call.streams = streams
+
+    def begin(self) -> None:
+        """Begin a call of the program, if there are calls on the host."""
+        self._forget_calls()
+        self._stream_states = [(stream, stream.get_state()) for stream in self._streams]
+        self._added = [(holder, key) for holder, key in self._early if key not in holder]
+        for holder, key in self._added:  # the order of entries is that in which eager code adds them
+            holder[key] = None
+
+    def _forget_calls(self) -> None:
+        for call in self.host_calls:
+            call.begin()
+
+    def wait(self, results: list[Any]) -> None:
+        """Wait for a program that measures time, or has stopped for callbacks; raise what one of them raised."""
+        if self.before:
+            jax.block_until_ready(results)  # the time that it takes is what is measured
+        if self.interrupt_program:
+            jax.block_until_ready(results)
+            jax.effects_barrier()
+            if self._raised:
+                raise self._raised.pop()
+
+    def run_after(self) -> None:
+        """Make the calls that come after the program."""
+        if self.after:
+            for call in self.after:
+                call.run()
+            self._handed.refuse_changes(self.mirrors.changed_containers())
+        if self.mirrors.tensors:
+            self.mirrors.refuse_writes()
+
+    def result_of(self, result: Any) -> Any:
+        """Return what the step returns, given what the program leaves: a statement on the host may compute it."""
+        return result if self._returned is None else self._returned.of(result)
+
+    # --- calls that raise
+
+    def interrupt(self, error: Exception) -> None:
+        """Raise Interrupted if `replay` can find out what eager mode leaves after an error."""
+        self._orders = [(holder, [*holder]) for holder, _ in self._added]
+        for holder, key in self._added:
+            del holder[key]
+        of_callback = any(call.error is error for call in self.host_calls)
+        if isinstance(error, CompileError) or not of_callback or any(map(_wrote, self.host_calls)):
+            self._forget_calls()
+        else:
+            raise Interrupted from None
+
+    def replay(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the step as it is written, after a call on the host has raised."""
+        for stream, state in self._stream_states:
+            stream.set_state(state)
+        try:
+            return Replay(self.host_calls, self._code).run(function, args, kwargs)
+        finally:
+            for holder, order in self._orders:
+                put_back(holder, {key: holder[key] for key in order if key in holder} | holder)
+            self._forget_calls()
+
+
+def _wrote(call: HostCall) -> bool:
+    """Return whether a statement may have written into tensors of the program: a replay does not know which."""
+    return call.done and call.may_write and isinstance(call.hook, Statement)

@@ -1,0 +1,393 @@
+"""From a captured step to a jitted function: which buffers are its inputs and outputs, and in which order.
+
+The inputs are the arguments' arrays, the memories of tensors that the step reads, the numbers of optimizers, and random
+draws. The outputs are every memory that the step wrote to and every new memory that outlives it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import jax
+import numpy as np
+
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Buffer, BufferOffCpu
+from undertow._src.arrays.jax import layout as jax_layout
+from undertow._src.arrays.target import options_for, traced_for
+from undertow._src.compile.guards.alias_guards import AliasGuard, GradientAliasGuard, Memory
+from undertow._src.compile.guards.guard import Guard
+from undertow._src.compile.lowering.compiled_backward import WayBack
+from undertow._src.compile.lowering.donation import Gradients, PackedGradients
+from undertow._src.compile.lowering.packing import StatePack, side_by_side, small_ones
+from undertow._src.compile.tracing.capture import Capture
+from undertow._src.compile.tracing.left_state import LeftState
+from undertow._src.compile.tracing.results import tensors_in
+from undertow._src.tensor.core import Meta, TensorCore
+from undertow._src.types.devices import cpu
+
+KINDS = ("donated", "packed", "state", "argument", "draw", "numbers", "constant")  # of inputs, in their order
+
+LeafGradients = list[tuple[Meta, Any]]  # where a leaf keeps its gradient, and the one that the trace left there
+
+
+@dataclass(eq=False)
+class Input:
+    """A variable of the traced program, and where a call finds its value."""
+
+    kind: str
+    var: Any
+    source: Any  # the memory, or what else the trace took it from
+    where: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Origins:
+    """Whose the memories are that the trace met."""
+
+    known: set[int]  # ids of buffers that were there before the step
+    adopted: dict[int, Any]  # tensors that were, by id
+    owners: dict[int, Any]  # the tensor that stands on a buffer, by that buffer's id
+    states: dict[int, tuple[Any, DeviceArray]]  # the same of the step's own tensors, and what they hold in the trace
+    arguments: dict[int, int]  # the first argument on a buffer
+    argument_places: list[tuple[int, int]]  # all of them: a buffer's id, and an argument
+
+
+@dataclass(frozen=True, eq=False)
+class InputBuffers:
+    """Where a call finds the program's inputs, in the order of the program's arguments."""
+
+    donated: list[Memory]  # the program writes its results over them
+    packed: list[Memory]
+    pack: StatePack | None  # in which those lie side by side
+    donors: list[Gradients | PackedGradients]  # of memory for gradients
+    states: list[Memory]
+    only_written: list[Memory]  # no inputs, but to be there when results are put into them
+    arguments: list[int]  # places among the call's arguments
+    draws: list[tuple[int, int | None]]  # which draw, and which part of what it gives
+    uses_numbers: bool
+    gives_numbers: bool  # whether their memory is donated to the numbers of the next call
+
+
+@dataclass(frozen=True, eq=False)
+class OutputBuffers:
+    """Where the program's results go, in their order."""
+
+    buffers: list[Buffer]  # all of them; parts of packs one by one
+    n_known: int  # how many were there before the step: they come first
+    written: list[tuple[int, Buffer]]  # those that are no argument's, and which result each is
+    arguments: list[tuple[int, int]]  # results that are written to arguments
+    made: list[Buffer]  # new ones, which come last
+    decided: list[int]  # results that decisions are about
+
+
+@dataclass(frozen=True, eq=False)
+class Lowered:
+    """A captured step as a jitted function of buffers."""
+
+    jitted: Callable[..., list[Any]]
+    inputs: InputBuffers
+    outputs: OutputBuffers
+    origins: Origins
+    left: LeftState  # what is left besides the gradients of donors
+    passed_on: list[int]  # arguments that are returned or kept, or of which views are
+    way_back: WayBack | None
+    uses_gradients: bool  # whether gradients, or other state that is carried on, are among the arguments
+    guards: list[Guard]  # on the memories of tensors
+    size: int  # operations
+
+
+def lower(capture: Capture) -> Lowered:
+    """Return the captured step as a jitted function of its inputs."""
+    return _Lowering(capture).run()
+
+
+class _Lowering:
+    """A step that is being lowered."""
+
+    def __init__(self, capture: Capture) -> None:
+        self.capture, self.trace, self.given = capture, capture.trace, capture.inputs.given
+        self.device, self.jax_device = capture.inputs.device, capture.inputs.jax_device
+        known = {id(buffer) for buffer, _, _ in self.trace.buffers.values()}
+        self.way_back = WayBack.of(capture, [buffer for buffer in capture.outputs if id(buffer) not in known])
+        self.origins = self._origins(known)
+
+    def run(self) -> Lowered:
+        """Choose inputs and outputs, and jit the program between them."""
+        capture, known = self.capture, self.origins.known
+        inputs = self._inputs()
+        of_kind = {kind: [each.where for each in inputs if each.kind == kind] for kind in KINDS}
+        donated, states, arguments = of_kind["donated"], of_kind["state"], of_kind["argument"]
+        gradients, small_gradients = self._gradients_alone(arguments)
+
+        # JAX lends donated memories to the first outputs of their shape; were those not their own, XLA would copy them.
+        packed = [buffer for _, _, buffer in of_kind["packed"]]
+        groups = [
+            [buffer for _, _, buffer in donated],
+            [buffer for buffer in capture.outputs if id(buffer) in known - set(map(id, packed))],
+            packed,
+            [left._array.buffer for _, left in gradients],
+            [left._array.buffer for _, left in small_gradients],
+            capture.outputs,
+        ]
+        turns = _turns(capture.outputs, groups)
+        buffers = [capture.outputs[place] for place in turns]
+        n_known = sum(id(buffer) in known for buffer in buffers) - len(packed)
+        sizes = n_known, len(packed), len(gradients), len(small_gradients)
+        outputs = self._outputs(buffers, sizes)
+        only_written = self._only_written(buffers, (*donated, *of_kind["packed"], *states))
+        found = InputBuffers(
+            donated, of_kind["packed"], StatePack.of(of_kind["packed"]) if packed else None,
+            self._donors(gradients, small_gradients), states, only_written, arguments,
+            of_kind["draw"],
+            uses_numbers=bool(of_kind["numbers"]),
+            gives_numbers=bool(of_kind["numbers"] and capture.next_numbers is not None) and not capture.may_come_to_nothing,
+        )  # fmt: skip
+        passed_on = self._passed_on()
+        uses_gradients = self._uses_gradients(found, outputs, passed_on)
+        jaxpr = capture.jaxpr.jaxpr
+        outvars = [jaxpr.outvars[place] for place in turns]
+        return Lowered(
+            self._jit(inputs, found, outputs, outvars, sizes), found, outputs, self.origins,
+            self._left_without(gradients + small_gradients), passed_on, self.way_back, uses_gradients,
+            self._guards(found, outputs, uses_gradients), len(jaxpr.eqns),
+        )  # fmt: skip
+
+    def _origins(self, known: set[int]) -> Origins:
+        """Find out whose the memories are. Note which arguments share one."""
+        arguments, adopted = self.given.own(), self.trace.adopted
+        states: dict[int, tuple[Any, DeviceArray]] = {}
+        of_arguments: dict[int, int] = {}
+        for tensor, held in adopted:
+            if tensor._view is None:
+                if id(tensor) in arguments:
+                    place = of_arguments.setdefault(id(held.buffer), arguments[id(tensor)])
+                    if place != arguments[id(tensor)]:
+                        self.given.shared.append((place, arguments[id(tensor)]))
+                else:
+                    states.setdefault(id(held.buffer), (tensor, held))
+        self.given.shared += [(of_arguments[key], states[key][0]) for key in of_arguments.keys() & states.keys()]
+        return Origins(
+            known,
+            {id(tensor): tensor for tensor, _ in adopted},
+            {id(held.buffer): tensor for tensor, held in adopted if tensor._view is None},
+            states,
+            of_arguments,
+            [(id(held.buffer), arguments[id(tensor)]) for tensor, held in adopted if id(tensor) in arguments],
+        )
+
+    def _inputs(self) -> list[Input]:
+        """Return the inputs that the program uses, in the order of their kinds, and where a call finds them."""
+        closed, sources = self.capture.jaxpr, self.trace.inputs
+        written = {id(buffer) for buffer in self.capture.outputs}
+        mentioned = {id(var) for equation in closed.jaxpr.eqns for var in equation.invars}
+        mentioned |= {id(var) for var in closed.jaxpr.outvars}
+        used = [(var, sources[id(var)], None) for var in closed.jaxpr.invars if id(var) in mentioned]
+        used += [(var, sources.get(id(const)), const) for var, const in zip(closed.jaxpr.constvars, closed.consts)]
+        inputs: list[Input] = []
+        for var, source, const in used:
+            if source is None:
+                inputs.append(Input("constant", var, source, const))
+            elif source == "numbers":
+                inputs.append(Input("numbers", var, source, None))
+            elif isinstance(source, tuple):
+                inputs.append(Input("draw", var, source, source))
+            elif id(source) in self.origins.arguments:
+                inputs.append(Input("argument", var, source, self.origins.arguments[id(source)]))
+            else:
+                donated = id(source) in written and not self.capture.may_come_to_nothing
+                where = (*self.origins.states[id(source)], source)
+                inputs.append(Input("donated" if donated else "state", var, source, where))
+        self._pack_small_states([each for each in inputs if each.kind == "donated"])
+        inputs.sort(key=lambda each: KINDS.index(each.kind))
+        return inputs
+
+    def _pack_small_states(self, donated: list[Input]) -> None:
+        """On a device, put small memories that are written over, and that need no gradient, into one array."""
+        if self.device is not cpu and self.way_back is None:
+            states = [
+                each for each in donated if isinstance(each.source, BufferOffCpu) and not each.where[0]._requires_grad
+            ]
+            for place in small_ones([each.where[1] for each in states]):
+                states[place].kind = "packed"
+
+    def _outputs(self, buffers: list[Buffer], sizes: tuple[int, int, int, int]) -> OutputBuffers:
+        """Return where the outputs go."""
+        pairs = zip(self.trace.adopted, self.trace.originals)
+        here = {id(held.buffer) for (_, held), (_, array) in pairs if type(array) is np.ndarray}  # tensors on the CPU
+        for buffer in buffers:
+            if buffer.device is None:
+                buffer.live_on(cpu if id(buffer) in here else self.device)
+        n_known, arguments = sizes[0], self.origins.arguments
+        places = {id(buffer): place for place, buffer in enumerate(buffers)}  # no packs where there are decisions
+        return OutputBuffers(
+            buffers,
+            n_known,
+            [(place, buffer) for place, buffer in enumerate(buffers[:n_known]) if id(buffer) not in arguments],
+            [(place, arguments[id(buffer)]) for place, buffer in enumerate(buffers) if id(buffer) in arguments],
+            buffers[sum(sizes) :],
+            [places[id(array.buffer)] for array in self.capture.decisions.asked],
+        )
+
+    def _only_written(self, buffers: list[Buffer], read: tuple[Memory, ...]) -> list[Memory]:
+        states, ids = self.origins.states, {id(buffer) for _, _, buffer in read}
+        return [
+            (*states[id(buffer)], buffer)
+            for buffer in buffers
+            if id(buffer) in states and id(buffer) not in ids and id(buffer) not in self.origins.arguments
+        ]
+
+    def _passed_on(self) -> list[int]:
+        """Return the arguments that are returned or kept, or of which views are, and those that share their memory."""
+        left = self.capture.left
+        buffers = {id(leaf._array.buffer) for leaf in tensors_in(left.parts(), left.known) if _on_device(leaf)}
+        return sorted({place for key, place in self.origins.argument_places if key in buffers})
+
+    def _uses_gradients(self, inputs: InputBuffers, outputs: OutputBuffers, passed_on: list[int]) -> bool:
+        own = self.given.own()
+        places = [*inputs.arguments, *passed_on, *[place for _, place in outputs.arguments]]
+        if self.way_back or self.given.changes:
+            places = [*own.values()]
+        self.given.renewed.finish(lambda tensor: own.get(id(tensor)) in places)
+        return self.given.has_gradients and any(place >= self.given.n_given for place in places)
+
+    def _guards(self, inputs: InputBuffers, outputs: OutputBuffers, uses_gradients: bool) -> list[Guard]:
+        """Return the guards on which memories are separate ones."""
+        written = {id(buffer) for buffer in outputs.buffers}
+        states, adopted, own = self.origins.states, self.trace.adopted, self.given.own()
+        memories = AliasGuard(
+            [
+                each
+                for each in (*inputs.donated, *inputs.packed, *inputs.states, *inputs.only_written)
+                if id(each[2]) in written
+            ],
+            [each for each in inputs.states if id(each[2]) not in written],
+            [
+                (tensor, states[id(held.buffer)][0])
+                for tensor, held in adopted
+                if tensor._view is None
+                and id(tensor) not in own
+                and states.get(id(held.buffer), (tensor,))[0] is not tensor
+            ],
+            self.given.separate(),
+            [argument for _, argument in outputs.arguments if argument < self.given.count],
+        )
+        gradients = self.given.gradients()
+        standing = Counter([id(held.buffer) for _, held in adopted] + [id(each) for each in gradients])
+        is_alone = [
+            each is None or (each._view is None and standing[id(each)] == standing[id(each._array.buffer)] == 1)
+            for each in gradients
+        ]
+        tied = [None if alone else each for each, alone in zip(gradients, is_alone)]
+        return [memories, *([GradientAliasGuard(memories, self.given, tied)] if uses_gradients else ())]
+
+    def _gradients_alone(self, arguments: list[int]) -> tuple[LeafGradients, LeafGradients]:
+        """Return the gradients that the step leaves in memories of their own, of which nothing else that it leaves is part.
+
+        Those that get an array of their own, and small ones that share one.
+        """
+        if self.capture.may_come_to_nothing or self.way_back is not None:  # which keeps the values
+            return [], []
+        left = self.capture.left
+        tensors = [each for part in left.parts() for each in tensors_in(part, left.known)]
+        shown = Counter(id(each._array.buffer) for each in tensors if _on_device(each))
+        made = {id(buffer) for buffer in self.capture.outputs}
+        read = {id(self.given.tensors[place]) for place in arguments}
+        grads = self.capture.inputs.entry.grads
+        kept = {id(tensor._meta) for tensor, before in grads if id(before) in read}  # not to be written over
+        gradients = [
+            (holder, value)
+            for holder, _, value in left.entries
+            if type(holder) is Meta
+            and id(holder) not in kept
+            and _on_device(value)
+            and shown[id(value._array.buffer)] == 1
+            and id(value._array.buffer) in made
+            and value._array._parent is None
+            and value._edge is None
+            and value._meta is None
+        ]
+        small = [] if self.device is cpu else small_ones([value._array for _, value in gradients])
+        return [each for place, each in enumerate(gradients) if place not in small], [
+            gradients[place] for place in small
+        ]
+
+    def _donors(self, gradients: LeafGradients, small_gradients: LeafGradients) -> list[Gradients | PackedGradients]:
+        """Have the old gradients donate their memory to the new ones."""
+        donors: list[Gradients | PackedGradients] = []
+        if gradients:
+            donors.append(Gradients(gradients, self.device, self.jax_device))
+        if small_gradients:
+            donors.append(PackedGradients(small_gradients, self.device, self.jax_device))
+        return donors
+
+    def _left_without(self, gradients: LeafGradients) -> LeftState:
+        """Return what is left besides the gradients that donors receive."""
+        left, received = self.capture.left, {id(meta) for meta, _ in gradients}
+        others = [place for place, entry in enumerate(left.entries) if id(entry[0]) not in received]
+        only_if = {new: left.only_if[place] for new, place in enumerate(others) if place in left.only_if}
+        return dataclasses.replace(left, entries=[left.entries[place] for place in others], only_if=only_if)
+
+    def _jit(
+        self, inputs: list[Input], found: InputBuffers, outputs: OutputBuffers, outvars: list[Any],
+        sizes: tuple[int, int, int, int],
+    ) -> Callable[..., list[Any]]:  # fmt: skip
+        """Return the program as a jitted function of arrays."""
+        jaxpr = self.capture.jaxpr.jaxpr
+        jaxpr = jaxpr.replace(constvars=[], invars=[each.var for each in inputs], outvars=outvars)
+        constants = [each.where for each in inputs if each.kind == "constant"]
+        sources = {id(each.var): each.source for each in inputs}
+        passed = [  # an input that is also the value of another memory: it may be donated one day, so that gets a copy
+            place
+            for place, (var, buffer) in enumerate(zip(outvars, outputs.buffers))
+            if sources.get(id(var), buffer) is not buffer
+        ]
+        pack, platform, n_own = found.pack, self.jax_device.platform, len(found.donated)
+        n_donated = n_own + (pack is not None) + sum(donor.n_arrays for donor in found.donors)
+
+        def run(*values: Any) -> list[Any]:
+            parts = [] if pack is None else pack.cut(values[n_own])
+            with traced_for(platform):
+                results = list(jax_layout.evaluate(jaxpr, [], *values[:n_own], *parts, *values[n_donated:], *constants))
+            for place in passed:
+                results[place] = jax.numpy.array(results[place], copy=True)
+            return _bundled(results, *sizes)
+
+        given_away = [*range(n_donated)]
+        if found.gives_numbers:  # the last input: the numbers of the next call take its place
+            given_away.append(n_donated + len(inputs) - n_own - len(found.packed) - len(constants) - 1)
+        # Said where they are: else JAX compiles once for arrays that may be anywhere, and again for those put there.
+        there = jax.sharding.SingleDeviceSharding(self.jax_device)
+        return jax.jit(
+            run, donate_argnums=given_away, keep_unused=True, in_shardings=there,
+            compiler_options=options_for(platform),
+        )  # fmt: skip
+
+
+def _turns(outputs: list[Buffer], groups: list[list[Buffer]]) -> list[int]:
+    """Return the order of outputs: those of the first group, then those of the next that have not come yet."""
+    turns: dict[int, int] = {}
+    for buffer in (buffer for group in groups for buffer in group):
+        turns.setdefault(id(buffer), len(turns))
+    return sorted(range(len(outputs)), key=lambda place: turns[id(outputs[place])])
+
+
+def _bundled(results: list[Any], known: int, packed: int, gradients: int, small_gradients: int) -> list[Any]:
+    """Return what a program returns: small memories side by side in one array."""
+    rest = iter(results)
+    bundled = [*islice(rest, known)]
+    if packed:
+        bundled.append(side_by_side(islice(rest, packed)))
+    bundled += islice(rest, gradients)
+    if small_gradients:
+        bundled.append(side_by_side(islice(rest, small_gradients)))
+    return [*bundled, *rest]
+
+
+def _on_device(value: Any) -> bool:
+    return isinstance(value, TensorCore) and type(value._array) is DeviceArray

@@ -1,0 +1,160 @@
+"""The inputs of a program: where each call finds their values."""
+
+from __future__ import annotations
+
+import gc
+from sys import getrefcount
+from typing import Any
+
+import jax
+import numpy as np
+
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Buffer
+from undertow._src.compile.lowering.donation import ALONE, a_copy
+from undertow._src.compile.lowering.lowered import Lowered
+from undertow._src.compile.tracing.capture import Capture
+from undertow._src.compile.tracing.trace import draw_again
+from undertow._src.tensor.core import TensorCore
+
+
+class NumberInput:
+    """The numbers of optimizers, and the step's own, as one array."""
+
+    def __init__(self, capture: Capture, is_given_away: bool) -> None:
+        self.options, self._guard = capture.inputs.options, capture.answers
+        self._next = capture.next_numbers
+        self._is_given_away = is_given_away
+        self._jax_device = capture.inputs.jax_device
+        self._last: list[float] | None = None
+        self._array: Any = None
+
+    def array(self) -> Any:
+        """Return the array, made anew when a number has changed; one that stays lies on the device."""
+        numbers = self._guard.numbers()
+        if numbers != self._last:
+            self._last, self._array = numbers, np.array(numbers, np.float64)
+        elif type(self._array) is np.ndarray:
+            self._array = jax.device_put(self._array, self._jax_device)
+        if self._is_given_away:
+            self._last = None  # until `change` knows the next ones
+        return self._array
+
+    def of_call(self) -> list[float]:
+        """Return the numbers of the present call, with those that schedulers left."""
+        return self.options.values() + self.options.extra
+
+    def change(self) -> None:
+        """Do to the numbers what the step does to them."""
+        options = self.options
+        if not (options.changes or options.counted):
+            return
+        numbers = self._guard.numbers()
+        options.change(numbers)
+        if self._next is not None and not options.changes:
+            count = len(options.places)  # as the program saw them: the host may have changed them by now
+            self._last = numbers[:count] + options.values()[count:]
+            self._array = self._next.buffer.value
+
+
+class ProgramInputs:
+    """Gather the values that a call gives to a program."""
+
+    def __init__(self, capture: Capture, lowered: Lowered) -> None:
+        self._buffers = lowered.inputs
+        self._given, self._uses_gradients = capture.inputs.given, lowered.uses_gradients
+        self._draws = capture.trace.draws
+        self.numbers = NumberInput(capture, lowered.inputs.gives_numbers)
+        self._jax_device = capture.inputs.jax_device
+        self._lent: list[Buffer] = []  # memories that something else holds too, for the time of a call
+
+    def arguments(self, arguments: list[Any]) -> list[Any]:
+        """Return a call's arguments, with the gradients and the carried state that the program uses."""
+        return self._given.and_gradients(arguments) if self._uses_gradients else arguments
+
+    def shown(self, arguments: list[Any]) -> list[Any]:
+        """Return all that callbacks may be shown of a call's arguments."""
+        return self._given.and_gradients(arguments[: self._given.count])
+
+    def gather(self, arguments: list[Any]) -> list[Any]:
+        """Return the values, in the order of the program's inputs."""
+        buffers = self._buffers
+        values = []
+        for tensor, held, buffer in buffers.donated:
+            if tensor._array is not held:
+                self._bring(tensor, held, buffer)
+            if buffer.host is not None:
+                values.append(buffer.host)
+            else:
+                values.append(buffer.value if getrefcount(buffer.value) <= ALONE else a_copy(buffer.value))
+        if buffers.pack is not None:
+            for tensor, held, buffer in buffers.packed:
+                if tensor._array is not held:
+                    self._bring(tensor, held, buffer)
+            values.append(buffers.pack.gathered())
+        for donor in buffers.donors:
+            values += donor.donate()
+        for tensor, held, buffer in buffers.states:
+            if tensor._array is not held:
+                self._bring(tensor, held, buffer)
+            values.append(buffer.value if buffer.host is None else buffer.host.copy())
+        for tensor, held, buffer in buffers.only_written:
+            if tensor._array is not held:
+                self._bring(tensor, held, buffer)
+        for place in buffers.arguments:
+            array = arguments[place]._array
+            values.append(array.value if type(array) is DeviceArray else array.copy())
+        if self._draws:
+            drawn = draw_again(self._draws)
+            values += [drawn[place] if part is None else drawn[place][part] for place, part in buffers.draws]
+        if buffers.uses_numbers:
+            values.append(self.numbers.array())
+        return values
+
+    def release(self) -> None:
+        """Let go of memories that are on the host, after a call."""
+        for buffer in self._lent:
+            buffer.host = None
+        self._lent.clear()
+
+    def _bring(self, tensor: Any, held: DeviceArray, buffer: Buffer) -> None:
+        """Return a memory that was looked at on the host: back into the program, if nobody else holds it there."""
+        array = tensor._array
+        if type(array) is DeviceArray or buffer.host is None or not np.may_share_memory(array, buffer.host):
+            _leave_to_aliases(held)
+        if held._parent is not None:  # a part of the memory, which the host may have now
+            if type(array) is DeviceArray or buffer.host is None or not np.may_share_memory(array, buffer.host):
+                tensor._array = held
+                held.write(array.value if type(array) is DeviceArray else array)
+            return
+        if type(array) is DeviceArray:  # another memory was put in its place
+            buffer.value, buffer.host = array.value, None
+            buffer.writes += 1
+            tensor._array = held
+            return
+        if getrefcount(tensor._array) <= ALONE + 1 + (buffer.host is array) and _owned(
+            array
+        ):  # a local name, and the buffer
+            buffer.value, buffer.host = jax.numpy.array(array, device=self._jax_device), None
+            buffer.writes += 1
+            tensor._array = held
+        elif buffer.host is not array:
+            buffer.host = array
+            self._lent.append(buffer)
+
+
+def _leave_to_aliases(held: DeviceArray) -> None:
+    """Give tensors that still stand on a memory, whose own tensor has another by now, a memory of their own."""
+    if held.buffer.value is None and held.buffer.host is None:
+        return  # nothing was there yet
+    aliases = [each for each in gc.get_referrers(held) if isinstance(each, TensorCore) and each._array is held]
+    if aliases:
+        apart = held.copy() if held.buffer.host is None else held.on_host().copy()
+        for alias in aliases:
+            alias._array = apart
+
+
+def _owned(array: Any) -> bool:
+    """Whether nobody holds the memory that an array is a view of."""
+    base = array.base
+    return base is None or (type(base) is np.ndarray and base.base is None and getrefcount(array.base) <= ALONE + 1)

@@ -1,0 +1,381 @@
+"""A step runs once, with values that are not known yet: a `Capture` is what it computes, depends on and leaves where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Buffer, NeedsValue, TraceAborted, Watch
+from undertow._src.arrays.jax import layout as jax_layout
+from undertow._src.arrays.target import traced_for
+from undertow._src.base.modes import local
+from undertow._src.compile.callbacks.hook_placement import HookPlacer
+from undertow._src.compile.callbacks.program_callbacks import ProgramCallbacks
+from undertow._src.compile.effects import purity
+from undertow._src.compile.errors import OF_JAX, CompileError, explained
+from undertow._src.compile.guards.argument_guard import ArgumentGuard
+from undertow._src.compile.guards.guard import Guard
+from undertow._src.compile.guards.input_checks import Check, InputValueGuard
+from undertow._src.compile.guards.places import place_at
+from undertow._src.compile.guards.reachability import Reached
+from undertow._src.compile.guards.read_guard import ReadGuard
+from undertow._src.compile.guards.rollback import Rollback, TensorMarks
+from undertow._src.compile.guards.scalar_guard import AnswerGuard
+from undertow._src.compile.guards.snapshot import Snapshot
+from undertow._src.compile.guards.state_guards import StateGuards
+from undertow._src.compile.plan import Plan, Retrace
+from undertow._src.compile.splitting.effect_splitting import EffectSplitter
+from undertow._src.compile.splitting.statement_probes import ProbedCode
+from undertow._src.compile.tracing.arguments import Handed, refuse_overlaps
+from undertow._src.compile.tracing.counters import from_places
+from undertow._src.compile.tracing.decisions import Answer, Decisions, Hints, Line, Unverified, part_for
+from undertow._src.compile.tracing.left_state import LeftState, find_left_state
+from undertow._src.compile.tracing.recording import recording
+from undertow._src.compile.tracing.records import ChangedRecord, records_together
+from undertow._src.compile.tracing.results import forget_cached
+from undertow._src.compile.tracing.sparse_parts import together
+from undertow._src.compile.tracing.step_inputs import Call, StepInputs, find_inputs
+from undertow._src.compile.tracing.symbolic_scalars import (
+    ScalarBecameConstant,
+    ScalarGuards,
+    baked,
+    inputs,
+)
+from undertow._src.compile.tracing.trace import Trace
+
+
+@dataclass(frozen=True, eq=False)
+class Capture:
+    """A step that ran once: what it computes, what it depends on, and what it leaves where."""
+
+    jaxpr: Any  # closed: the program as JAX traced it
+    outputs: list[Buffer]  # the memories that it writes or makes, in the order of the program's results
+    trace: Trace
+    marks: TensorMarks
+    inputs: StepInputs
+    left: LeftState
+    callbacks: ProgramCallbacks
+    decisions: Decisions
+    guards: list[Guard]  # on all but the memories of tensors
+    reads: ReadGuard
+    answers: AnswerGuard
+    checks: list[Check]
+    bumps: list[tuple[Any, int]]  # how often storages are written to
+    next_numbers: DeviceArray | None  # those that the next call will have, unless an option is changed meanwhile
+    decided_lines: set[Line]  # that ask for values, and go on with a guess
+    selected_lines: set[Line]  # that select rows by masks, and want the rows themselves
+    splitter: EffectSplitter | None
+
+    @property
+    def may_come_to_nothing(self) -> bool:
+        """Return whether a call may turn out not to have happened: a hook raises, or a decision was another one."""
+        callbacks = self.callbacks
+        return bool(callbacks.are_deferred or callbacks.interrupt_program or self.decisions.answers)
+
+    def undo(self) -> None:
+        """Give tensors back what they held before the trace."""
+        self.trace.undo()
+        self.marks.restore()
+
+    def finish(self) -> None:
+        """Leave the trace: memories hold real values again."""
+        self.trace.finish()
+        self.marks.restore_versions()
+
+
+def capture(call: Call, plan: Plan) -> Capture:
+    """Run a step once with unknown values. Raise Retrace if the plan knows more now."""
+    return _Capturing(call, plan).run()
+
+
+class _Capturing:
+    """One trace of a step, under way."""
+
+    def __init__(self, call: Call, plan: Plan) -> None:
+        self.plan, self.splitter = plan, plan.splitter
+        self.inputs, self.call = found = find_inputs(call, plan)
+        inputs, state = found[0], found[0].state
+        self.trace = trace = Trace(inputs.device)
+        self.placer = placer = HookPlacer(plan, inputs.registrations, state.seen)
+        trace.placer, trace.state, trace.schedules = placer, state, inputs.schedules
+        trace.before, placer.entry = inputs.registrations.reached(), inputs.entry
+        placer.mirrors.expect(inputs.given.own())
+        placer.gradients = {*map(id, inputs.given.gradients())}
+        placer.states = {id(optimizer.state) for optimizer in state.optimizers}
+        placer.groups = {id(group) for optimizer in state.optimizers for group in optimizer.param_groups}
+        self.numbers, self.marks = inputs.options.values(), TensorMarks(state.tensors, inputs.given.tensors)
+        placer.mirrors.marks = self.marks
+        trace.decisions = self.decisions = Decisions(plan.answers, plan.hints)
+        self.outputs: list[Buffer] = []
+        self.next_numbers: DeviceArray | None = None
+        self.failure: Exception | None = None  # of a trace that went on with guesses
+        self.handed: Handed
+        self.left: LeftState
+
+    def run(self) -> Capture:
+        """Trace the step, and put back all that it changed."""
+        inputs, trace, placer = self.inputs, self.trace, self.placer
+        renewed = inputs.given.renewed
+        roll_back = Rollback(
+            inputs.entry, inputs.options, inputs.counters, renewed, inputs.schedules, placer.stores
+        )  # fmt: skip
+        try:
+            closed = self._trace()
+            if self.failure is not None:
+                self._verify(closed)
+            elif self.decisions.are_guessed:
+                self._check_guesses(closed)
+            asked = ScalarGuards(inputs.scalars.asked, self.numbers + inputs.options.extra)
+            roll_back()
+            bumps = self.marks.bumps()
+            callbacks = self._callbacks()
+            reads = self._reads()
+            guards = self._guards(reads)
+            self.decisions.finish()
+        except BaseException as raised:
+            error = trace.stopped[0] if trace.stopped and isinstance(raised, Exception) else raised
+            if raised is self.failure or isinstance(raised, Retrace):
+                error = raised
+            with ExitStack() as steps:  # the last one first, and each of them
+                steps.callback(self.marks.restore)
+                steps.callback(roll_back)
+                steps.callback(trace.undo)
+                steps.callback(forget_cached, inputs.state.caches, trace.is_made)
+            self._raise_instead(error)
+            if error is raised:
+                raise
+            raise error from None
+        return Capture(
+            closed, self.outputs, trace, self.marks, inputs, self.left, callbacks, self.decisions, guards, reads,
+            AnswerGuard(asked, inputs.options, inputs.schedules), trace.arriving.checks, bumps, self.next_numbers,
+            self.plan.decided, self.plan.selected, self.splitter,
+        )  # fmt: skip
+
+    # --- the step
+
+    def _trace(self) -> Any:
+        """Return the step as a program of JAX's."""
+        found, trace, placer = self.inputs, self.trace, self.placer
+        tensors = [*found.given.tensors, *found.state.tensors]
+        if Watch.compiling is not None:
+            Watch.compiling.take(tensors)
+        for tensor in tensors:
+            if tensor._view is None:
+                trace.adopt(tensor)
+        known = [buffer for buffer, _, _ in trace.buffers.values()]
+        specs = [jax.ShapeDtypeStruct(buffer.value.shape, buffer.value.dtype) for buffer in known]
+
+        def body(options: Any, *values: Any) -> list[Any]:
+            trace.of_jax = options._trace
+            try:
+                return step(options, *values)
+            except Exception as error:
+                if isinstance(error, (Retrace, ScalarBecameConstant, ChangedRecord)) or not self.decisions.are_guessed:
+                    raise
+                stopped: Any = trace.stopped[0] if trace.stopped else error
+                if isinstance(stopped, NeedsValue):
+                    self._way_on(stopped)
+                self.failure = stopped  # maybe a step that does not come here
+                return self.decisions.operands()
+
+        def step(options: Any, *values: Any) -> list[Any]:
+            for buffer, value in zip(known, values, strict=True):
+                buffer.value = value
+            for tensor in tensors:
+                trace.adopt(tensor)
+            found.given.tell(trace.arriving, trace.as_it_was)
+            originals = {id(tensor): trace.as_it_was(array) for tensor, array in trace.originals}
+            for tensor in found.state.tensors:
+                trace.arriving.captured(tensor, tensor._array, originals.get(id(tensor)))
+            as_inputs = inputs(self.numbers, options, found.scalars, len(found.counters.places))
+            given = self._show(as_inputs)
+            placer.stand_ins = found.counters.shown() | found.given.renewed.stand_ins()
+            args, kwargs = self.call.args, self.call.kwargs
+            args, kwargs = records_together(together(from_places((args, kwargs), self.plan.numbers)))
+            self.handed = Handed((args, [*kwargs.values()]), self.plan.kinds)
+            result = self._run(self.call.function, args, kwargs)
+            if trace.stopped:  # and the step's own code handled it
+                raise trace.stopped[0]
+            self.handed.refuse_changes(effect.target for _, effects in placer.hosted for effect in effects.effects)
+            found.guards.graphs.refuse_changes()
+            placer.finish()
+            if self.splitter is not None:
+                placer.refuse_other_turns(self.splitter.rest)
+            self._take_back(as_inputs, given)
+            self.left = find_left_state(result, found, self.plan, placer, trace, self.handed)
+            self.outputs += [buffer for buffer, _, _ in trace.buffers.values() if buffer.writes]
+            self.outputs += trace.living()
+            trace.numpy_memory.refuse_later_writes()
+            refuse_overlaps(*trace.host_memories())
+            found.given.refuse_overlaps(trace.buffers)
+            return [buffer.value for buffer in self.outputs]
+
+        with trace, found.registrations, self._code:
+            closed = jax.make_jaxpr(body)(jax.ShapeDtypeStruct((len(self.numbers),), np.float64), *specs)
+        if not self.plan.plain_numbers and baked(closed.jaxpr):
+            raise ScalarBecameConstant
+        trace.inputs = dict(zip(map(id, closed.jaxpr.invars), ["numbers", *known])) | trace.inputs
+        return closed
+
+    @property
+    def _code(self) -> ProbedCode:
+        return ProbedCode([]) if self.splitter is None else self.splitter.code
+
+    def _run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        records = local.modes.grad_enabled
+        try:
+            with recording(self.splitter, self.inputs.state):
+                result = function(*args, **kwargs)
+        except Exception as error:
+            if self.splitter is not None and not isinstance(error, TraceAborted):
+                self.placer.refuse_other_turns(self.splitter.rest)  # maybe a list is empty that a hook was to fill
+            raise
+        if local.modes.grad_enabled is not records:
+            raise CompileError(
+                f"undertow.compile: the step leaves gradients switched {'off' if records else 'on'} for its caller, "
+                "and a program can't. Use `with torch.no_grad():` inside, or switch outside of the step."
+            )
+        return self.placer.result_for(result)
+
+    def _show(self, as_inputs: list[Any]) -> list[Any]:
+        """Put the program's inputs where the step finds them; return the numbers among them, as it finds them."""
+        options, counters, given = self.inputs.options, self.inputs.counters, self.inputs.given
+        if self.plan.plain_numbers:  # all of them are held to their values
+            self.numbers[:] = map(float, as_inputs)
+        else:
+            options.put(as_inputs)
+        shown = options.in_groups() + as_inputs[len(options.places) :]
+        self.trace.counts = options.as_counts(as_inputs)
+        given.renewed.show(given.stand_in)
+        counters.show(as_inputs[len(as_inputs) - len(counters.places) :])
+        return shown
+
+    def _take_back(self, as_inputs: list[Any], shown: list[Any]) -> None:
+        """Note what the step made of its numbers, and put back what was there before."""
+        options, counters, counts = self.inputs.options, self.inputs.counters, self.trace.counts
+        self.inputs.schedules.take_back()
+        self.trace.settle_memories()
+        options.note_changes(shown, counts)
+        options.put(self.numbers)
+        if options.counted and not counters.places:
+            # The next call most likely has these: then nothing has to be sent there.
+            after = options.after(as_inputs, counts)
+            self.next_numbers = DeviceArray(jax.numpy.stack([number.traced for number in after]))
+        self.inputs.given.renewed.take_back()
+        counters.take_back()
+
+    # --- what a program needs of it
+
+    def _callbacks(self) -> ProgramCallbacks:
+        """Return what runs on the host around calls of the program."""
+        return ProgramCallbacks(
+            self.placer, [*self.trace.streams.values()], self.handed, self.left.early, self._code
+        )  # fmt: skip
+
+    def _reads(self) -> ReadGuard:
+        """Return the guard on what hooks read of objects."""
+        shown, watches = self.inputs.given.renewed.shown(), self.inputs.entry.watches
+        reads = [read for read in self.placer.reads if id(read.value) not in shown and not watches(read.owner)]
+        return ReadGuard(reads + self.left.unchanged)
+
+    def _guards(self, reads: ReadGuard) -> list[Guard]:
+        """Return all that the program depends on, the most likely reasons to compile again first."""
+        inputs, held = self.inputs, self.trace.arriving.held
+        renewed = inputs.given.renewed
+        self.trace.arriving.finish()
+        return [
+            *([renewed] if renewed.places else ()),
+            ArgumentGuard(inputs.given),
+            *inputs.guards,
+            inputs.options,
+            *self._hook_guards(),
+            *([inputs.facts] if inputs.facts.names else ()),
+            *([reads] if reads else ()),
+            *([InputValueGuard(held)] if held else ()),
+        ]
+
+    def _hook_guards(self) -> list[Guard]:
+        """Return the guards on the code of hooks in the program, and on all that it names."""
+        names = Reached(self.inputs.state.replaced, already=self.inputs.state)
+        for _, effects in self.placer.traced:
+            names.names_in(effects.functions)
+            for namespace, name in effects.names:
+                names.name(namespace, name)
+        if not names.functions:
+            return []
+        guards = StateGuards(Snapshot(names))
+        guards.ignore({place_at(holder, key) for holder, key, _ in self.left.entries if type(key) is str})
+        guards.ignore(self.placer.changed_on_host())
+        return [*guards]
+
+    # --- traces that fail, or guess
+
+    def _raise_instead(self, error: BaseException) -> None:
+        """Raise what a failed trace means: another try, or the error in the step's words. Returns if it is the error."""
+        plan = self.plan
+        if isinstance(error, NeedsValue):
+            self._way_on(error)
+        failed = isinstance(error, Exception) and not isinstance(error, (Retrace, ScalarBecameConstant, ChangedRecord))
+        if self.inputs.counters.places and failed:
+            plan.counts = False  # maybe that is why
+            plan.counters.clear()
+            raise Retrace from None
+        if isinstance(error, (NeedsValue, *OF_JAX)):
+            raise explained(error) from None
+        if isinstance(error, CompileError):
+            raise CompileError(str(error)) from None  # without the way through JAX
+        error.__notes__ = [note for note in getattr(error, "__notes__", ()) if "JAX" not in note]
+
+    def _way_on(self, error: NeedsValue) -> None:
+        """Raise Retrace if another trace may go on where this one needed a value: on the host, or with a guess."""
+        plan = self.plan
+        line = error.line if error.line not in plan.decided else None
+        # Code of a package seldom only shows a value: a guess takes one more trace, to move code takes several.
+        guesses = line is not None and purity.is_installed(line[0])
+        if not guesses and plan.splitter is not None and plan.splitter.move_what_needed(error):
+            raise Retrace from None
+        if line is not None:
+            plan.decided.add(line)
+            raise Retrace from None
+
+    def _verify(self, closed: Any) -> None:
+        """Find out what the guesses of a failed trace ought to be; if they are right, the failure is the step's own."""
+        answers, hints = self._answers_of(closed.jaxpr, closed.consts)
+        right = answers == self.decisions.answers
+        if not right or isinstance(self.failure, Unverified):
+            self.plan.answers, self.plan.hints = answers, hints
+            raise Retrace
+        assert self.failure is not None
+        raise self.failure
+
+    def _check_guesses(self, closed: Any) -> None:
+        """Trace again if guesses are wrong, where a small part of the program tells: it costs less than all of it."""
+        places = {id(buffer): place for place, buffer in enumerate(self.outputs)}
+        asked = [closed.jaxpr.outvars[places[id(array.buffer)]] for array in self.decisions.asked]
+        part = part_for(closed.jaxpr, asked)
+        if part is not None:
+            answers, hints = self._answers_of(part, closed.consts)
+            if answers != self.decisions.answers:
+                self.plan.answers, self.plan.hints = answers, hints
+                raise Retrace
+
+    def _answers_of(self, jaxpr: Any, consts: Any) -> tuple[list[Answer], Hints]:
+        """Return what the call that is traced answers to the decisions, given a program that computes the values."""
+        held = [value if buffer.host is None else buffer.host for buffer, value, _ in self.trace.buffers.values()]
+        values = [np.array(self.numbers, np.float64), *held[: len(jaxpr.invars) - 1]]
+        self.decisions.evaluating = True
+
+        def run(*values: Any) -> list[Any]:
+            with traced_for(self.inputs.jax_device.platform):
+                return jax_layout.evaluate(jaxpr, consts, *values)
+
+        try:
+            return self.decisions.verified(jax.block_until_ready(jax.jit(run)(*values)))
+        finally:
+            self.decisions.evaluating = False

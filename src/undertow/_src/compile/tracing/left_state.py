@@ -1,0 +1,162 @@
+"""What a step leaves: its result, and what it put into which of Python's places."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+from typing import Any
+
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.compile.callbacks.hook_facts import unchanged_by_stores
+from undertow._src.compile.callbacks.hook_placement import HookPlacer
+from undertow._src.compile.effects import Read
+from undertow._src.compile.errors import CompileError, RunsAsWritten
+from undertow._src.compile.guards.carried_state import look_of
+from undertow._src.compile.guards.places import ABSENT, Place, changes_in, place_at
+from undertow._src.compile.plan import Plan, Retrace
+from undertow._src.compile.tracing.arguments import Handed
+from undertow._src.compile.tracing.results import (
+    cached_by,
+    forget_cached,
+    graph_is_left,
+    nodes_behind,
+    objects_in,
+    refuse_hidden,
+    scalars_in,
+    tensors_in,
+    values_in,
+)
+from undertow._src.compile.tracing.step_inputs import StepInputs, refuse_places
+from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
+from undertow._src.compile.tracing.trace import Trace
+
+Entry = tuple[Any, Any, Any]  # what holds a value, the key there, and the value
+
+
+@dataclass(frozen=True, eq=False)
+class LeftState:
+    """What a step leaves, as its trace left it; each call makes it anew."""
+
+    result: Any
+    entries: list[Entry]
+    only_if: dict[int, DeviceArray]  # by place in `entries`, where it is left after some calls only: whether it is
+    known: Container[int]  # ids of what was there before
+    own_objects: set[int]  # ids of objects that the step makes
+    scalars: list[tuple[SymbolicScalar, DeviceArray]]  # numbers in graphs, and memories that keep them
+    has_numbers: bool  # whether symbolic scalars are among it
+    runs_once: bool  # whether it gives optimizers the states that they begin with: then it is another step
+    early: list[tuple[Any, Any]]  # entries that come before those which callbacks add
+    unchanged: list[Read]  # what hooks in the program stored into and left as it was
+
+    def parts(self) -> list[Any]:
+        """Return the result and all values of entries."""
+        return [self.result, *[value for _, _, value in self.entries if value is not ABSENT]]
+
+
+def find_left_state(
+    result: Any, inputs: StepInputs, plan: Plan, placer: HookPlacer, trace: Trace, handed: Handed
+) -> LeftState:
+    """Find out what a step left where, at the end of its trace, and refuse what a program can't leave there."""
+    known, guards, state = inputs.known, inputs.guards, inputs.state
+    entries = _settle(inputs, plan, placer)
+    unchanged = [*unchanged_by_stores(placer.stored, placer.stores, lambda *place: _is_guarded(inputs, *place))]
+    parts = [result, *[value for _, _, value in entries if value is not ABSENT]]
+    places = {place_at(holder, key) for holder, key, _ in entries if not isinstance(key, slice)}
+    handed.refuse_to_leave([*parts, *[entry[1] for entry in entries]], known)
+    inputs.counters.check(entries, result, known)
+    placer.refuse_shared(entries)
+    guards.ignore(placer.changed_on_host() | inputs.entry.large_arrays_in(trace.host_memories()[1]))
+    graphs = [tensor._edge for tensor in tensors_in(parts, known) if graph_is_left(tensor)]
+    scalars = [(each, DeviceArray(each.traced)) for each, _ in scalars_in(nodes_behind(graphs))]
+    only_if = _left_only_if(entries, trace.chosen)
+    states = {id(optimizer.state) for optimizer in state.optimizers}
+    refuse_hidden(parts, known, trace.is_made)
+    _refuse_caches(inputs, trace)
+    objects = objects_in(parts, known)
+    own_objects = trace.own_among(objects.values())
+    placer.mirrors.leave({*objects, *handed.ids()})
+    inputs.given.note_changes()
+    refuse_places(inputs.given.renewed, plan)
+    guards.watches_gradients = bool(
+        trace.uses_gradients or state.optimizers or any(entry[1] == "grad" for entry in entries)
+    )
+    return LeftState(
+        result, entries, only_if, known, own_objects, scalars,
+        has_numbers=bool(scalars or values_in(parts, known, SymbolicScalar)),
+        runs_once=any(id(entry[0]) in states and place not in only_if for place, entry in enumerate(entries)),
+        early=[place for place in placer.early if place_at(*place) in places],
+        unchanged=unchanged,
+    )  # fmt: skip
+
+
+def _settle(inputs: StepInputs, plan: Plan, placer: HookPlacer) -> list[Entry]:
+    """Return what the step left where."""
+    left: list[Entry] = []
+    entry = inputs.entry
+    noted = len(plan.replaced) + len(plan.counters)
+    entered = {place_at(holder, None) for holder, _ in entry.maps}
+    others: dict[Place, tuple[Any, dict[Any, Any]]] = {}
+    for holder, held in placer.stores:
+        others.setdefault(place_at(holder, None), (holder, held))  # the first knew it unchanged
+    changes = [each for place, pair in others.items() if place not in entered for each in changes_in(*pair)]
+    for holder, key, before, now in (*entry.changes(), *changes):
+        left.append((holder, key, now))
+        if not isinstance(key, slice):
+            if now is not before:  # else only its place among the entries is different
+                _note_renewed(inputs, plan, holder, key, before, now)
+        elif len(before) == len(now) and not isinstance(holder, set):
+            for number, (was, value) in enumerate(zip(before, now)):
+                if value is not was:
+                    _note_renewed(inputs, plan, holder, number, was, value)
+    for tensor, before in entry.grads:
+        meta = tensor._meta
+        now = None if meta is None else meta.grad
+        if now is not before:
+            left.append((meta, "grad", now))
+    left += [
+        (tensor, "_requires_grad", not flag)
+        for tensor, flag in entry.flags
+        if tensor._requires_grad is not flag and tensor._edge is None
+    ]
+    if len(plan.replaced) + len(plan.counters) > noted:
+        raise Retrace
+    return left
+
+
+def _note_renewed(inputs: StepInputs, plan: Plan, holder: Any, key: Any, before: Any, now: Any) -> None:
+    """Make what is in a place an input, for the next trace: tensors in the place of alike ones, or another number."""
+    here = place_at(holder, key)
+    if inputs.given.renewed.holds_place(holder, key) or inputs.counters.holds_place(holder, key):
+        return
+    if type(before) in (int, float) and type(now) in (int, float):
+        if plan.counts and not plan.plain_numbers:
+            plan.counters[here] = (holder, key)
+    elif here not in plan.watched and tensors_in(before):
+        look = look_of(before, shapes=False, grads=False)
+        if look is not None and look == look_of(now, shapes=False, grads=False):
+            plan.replaced[here] = (holder, key)
+
+
+def _is_guarded(inputs: StepInputs, holder: Any, key: Any) -> bool:
+    """Return whether a place is guarded already, or an input."""
+    read = inputs.given.renewed, inputs.counters
+    return inputs.entry.covers(holder, key) or any(each.holds_place(holder, key) for each in read)
+
+
+def _left_only_if(entries: list[Entry], chosen: dict[tuple[int, Any], DeviceArray]) -> dict[int, DeviceArray]:
+    places = [place for place, entry in enumerate(entries) if isinstance(entry[0], dict)]
+    keys = {place: (id(entries[place][0]), entries[place][1]) for place in places}
+    return {place: chosen[key] for place, key in keys.items() if key in chosen}
+
+
+def _refuse_caches(inputs: StepInputs, trace: Trace) -> None:
+    """Have a call run as it is written that fills caches: later calls find them full."""
+    caches = inputs.state.caches
+    had_others = {name: not all(map(trace.is_made, cached_by(cache))) for cache, name in caches}
+    for name in forget_cached(caches, trace.is_made):
+        if had_others[name]:
+            raise CompileError(
+                f"undertow.compile: `{name}` keeps what it gave (functools.lru_cache), and now a tensor of the "
+                "program beside others. Call it before the step, once with each of its arguments."
+            )
+        raise RunsAsWritten(f"`{name}` keeps what it gave (functools.lru_cache), and had kept no tensor before")
