@@ -8,11 +8,11 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any
 
-from undertow._src.arrays.device.memory import TraceAborted, Watch
+from undertow._src.arrays.device.memory import TraceAborted
+from undertow._src.base import tracer
 from undertow._src.base.lazy import lazy_names
 from undertow._src.base.modes import ContextDecorator, slow_path
 
@@ -64,7 +64,7 @@ def compiler() -> Any:
 
 def is_compiling() -> bool:
     """Whether the code that asks is being compiled."""
-    return Watch.trace is not None and Watch.trace.thread == threading.get_ident()
+    return tracer.current is not None and tracer.current.is_here()
 
 
 is_dynamo_compiling = is_exporting = is_compiling

@@ -14,7 +14,7 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, Cases, agree
 from undertow import nn
-from undertow._src.arrays.device.memory import Watch
+from undertow._src.base import tracer
 from undertow._src.compile import CompileError, CompileWarning
 from undertow._src.compile.callbacks.containers import contents_of
 
@@ -327,7 +327,7 @@ def test_a_step_that_ends_the_program_has_done_what_comes_before() -> None:
 def test_an_error_of_the_trace_alone_is_told() -> None:
     @torch.compile
     def step(x: Any) -> Any:
-        if Watch.trace is not None:
+        if tracer.current is not None:
             raise ValueError("only in a trace")
         return x * 2
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import values_known
-from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.quiet import quietly
+from undertow._src.base import tracer
 from undertow._src.base.sites import warn
 from undertow._src.engine.outputs import bump
 from undertow._src.tensor.core import TensorCore, wrap
@@ -158,7 +158,7 @@ class GradScaler:
         found = [flag._array for flag in optimizer_state["found_inf_per_device"].values()]
         if values_known(*found):
             return None if any(found) else optimizer.step(*args, **kwargs)
-        with Watch.trace.only_if(sum(found) == 0):  # a compiler is watching
+        with tracer.running().run_if(sum(found) == 0):  # a compiler is watching
             return optimizer.step(*args, **kwargs)
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:

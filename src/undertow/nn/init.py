@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from undertow._src.arrays.device.memory import NeedsValue, Watch
+from undertow._src.arrays.device.memory import NeedsValue
+from undertow._src.base import tracer
 from undertow._src.base.modes import no_grad, slow_path
 from undertow._src.base.sites import user_site, warn
 from undertow._src.ops.compare import where
@@ -139,7 +140,7 @@ def _no_grad_trunc_normal_(
     tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any = None
 ) -> Tensor:
     """Draws until every value lies in [a, b]: normal values where most are, else uniform ones kept by their density."""
-    if Watch.trace is not None:
+    if tracer.current is not None:
         raise NeedsValue(
             f"trunc_normal_, called at {user_site() or 'an unknown line'}, draws until all values lie in their range, and "
             "values are known only when the program runs. Call it outside of the compiled step."

@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any
 from weakref import ref
 
-from undertow._src.arrays.device.memory import Watch
+from undertow._src.base import tracer
 from undertow._src.base.sites import warn
 from undertow.optim._lr_options import copied, put_value, values_of
 from undertow.optim.optimizer import Optimizer
@@ -26,10 +26,8 @@ def computes_with_numbers(step: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(step)
     def marked(self: Any, *args: Any, **kwargs: Any) -> None:
-        trace = Watch.trace
-        if trace is not None and trace.schedules is not None and id(self) in trace.schedules.hosted:
-            return trace.schedules.trace(trace, self, step, args, kwargs)
-        return step(self, *args, **kwargs)
+        if tracer.current is None or not tracer.current.takes_schedule(self, step, (args, kwargs)):
+            step(self, *args, **kwargs)
 
     marked.computes_with_numbers = True  # type: ignore[attr-defined]
     return marked

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from undertow._src.arrays.device.memory import Watch
+from undertow._src.arrays.device.memory import Buffer
 from undertow._src.arrays.quiet import quietly
+from undertow._src.base import tracer
 from undertow._src.base.modes import enable_grad, set_grad_enabled
 from undertow._src.engine.apply import place_operands
 from undertow._src.engine.outputs import bump
@@ -106,7 +107,7 @@ class PerParameter(Optimizer):
                 continue
             if special:
                 self._check(group, param)
-            if Watch.any_made:
+            if Buffer.any_made:
                 place_operands((param, meta.grad, *self.state.get(param, {}).values()))
             array, before = param._array, age
             age, buffers = self._prepare(group, param)
@@ -120,7 +121,7 @@ class PerParameter(Optimizer):
                 raise AssertionError("_foreach ops don't support autograd. Leave out foreach, or differentiable.")
             if x is None or differentiable:
                 steps, last = on_tensors(param, meta.grad, bool(differentiable)), steps
-                same_age = age is before or (Watch.trace is not None and type(age) is float and age == before)
+                same_age = age is before or (tracer.current is not None and type(age) is float and age == before)
                 if rule is None or steps is not last or not same_age:
                     rule = self._rule(steps, group, age)
                 with set_grad_enabled(bool(self.defaults.get("differentiable"))):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Watch
+from undertow._src.base import tracer
 from undertow._src.base.modes import slow_path
 from undertow._src.tensor.core import TensorCore, ndarray, wrap
 from undertow._src.tensor.creation import full_like
@@ -28,8 +28,8 @@ def count_from(value: float) -> Any:
 def next_count(state: State, name: str = "step") -> Any:
     """Count one step; the new count as a number, or as a tensor where a trace does not know it."""
     counter = state[name]
-    if Watch.trace is not None and id(counter) in Watch.trace.counts:
-        return Watch.trace.count(counter)
+    if tracer.current is not None and (traced := tracer.current.next_count(counter)) is not None:
+        return traced
     array = counter._array
     if type(array) is ndarray or (type(array) is DeviceArray and array.is_known()):  # the state is new, in a trace
         count = array.item() + 1

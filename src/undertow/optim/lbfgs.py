@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from undertow._src.arrays.device.memory import NeedsValue, Watch
+from undertow._src.arrays.device.memory import NeedsValue
+from undertow._src.base import tracer
 from undertow._src.base.modes import enable_grad, no_grad
 from undertow._src.base.sites import user_site
 from undertow._src.ops.complex import view_as_real
@@ -63,7 +64,7 @@ class LBFGS(Optimizer):
     @no_grad()
     def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
         """Call the closure, which clears gradients, computes the loss and calls backward, as often as it needs."""
-        if Watch.trace is not None:
+        if tracer.current is not None:
             raise NeedsValue(
                 f"LBFGS, called at {user_site() or 'an unknown line'}, decides by values how often it calls the closure. "
                 "Compile the closure instead, and call the optimizer outside: optimizer.step(torch.compile(closure))."

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Watch
+from undertow._src.base import tracer
 from undertow._src.engine.apply import apply
 from undertow._src.ops.index import index_add
 from undertow._src.rules.convert import alias
@@ -341,7 +341,9 @@ def known_places(tensor: SparseTensor) -> Any:
     shapes.
     """
     places = tensor._places
-    held = Watch.trace.hold(places._array) if Watch.trace is not None and type(places._array) is DeviceArray else None
+    held = None
+    if tracer.current is not None and type(places._array) is DeviceArray:
+        held = tracer.current.guarded_value(places._array)
     return host_memory(places) if held is None else held
 
 

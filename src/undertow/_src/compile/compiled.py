@@ -12,7 +12,8 @@ from typing import Any
 
 from undertow._dynamo import config
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Compiling, TraceAborted, Watch
+from undertow._src.arrays.device.memory import Compiling, TraceAborted
+from undertow._src.base import tracer
 from undertow._src.base.modes import ThreadModes, local, slow_path
 from undertow._src.base.sites import warn
 from undertow._src.compile.cache import keep_on_disk
@@ -86,7 +87,7 @@ class Compiled:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program that fits. A call in which the step raises runs as it is written, up to its error."""
-        if Watch.trace is not None and Watch.trace.thread == threading.get_ident():
+        if tracer.current is not None and tracer.current.is_here():
             return self.function(*args, **kwargs)  # part of a larger step that is being compiled
         if OrderedCallback.threads and threading.get_ident() in OrderedCallback.threads:
             return self.function(*args, **kwargs)  # by a hook that a program waits for: others wait for that

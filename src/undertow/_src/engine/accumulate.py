@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.device.placement import placed
+from undertow._src.base import tracer
 from undertow._src.base.modes import local, slow_path
 from undertow._src.engine import firing
 from undertow._src.engine.apply import apply
@@ -50,8 +50,8 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any, more_references: int = 0
             )
         shared = getrefcount(g) - firing.own_references - more_references  # references of others, if above 0
         shown, seen = g, isinstance(g, TensorCore)
-        if seen and shared > 0 and Watch.trace is not None:
-            shared -= Watch.trace.references_to(g)
+        if seen and shared > 0 and tracer.current is not None:
+            shared -= tracer.current.references_to(g)
         unshared = shared <= 0
         g = task.value(g)
         if slow_path.listeners:
@@ -78,8 +78,8 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any, more_references: int = 0
                 else:  # on a device copies cost nothing until they are written to, but aliases that hooks keep count
                     own = unshared and is_shown and g.shape == array.shape and g.strides == array.strides
                 meta.grad = wrap(g if own else copy_like(g, array))
-                if own and seen and Watch.trace is not None:
-                    Watch.trace.became_gradient(shown, meta.grad)
+                if own and seen and tracer.current is not None:
+                    tracer.current.note_taken_over(shown, meta.grad)
                 if slow_path.count and local.modes.inference:
                     meta.grad._storage = InferenceStorage()
             else:
@@ -118,7 +118,7 @@ def cast_to_leaf(leaf: Any, g: Any) -> Any:
     if is_sparse(g):
         return g
     array = g._array if isinstance(g, TensorCore) else g
-    if Watch.trace is not None or type(array) is not DeviceArray or array.device is leaf.device:
+    if tracer.current is not None or type(array) is not DeviceArray or array.device is leaf.device:
         return g
     return g.to(leaf.device) if g is not array else placed(g, leaf.device)
 

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.device.placement import Home
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.numpy.order import ordered
 from undertow._src.arrays.quiet import quietly, silently
+from undertow._src.base import tracer
 from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.arguments import invalid_combination, must_be
 from undertow._src.engine.node import edge_of
@@ -366,18 +366,17 @@ def apply_generally(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]
 
 def place_operands(inputs: Sequence[Any]) -> None:
     """Brings inputs to where the op runs: into the program that is being traced, or to the host for one to look at."""
-    trace, away = Watch.trace, None
+    if tracer.current is not None:
+        tracer.current.adopt(inputs)
+        return
+    away = None
     for given in inputs:
         if isinstance(given, TensorCore):
             array = given._array
-            if trace is not None:
-                trace.adopt(given)
-            elif type(array) is DeviceArray and array.device is cpu:
+            if type(array) is DeviceArray and array.device is cpu:
                 given._array = array.on_host()
             elif type(array) is DeviceArray:
                 away = array.device
-    if trace is not None and trace.device is not cpu:
-        trace.refuse_apart(inputs)
     if away is not None:
         refuse_different_devices(inputs, away)
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.namespaces import tensor_namespace
+from undertow._src.base import tracer
 from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import warn, warn_once
 from undertow._src.engine import engine
@@ -51,8 +51,8 @@ def backward(
     inputs: Any = None,
 ) -> None:
     """Add the gradients of `tensors` to the `.grad` of every leaf they depend on (or of `inputs` only)."""
-    if Watch.trace is not None:
-        Watch.trace.uses_gradients = True
+    if tracer.current is not None:
+        tracer.current.note_backward()
     if local.modes.transforms:
         raise RuntimeError(
             "backward() called inside a functorch transform. This is not supported: use torch.func.grad or vjp there, or "

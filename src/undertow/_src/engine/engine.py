@@ -21,12 +21,11 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.device.placement import Home, home_among
 from undertow._src.arrays.namespaces import namespace_of, tensor_namespace
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.quiet import quietly
-from undertow._src.base import hooks
+from undertow._src.base import hooks, tracer
 from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import user_site
 from undertow._src.engine import firing
@@ -334,7 +333,7 @@ def namespace_for(task: BackwardPass, values: object) -> Any:
 
 def _run_where_it_lies(task: BackwardPass, node: Node, values: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
     """Return a node on the device of the gradients that reached it: a graph may go from one device to another."""
-    if Watch.trace is not None:  # a program runs in one place
+    if tracer.current is not None:  # a program runs in one place
         return node._run(task.xp, values, needs)
     given = [values] if node._n_outputs == 1 else values
     if task.xp.RECORDED:

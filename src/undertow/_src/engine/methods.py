@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from undertow._src.arrays.device.memory import Watch
-from undertow._src.base import hooks
+from undertow._src.base import hooks, tracer
 from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import warn
 from undertow._src.engine import differentiate
@@ -198,8 +197,8 @@ class AutogradMethods(HookMethods):
     def grad(self) -> Any:
         """The gradient added up by backward; None until then."""
         meta = self._meta
-        if Watch.trace is not None:
-            Watch.trace.uses_gradients = True
+        if tracer.current is not None:
+            tracer.current.note_backward()
         if meta is not None and meta.grad is not None:
             return meta.grad
         if self._edge is not None and not (meta is not None and meta.retains) and not self.is_leaf:

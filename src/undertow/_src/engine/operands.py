@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Target, Watch
+from undertow._src.arrays.device.memory import Target
 from undertow._src.arrays.namespaces import namespace_of
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.numpy.order import empty_copy_of, ordered
+from undertow._src.base import tracer
 from undertow._src.engine.arguments import broadcast_two
 from undertow._src.engine.rule_node import CONJUGATE, FIT, UPCAST
 from undertow._src.rules.refusals import refusal
@@ -50,7 +51,11 @@ def compute(rule: Rule, inputs: Sequence[Any], statics: dict[str, Any]) -> tuple
             ]
         )
     ordered_by_operands = rule.promote in _ORDERED and len(values) == 1 and not rule.rows
-    if Watch.trace is not None and type(values[0]) is DeviceArray and (ordered_by_operands or rule.name == "to_copy"):
+    if (
+        tracer.current is not None
+        and type(values[0]) is DeviceArray
+        and (ordered_by_operands or rule.name == "to_copy")
+    ):
         values[0].lie_like(arrays if rule.name != "where" else sorted(arrays, key=_is_no_mask))
     return arrays, chores, values
 

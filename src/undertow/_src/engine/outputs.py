@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.device.placement import empty_beside
 from undertow._src.arrays.quiet import quietly
+from undertow._src.base import tracer
 from undertow._src.base.lazy import late_function
 from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import user_stack, warn
@@ -137,7 +137,7 @@ def refuse_inference(target: TensorCore) -> None:
 
 def refuse_overlap(array: Any) -> None:
     """Memory that shows in several places can't be written to."""
-    if (0 in array.strides or Watch.trace is not None) and overlaps(array):
+    if (0 in array.strides or tracer.current is not None) and overlaps(array):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to one single memory location. "
             "Write to a clone() of it."
@@ -147,7 +147,7 @@ def refuse_overlap(array: Any) -> None:
 def overlaps(array: Any) -> bool:
     """Whether a stretched array shows one memory location in several places."""
     if type(array) is DeviceArray:
-        return Watch.trace is not None and array.size > 1 and array.repeats()
+        return tracer.current is not None and array.size > 1 and array.repeats()
     return array.size > 1 and any(step == 0 and n > 1 for step, n in zip(array.strides, array.shape, strict=True))
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import NeedsValue, Watch
+from undertow._src.arrays.device.memory import NeedsValue
 from undertow._src.arrays.numpy import namespace as numpy_xp
-from undertow._src.base import errors
+from undertow._src.base import errors, tracer
 from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.node import Edge, Node, edge_of, keep_gradient, note_origin
 from undertow._src.engine.rule_node import node_class
@@ -57,7 +57,7 @@ def device_view(source: DeviceArray, step: Step) -> DeviceArray:
 
     def put(xp: Any, whole: Any, part: Any) -> Any:
         if part.size > whole.size:
-            raise (RuntimeError if Watch.trace is None else NeedsValue)(
+            raise (RuntimeError if tracer.current is None else NeedsValue)(
                 "unsupported operation: more than one element of the written-to tensor refers to one place in memory, "
                 "because it was expanded. What a compiled step, or an accelerator, writes to must have memory for each "
                 "element: write to a clone()."

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.quiet import quietly
+from undertow._src.base import tracer
 from undertow._src.base.sites import warn_once
 from undertow._src.engine.apply import apply, binary, name_function, unary
 from undertow._src.engine.arguments import as_element, broadcast_two, check_tensor, invalid_combination, must_be
@@ -166,7 +166,7 @@ def where(
     """input where the condition holds, else other; with a condition alone, the indices where it holds."""
     check_tensor(condition, "where", "condition")
     if input is None and other is None:
-        if Watch.trace is not None:
+        if tracer.current is not None:
             return condition.nonzero(as_tuple=True)
         return tuple([wrap(indices.copy()) for indices in np.nonzero(np.atleast_1d(condition._array))])
     if not all(isinstance(value, TensorCore) or is_number(value) for value in (input, other)):

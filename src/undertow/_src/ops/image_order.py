@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Watch
+from undertow._src.base import tracer
 
 _LAST = {4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
 _BACK = {4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
@@ -15,7 +15,7 @@ _BACK = {4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
 
 def has_channels_last(array: object) -> bool:
     """Whether the channels of images or volumes lie side by side, and could not be said to lie apart as well."""
-    if type(array) is DeviceArray and array.ndim in _LAST and Watch.trace is not None:
+    if type(array) is DeviceArray and array.ndim in _LAST and tracer.current is not None:
         array = array.lying()
     if type(array) is not np.ndarray or array.flags.c_contiguous or array.ndim not in _LAST:
         return False

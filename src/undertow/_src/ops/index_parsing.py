@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.numpy.shape import leading, slice_along
+from undertow._src.base import tracer
 from undertow._src.base.modes import slow_path
 from undertow._src.base.sites import warn
 from undertow._src.engine.arguments import type_name
@@ -219,7 +219,7 @@ def check_indices(x: Tensor, indices: list[Any]) -> None:
 
 def beside(x: Tensor, indices: list[Any]) -> list[Any]:
     """Index tensors where the tensor that they index is: those on the CPU may be used on any device."""
-    if not slow_path.count or Watch.trace is not None:
+    if not slow_path.count or tracer.current is not None:
         return indices
     where = x.device
     for each in indices:

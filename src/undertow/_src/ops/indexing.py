@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.namespaces import namespace_of
 from undertow._src.arrays.numpy.index import numpy_key
 from undertow._src.arrays.numpy.shape import expand_dims, leading, slice_along
 from undertow._src.arrays.quiet import quietly
+from undertow._src.base import tracer
 from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.apply import PLAIN, apply
 from undertow._src.engine.arguments import as_element, check_tensor, type_name
@@ -57,10 +57,10 @@ _FLOATS = np.float32, np.float64
 
 def _take(x: Tensor, indices: list[Any]) -> Any:
     check_indices(x, indices)
-    if Watch.trace is not None:
+    if tracer.current is not None:
         check_when_known(x, indices)
         if any(each is not None and is_mask(each) and is_unknown(each._array) for each in indices):
-            return Watch.trace.select(x, indices)
+            return tracer.current.select(x, indices)
     try:
         return apply(index.index, x, *beside(x, indices))
     except IndexError:
@@ -269,7 +269,7 @@ def _setitem(self: Tensor, key: Tensor, value: Any) -> None:
     if indices:
         check_values(view, value)
         check_indices(view, indices)
-        if Watch.trace is not None:
+        if tracer.current is not None:
             check_when_known(view, indices)
         if value._array.ndim and value._array.shape[0] == 1:
             value = reshape_to(value, _inner_shape(value._array.shape))
@@ -338,7 +338,7 @@ def _check_put(input: Tensor, indices: object, values: object, name: str) -> lis
     check_tensor(values, name, "values", 3)
     given = _index_list(indices, name)
     check_indices(input, given)
-    if Watch.trace is not None:
+    if tracer.current is not None:
         check_when_known(input, given)
     check_values(input, values)
     return given

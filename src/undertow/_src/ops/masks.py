@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray, values_known
-from undertow._src.arrays.device.memory import Watch
 from undertow._src.arrays.numpy.scatter import one_hot as hot_places
+from undertow._src.base import tracer
 from undertow._src.base.modes import local
 from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import broadcast_two, check_tensor, scalar_name
@@ -28,7 +28,7 @@ def is_unknown(array: object) -> bool:
 
     Hooks on saved tensors would be given that one.
     """
-    if Watch.trace is None or local.modes.saved_hooks:
+    if tracer.current is None or local.modes.saved_hooks:
         return False
     return type(array) is DeviceArray and not array.is_known()
 
@@ -42,7 +42,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = broadcast_two(mask._array.shape, input._array.shape)
     if is_unknown(mask._array) and shape:
-        found = Watch.trace.select(input.expand(shape), [mask.expand(shape)])
+        found = tracer.running().select(input.expand(shape), [mask.expand(shape)])
         return found if out is None else into(out, lambda: found, (input, mask), "masked_select")
     if out is None:
         return apply(rules.masked_select, input, mask)
@@ -87,7 +87,7 @@ def nonzero(input: Any, *, out: Any = None, as_tuple: bool = False) -> Any:
     check_tensor(input, "nonzero")
     array = input._array
     if is_unknown(array) and array.ndim:
-        found = Watch.trace.found(array != 0)
+        found = tracer.running().nonzero(array != 0)
         if as_tuple:
             return tuple([found[:, axis] for axis in range(array.ndim)])
         return found if out is None else into(out, lambda: found, (), "nonzero")

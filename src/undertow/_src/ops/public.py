@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from undertow._src.arrays.device.memory import Watch
+from undertow._src.arrays.device.memory import Buffer
 from undertow._src.arrays.device.placement import Home, home_among
-from undertow._src.base import tree
+from undertow._src.base import tracer, tree
 from undertow._src.base.errors import out_of_memory
 from undertow._src.base.modes import local, slow_path
 from undertow._src.engine import apply as _apply
@@ -68,7 +68,7 @@ def public(function: F, several: bool = False) -> F:
             autocast = local.modes.autocast
             if autocast is not None and asked.__name__ in autocast.policies:
                 return autocast.run(asked, args, kwargs)
-            if Watch.any_made and Watch.trace is None:
+            if Buffer.any_made and tracer.current is None:
                 home = home_among(tree.leaves((args, kwargs)))
                 if home is not local.modes.home:
                     with Home(home):

@@ -8,7 +8,7 @@ import numpy as np
 
 from undertow import return_types
 from undertow._src.arrays.device.array import is_known, values_known
-from undertow._src.arrays.device.memory import Watch
+from undertow._src.base import tracer
 from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import (
     as_bool,
@@ -210,7 +210,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if weights is not None and weights._array.shape != array.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
     if not known and length and array.size:  # while a compiler is watching
-        Watch.trace.demand(
+        tracer.running().check_in_program(
             (array.min() >= 0) & (array.max() < length),
             f"bincount in a compiled step has minlength ({length}) bins: a number is not below that, or negative",
         )

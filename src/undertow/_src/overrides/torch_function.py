@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._src.arrays.device.memory import Watch
+from undertow._src.arrays.device.memory import Compiling
 from undertow._src.base import tree
 from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import warn
@@ -71,7 +71,7 @@ def takes_over(value: Any) -> bool:
 def wanted(args: Iterable[Any]) -> bool:
     """Whether a call with these arguments must be offered to overrides first."""
     modes = local.modes
-    compiling = Watch.compiling  # another thread may be done any time
+    compiling = Compiling.current  # another thread may be done any time
     if compiling is not None and compiling.is_elsewhere():
         args = list(args)
         compiling.wait_for([each for each in args if isinstance(each, TensorCore) and each._is_strided])

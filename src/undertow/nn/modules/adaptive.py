@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from undertow._src.arrays.device.memory import NeedsValue, Watch
+from undertow._src.arrays.device.memory import NeedsValue
+from undertow._src.base import tracer
 from undertow._src.base.sites import user_site
 from undertow.nn import functional as F
 from undertow.nn.modules.container import ModuleList, Sequential
@@ -165,7 +166,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
 def _refuse_in_program(instead: str) -> None:
     """Which rows a cluster sees, and whether it has a gradient at all, depends on values: nothing for a compiled step."""
-    if Watch.trace is not None:
+    if tracer.current is not None:
         raise NeedsValue(
             f"AdaptiveLogSoftmaxWithLoss, called at {user_site() or 'an unknown line'}, looks into clusters only for the "
             f"rows that need them, which are known only when the program runs. {instead} looks into all of them."

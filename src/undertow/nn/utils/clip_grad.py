@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import values_known
-from undertow._src.arrays.device.memory import Watch
+from undertow._src.base import tracer
 from undertow._src.base.modes import no_grad, slow_path
 from undertow._src.base.sites import warn
 from undertow._src.ops.join import stack
@@ -48,7 +48,7 @@ def get_total_norm(
             "scale by it all the same, set `error_if_nonfinite=False`"
         )
         if not values_known(total._array):  # while a compiler is watching
-            Watch.trace.demand(total.isfinite()._array, complaint)
+            tracer.running().check_in_program(total.isfinite()._array, complaint)
         elif not math.isfinite(total.item()):
             raise RuntimeError(complaint)
     return total

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from undertow._src.arrays.device.array import is_known, values_known
-from undertow._src.arrays.device.memory import NeedsValue, Watch
+from undertow._src.arrays.device.memory import NeedsValue
 from undertow._src.arrays.device.placement import Home, home_among
+from undertow._src.base import tracer
 from undertow._src.base.sites import user_site
 from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import wrap_dim
@@ -149,7 +150,7 @@ def pack_padded_sequence(
             f"{DTYPE_OF[lengths._array.dtype].scalar_name} tensor"
         )
     if not values_known(counts) and not is_known(counts):
-        held = Watch.trace.hold(lengths._array)
+        held = tracer.running().guarded_value(lengths._array)
         counts = None if held is None else held.astype(np.int64)
     if counts is None:
         raise NeedsValue(

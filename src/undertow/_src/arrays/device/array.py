@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from undertow._src.base import tracer
 from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.device.layout import lay_like
-from undertow._src.arrays.device.memory import FEW, DeviceMemory, Value, Watch, aside, jax_namespace
+from undertow._src.arrays.device.memory import FEW, DeviceMemory, Value, call_jax, jax_namespace, known_value
 
 Word = Callable[..., Any]
 
@@ -39,7 +40,7 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
 
     @property
     def flags(self) -> Any:
-        if not self._is_new_in_order() and Watch.trace is not None and Watch.trace.device is cpu:
+        if not self._is_new_in_order() and tracer.current is not None and tracer.current.device is cpu:
             return self.lying().flags
         return _IN_ORDER
 
@@ -78,7 +79,7 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
 
     def _rearranged(self, take: Callable[[Any], Any]) -> DeviceArray:
         result = DeviceArray(self._taken(lambda xp, whole: take(whole)), self.buffer.device)
-        if Watch.trace is not None and Watch.trace.device is cpu:
+        if tracer.current is not None and tracer.current.device is cpu:
             result.lie_with(take(self.lying()).strides)
         return result
 
@@ -107,7 +108,7 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
         index = unwrapped(index, _known_value if known else _present_value)
         if _is_basic(index):
             return self.view_by(lambda xp, whole: whole[index], lambda xp, whole, part: whole.at[index].set(part))
-        part = Watch.trace.known(np.asarray(self.value)[index]) if known else self.value[index]
+        part = known_value(np.asarray(self.value)[index]) if known else self.value[index]
         return DeviceArray(part, self.buffer.device)
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -122,8 +123,8 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """Return the value as a NumPy array of its own."""
-        if Watch.trace is not None and not Watch.trace.is_constant(self):
-            Watch.trace.refuse_value(self)
+        if tracer.current is not None and not tracer.current.is_constant(self.value):
+            tracer.current.refuse_value(self)
         return np.array(self.value)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -131,28 +132,28 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
         return array if dtype is None else array.astype(dtype, copy=False)
 
     def item(self, *index: Any) -> Any:
-        if Watch.trace is not None and self.size == 1 and not Watch.trace.is_constant(self):
-            return Watch.trace.number(self)
+        if tracer.current is not None and self.size == 1 and not tracer.current.is_constant(self.value):
+            return tracer.current.item(self, object)
         return self.numpy().item(*index)
 
     def tolist(self) -> Any:
-        if Watch.trace is not None and 0 < self.size <= _LISTED and not Watch.trace.is_constant(self):
+        if tracer.current is not None and 0 < self.size <= _LISTED and not tracer.current.is_constant(self.value):
             return [self[place].tolist() for place in range(len(self))] if self.shape else self.item()
         return self.numpy().tolist()
 
     def __bool__(self) -> bool:
-        if Watch.trace is not None and self.size == 1 and not Watch.trace.is_constant(self):
-            return Watch.trace.truth(self)
+        if tracer.current is not None and self.size == 1 and not tracer.current.is_constant(self.value):
+            return tracer.current.item(self, bool)
         return bool(self.numpy())
 
     def __int__(self) -> int:
         if (
-            Watch.trace is not None
+            tracer.current is not None
             and self.size == 1
             and self.dtype.kind in "iub"
-            and not Watch.trace.is_constant(self)
+            and not tracer.current.is_constant(self.value)
         ):
-            return Watch.trace.whole_of(self)
+            return tracer.current.item(self, int)
         return int(self.numpy())
 
     def __float__(self) -> float:
@@ -185,12 +186,12 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
             function = getattr(function, method)
         dtype = options.pop("dtype", None)
         inputs, options = _with_arrays(inputs, options)
-        result = aside(function, unwrapped(inputs), unwrapped(options))
+        result = call_jax(function, unwrapped(inputs), unwrapped(options))
         if dtype is not None:
             result = result.astype(dtype)
         if out is None:
             made = wrapped(result, self.buffer.device)
-            if method == "__call__" and Watch.trace is not None and Watch.trace.device is cpu:
+            if method == "__call__" and tracer.current is not None and tracer.current.device is cpu:
                 lay_like(made, inputs)
             return _followed(made, ufunc, inputs, options) if method == "__call__" else made
         if type(out[0]) is DeviceArray:
@@ -217,7 +218,7 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
             return _shares(*args[:2])
         if is_known((args, kwargs)):
             return _computed_now(function)(*args, **kwargs)
-        if function.__name__ in _SHAPED_BY_VALUES and Watch.trace is not None:
+        if function.__name__ in _SHAPED_BY_VALUES and tracer.current is not None:
             importlib.import_module("undertow._src.arrays.jax.tracing").refuse_shape(function.__name__)
         space = jnp.linalg if function.__module__ == "numpy.linalg" else jnp
         return wrapped(getattr(space, function.__name__)(*unwrapped(args), **unwrapped(kwargs)), self.buffer.device)
@@ -240,7 +241,7 @@ def lying(array: Any) -> Any:
 
 def in_memory(array: Any) -> Any:
     """Return an array with the strides that code which runs eagerly on the CPU would find."""
-    return lying(array) if Watch.trace is not None and Watch.trace.device is cpu else array
+    return lying(array) if tracer.current is not None and tracer.current.device is cpu else array
 
 
 def _is_basic(index: Any) -> bool:
@@ -256,7 +257,7 @@ def values_known(*arrays: Any) -> bool:
     """Whether Python may look at these arrays' values, say to check them: not while they are traced, or without any."""
     for array in arrays:
         if type(array) is DeviceArray:
-            if Watch.trace is not None:
+            if tracer.current is not None:
                 return False
         elif hasattr(array, "without_values"):
             return False
@@ -265,11 +266,11 @@ def values_known(*arrays: Any) -> bool:
 
 def checked(check: Callable[[Any], None], array: Any) -> None:
     """Check an array's values: now, or before each call of the program that is being traced, if they are known by then."""
-    if Watch.trace is None or type(array) is not DeviceArray:
+    if tracer.current is None or type(array) is not DeviceArray:
         if not hasattr(array, "without_values"):
             check(array)
     else:
-        Watch.trace.check_later(check, array)
+        tracer.current.check_before_calls(check, array)
 
 
 def is_known(args: Any) -> bool:
@@ -278,7 +279,7 @@ def is_known(args: Any) -> bool:
     Lengths and indices that a traced step makes of Python's numbers are such: NumPy computes with them during the trace, so
     that code which asks for their values goes on working.
     """
-    return Watch.trace is not None and _are_known(args) is True
+    return tracer.current is not None and _are_known(args) is True
 
 
 def _are_known(args: Any) -> bool | None:
@@ -305,7 +306,7 @@ def _as_constants(result: Any) -> Any:
     if type(result) in (tuple, list):
         return tuple([_as_constants(part) for part in result])
     if isinstance(result, (np.ndarray, np.generic)):
-        return Watch.trace.constant(np.asarray(result))
+        return tracer.running().new_array(np.asarray(result))
     return result
 
 
@@ -324,7 +325,7 @@ def unwrapped(args: Any, value: Callable[[DeviceArray], Any] = _present_value) -
     """
     if type(args) is DeviceArray:
         return value(args)
-    if type(args) is np.ndarray and Watch.trace is None:
+    if type(args) is np.ndarray and tracer.current is None:
         return args.copy()
     if type(args) is tuple:
         return tuple([unwrapped(arg, value) for arg in args])
@@ -351,7 +352,7 @@ def applied(function: Word, device: Device | None, now: Word | None = None) -> W
         if now is not None and is_known((args, kwargs)):
             return _computed_now(now)(*args, **kwargs)
         given, options = _with_arrays(args, kwargs)
-        result = wrapped(aside(function, unwrapped(given), unwrapped(options)), device)
+        result = wrapped(call_jax(function, unwrapped(given), unwrapped(options)), device)
         return result if now is None else _followed(result, now, args, kwargs)
 
     return apply
@@ -359,8 +360,8 @@ def applied(function: Word, device: Device | None, now: Word | None = None) -> W
 
 def _followed(result: Any, function: Word, args: Any, kwargs: Any) -> Any:
     """Return the result; if it holds whole numbers, a trace notes what NumPy would compute it with."""
-    if Watch.trace is not None and type(result) is DeviceArray and result.dtype.kind in "iu":
-        Watch.trace.follow(result, function, args, kwargs)
+    if tracer.current is not None and type(result) is DeviceArray and result.dtype.kind in "iu":
+        tracer.current.note_integers(result, function, (args, kwargs))
     return result
 
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.base import tracer
 from undertow._src.types.devices import cpu
 from undertow._src.arrays.numpy import namespace as numpy_xp
-from undertow._src.arrays.device.memory import DeviceMemory, Watch
+from undertow._src.arrays.device.memory import DeviceMemory
 from undertow._src.arrays.numpy.shape import contiguous_strides, view_strides
 from undertow._src.arrays.vocabulary import ELEMENTWISE
 
@@ -53,7 +54,7 @@ def laying_out(word: str, function: Word) -> Word:
 
     def laid(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
-        if Watch.trace is not None and Watch.trace.device is cpu:
+        if tracer.current is not None and tracer.current.device is cpu:
             lay(result, args, kwargs)
         return result
 

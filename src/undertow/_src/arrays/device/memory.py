@@ -12,12 +12,13 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from undertow._src.base import tracer
 from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
 from undertow._src.base.modes import slow_path
@@ -34,19 +35,26 @@ def jax_namespace() -> Any:
     return importlib.import_module("undertow._src.arrays.jax.namespace")
 
 
-class Watch:
-    """Who is told of buffers while a step is traced; nobody otherwise."""
-
-    trace: Any = None
-    compiling: Compiling | None = None
-    recorder: Any = None  # notes which code runs in the trace, but for JAX's
-    turn = 0  # another number for each trace: what a view has seen outside of it, or in another one, is no value here
-    any_made = False  # whether there has ever been a DeviceArray
+def call_jax(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function of JAX's."""
+    return function(*args, **kwargs) if tracer.current is None else tracer.current.call_jax(function, args, kwargs)
 
 
-def aside(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a function of JAX's. While it runs, nothing is noted of what runs."""
-    return function(*args, **kwargs) if Watch.recorder is None else Watch.recorder.aside(function, args, kwargs)
+def computing_now() -> AbstractContextManager[None]:
+    """Return a block in which JAX computes, also while it traces."""
+    import jax
+
+    return jax.ensure_compile_time_eval()
+
+
+def known_value(array: Any) -> Value:
+    """Return a value that is the same in every call of the program that is being traced."""
+    import jax
+
+    with computing_now():
+        if isinstance(array, (np.ndarray, np.generic)):
+            return jax.device_put(array)  # `asarray` is a program for each shape, which takes XLA 50 ms
+        return jax.numpy.asarray(array)
 
 
 class Target:
@@ -58,16 +66,18 @@ class Target:
 class Compiling:
     """A block in which a thread compiles: for the time being, tensors of the step hold stand-ins for their values."""
 
+    current: ClassVar[Compiling | None] = None
+
     def __enter__(self) -> Self:
         self._thread, self._done = threading.get_ident(), threading.Event()
         self._taken: set[int] = set()  # ids of tensors
-        self._before, Watch.compiling = Watch.compiling, self
+        self._before, Compiling.current = Compiling.current, self
         slow_path.enter()
         return self
 
     def __exit__(self, *exc: Any) -> None:
         slow_path.leave()
-        Watch.compiling = self._before
+        Compiling.current = self._before
         self._done.set()
 
     def is_elsewhere(self) -> bool:
@@ -106,9 +116,8 @@ class TraceAborted:
     @staticmethod
     def note(error: Any) -> None:
         """Lets the trace that is on remember an exception."""
-        trace = Watch.trace
-        if trace is not None and trace.thread == threading.get_ident():
-            trace.stopped.append(error)
+        if tracer.current is not None and tracer.current.is_here():
+            tracer.current.note_abort(error)
 
 
 class NeedsValue(TraceAborted, RuntimeError):
@@ -121,12 +130,14 @@ class NeedsValue(TraceAborted, RuntimeError):
 class Buffer:
     """One memory: its present value, and how often it was written to."""
 
+    any_made: ClassVar[bool] = False  # whether there has ever been one
+
     __slots__ = ("value", "writes", "host", "device", "strides", "__weakref__")
 
     def __init__(self, value: Value, device: Device | None) -> None:
         self.value = value
         self.writes = 0
-        Watch.any_made = True
+        Buffer.any_made = True
         self.device: Device | None = None  # where the tensor is said to live; None: wherever its value is
         self.host: np.ndarray[Any, Any] | None = None  # the memory itself, once somebody has looked at it
         self.strides: tuple[int, ...] | None = None  # of the memory of eager code, if it is not in order
@@ -169,8 +180,8 @@ class DeviceMemory:
         self._parent = None
         self.shape: tuple[int, ...] = tuple(value.shape)
         self.dtype: np.dtype[Any] = np.dtype(value.dtype)
-        if Watch.trace is not None:
-            Watch.trace.made(self.buffer)
+        if tracer.current is not None:
+            tracer.current.note_buffer(self.buffer)
 
     def like(self, value: Value) -> Self:
         """Return a memory of its own that looks as this one does, and holds a value of its kind."""
@@ -196,7 +207,7 @@ class DeviceMemory:
         """Return a view: `take(xp, whole)` is its value, `put(xp, whole, part)` the whole with the part replaced."""
         view = object.__new__(type(self))
         view.buffer, view._parent, view._take, view._put = self.buffer, self, take, put
-        view._seen, view._part = self.buffer.writes + Watch.turn, self._taken(take)
+        view._seen, view._part = self.buffer.writes + tracer.epoch, self._taken(take)
         view.shape, view.dtype = tuple(view._part.shape), np.dtype(view._part.dtype)
         return view
 
@@ -207,10 +218,10 @@ class DeviceMemory:
             buffer = self.buffer
             return (
                 buffer.value
-                if buffer.host is None or Watch.trace is not None
+                if buffer.host is None or tracer.current is not None
                 else jax_namespace().constant(buffer.host)
             )
-        now = self.buffer.writes + Watch.turn
+        now = self.buffer.writes + tracer.epoch
         if self._seen != now:
             self._part, self._seen = self._parent._taken(self._take), now
         return self._part
@@ -218,12 +229,12 @@ class DeviceMemory:
     def _taken(self, take: Callable[[Any, Value], Value]) -> Value:
         """Return a part of the value; of a known value, a known one."""
         if self.is_known():
-            return Watch.trace.known(take(numpy_xp, np.asarray(self.value)))
+            return known_value(take(numpy_xp, np.asarray(self.value)))
         return take(jax_namespace(), self.value)
 
     def is_known(self) -> bool:
         """Whether it holds few whole numbers that are the same in every call of the program that is being traced."""
-        return Watch.trace is not None and may_be_known(self) and Watch.trace.is_constant(self)
+        return tracer.current is not None and may_be_known(self) and tracer.current.is_constant(self.value)
 
     def write(self, value: Value) -> None:
         """Replace the value, in the array's own shape and dtype."""
@@ -241,27 +252,27 @@ class DeviceMemory:
 
     def writing(self, *values: Any) -> Any:
         """Return a block in which values are written: what is known stays so, if they are known, too."""
-        if not self.is_known() or not all(map(Watch.trace.is_constant_value, values)):
+        if not self.is_known() or not all(map(tracer.running().is_constant, values)):
             return nullcontext()
-        return Watch.trace.computing_now()
+        return computing_now()
 
     def _replace(self, value: Value) -> None:
-        if Watch.trace is not None and self.overlaps_itself():
-            Watch.trace.refuse_overlapping_write(self)
+        if tracer.current is not None:
+            tracer.current.note_write(self)
         if self._parent is not None:
             self._parent._replace(self._put(jax_namespace(), self._parent.value, value))
             return
         buffer = self.buffer
         buffer.writes += 1
-        if buffer.host is None or Watch.trace is not None:
+        if buffer.host is None or tracer.current is not None:
             buffer.value = value
         else:
             buffer.host[...] = value
 
     def on_host(self) -> np.ndarray[Any, Any]:
         """Return the memory as a NumPy array, from now on; its views are views of it."""
-        if Watch.trace is not None:
-            Watch.trace.refuse_value(self)
+        if tracer.current is not None:
+            tracer.current.refuse_value(self)
         if self._parent is not None:
             return self._take(numpy_xp, self._parent.on_host())
         if self.buffer.host is None:
@@ -272,8 +283,8 @@ class DeviceMemory:
     def device(self) -> Device:
         """Where the tensor is said to live. What a step makes while it is traced lives where its program will run."""
         device = self.buffer.device
-        if device is None and Watch.trace is not None:
-            device = Watch.trace.device if self.buffer.host is None else cpu
+        if device is None and tracer.current is not None:
+            device = tracer.current.device if self.buffer.host is None else cpu
         return device_of(self.buffer.value) if device is None else device
 
     @property
@@ -295,7 +306,7 @@ class DeviceMemory:
     @property
     def strides(self) -> tuple[int, ...]:
         """Those of memory in order: a device lays arrays out as it likes. A program for the CPU has those of eager code."""
-        if not self._is_new_in_order() and Watch.trace is not None and Watch.trace.device is cpu:
+        if not self._is_new_in_order() and tracer.current is not None and tracer.current.device is cpu:
             return self.lying().strides
         return contiguous_strides(self.shape, self.dtype.itemsize)
 

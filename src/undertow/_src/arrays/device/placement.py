@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.base import tracer
 from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
 from undertow._src.base.modes import local
 from undertow._src.arrays.device.array import DeviceArray, unwrapped
-from undertow._src.arrays.device.memory import Watch, jax_namespace
+from undertow._src.arrays.device.memory import jax_namespace
 
 
 def placed(array: Any, device: Device) -> Any:
     """Return a copy of an array's value on a device."""
-    if Watch.trace is not None:  # a program runs in one place
+    if tracer.current is not None:  # a program runs in one place
         return DeviceArray(jax_namespace().constant(unwrapped(array)), device)
     value = array.value if type(array) is DeviceArray else array
     if device.type == "cpu":
@@ -44,8 +45,8 @@ def at_home(array: Any) -> Any:
     public function runs on tensors of a device, or a gradient of theirs is computed and recorded, that device is the
     thread's `home`, and a tensor that is made of such an array lies there.
     """
-    if Watch.trace is not None:
-        return Watch.trace.constant(array)
+    if tracer.current is not None:
+        return tracer.current.new_array(array)
     home = local.modes.home
     return array if home is None or type(array) is not np.ndarray else placed(array, home)
 

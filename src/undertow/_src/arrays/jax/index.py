@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from undertow._src.arrays.device.memory import Watch
+from undertow._src.base import tracer
 from undertow._src.arrays.jax.shape import sum_to_shape
 from undertow._src.arrays.jax.tracing import IN_BOUNDS, ShapeNeedsValues, as_short_index, is_traced, picked, values_of
 
@@ -331,15 +331,15 @@ def embedding_grad(g: Array, index: Array, count: int, padding: int, by_frequenc
 
 def sparse_embedding_grad(g: Array, index: Array, count: int, padding: int) -> Array:
     """embedding_grad: there are no sparse tensors here."""
-    if Watch.trace is not None:
-        Watch.trace.refuse_sparse_questions((count, g.shape[-1]))
+    if tracer.current is not None:
+        tracer.current.note_sparse_gradient((count, g.shape[-1]))
     return embedding_grad(g, index, count, padding, False)
 
 
 def sparse_gather_grad(g: Array, shape: Shape, axis: int, index: Array) -> Array:
     """gather_backward: there are no sparse tensors here."""
-    if Watch.trace is not None:
-        Watch.trace.refuse_sparse_questions(shape)
+    if tracer.current is not None:
+        tracer.current.note_sparse_gradient(shape)
     return gather_backward(g, shape, axis, index)
 
 

@@ -20,7 +20,7 @@ from types import CellType
 from typing import Any, NamedTuple
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import NeedsValue, Watch
+from undertow._src.arrays.device.memory import NeedsValue
 from undertow._src.base.hooks import RemovableHandle
 from undertow._src.base.modes import local
 from undertow._src.base.tree import leaves
@@ -58,6 +58,7 @@ from undertow._src.compile.splitting.host_statements import (
 )
 from undertow._src.compile.splitting.statement_probes import StatementProbe
 from undertow._src.compile.tracing.results import objects_in
+from undertow._src.compile.tracing.running import running_trace
 from undertow._src.compile.tracing.symbolic_scalars import ScalarBecameConstant, SymbolicScalar
 from undertow._src.tensor.core import TensorCore
 from undertow.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
@@ -97,7 +98,7 @@ class HookPlacer(HostSchedule):
         number = self.fired = self.fired + 1
         subject = getattr(hook, "hook", hook) if is_watched(hook) else hook
         kinds = kinds_of(args, kwargs)
-        effects = effects_of(subject, args, kwargs, Watch.trace.is_own)
+        effects = effects_of(subject, args, kwargs, running_trace().is_own)
         for effect in effects.effects:
             if effect.what.startswith("registers a hook on a tensor from outside"):
                 raise self._refusal(hook, f"it {effect}. {_HOOKS}")
@@ -112,7 +113,9 @@ class HookPlacer(HostSchedule):
             return self._in_parts(HookCall(hook, args, kwargs, part[1], number), part[0])
         lasting = [effect for effect in effects.effects if id(effect.target) not in self.groups]
         holders = [holder for holder in map(_holder, lasting) if holder is not None]
-        always = not holders or Watch.trace.choice is None  # what is stored on some calls only is stored on the host
+        always = (
+            not holders or running_trace().choice is None
+        )  # what is stored on some calls only is stored on the host
         may_be = all(self._may_be_traced(effect, hook) for effect in lasting)
         if always and may_be and not self._must_be_hosted(hook) and not unpacks:
             return self._traced(HookCall(hook, args, kwargs, effects, number), holders)
@@ -141,7 +144,7 @@ class HookPlacer(HostSchedule):
         """Whether the step has made a container or a variable that a hook changes."""
         if not isinstance(target, (list, dict, set, deque, CellType)) or id(target) in self._old:
             return False
-        if Watch.trace.is_new(target, hook):
+        if running_trace().is_new(target, hook):
             return True
         self._old[id(target)] = target
         return False
@@ -168,15 +171,15 @@ class HookPlacer(HostSchedule):
         before = [(array, array.value) for array in _arrays((args, kwargs), effects)]
         self.stores += [(holder, entries_of(holder)) for holder in holders]
         self.stored += [(holder, effect) for effect in effects.effects if (holder := _holder(effect)) is not None]
-        stopped: list[BaseException] = Watch.trace.stopped
+        stopped: list[BaseException] = running_trace().stopped
         earlier = len(stopped)
         hangs = any("register" in effect.what for effect in effects.effects)
-        on_leaves = hooks_on_leaves(Watch.trace.state.tensors) if hangs else []
+        on_leaves = hooks_on_leaves(running_trace().state.tensors) if hangs else []
         try:
             answer = hook(*args, **kwargs)
             if stopped[earlier:]:  # and the hook itself handled it
                 raise stopped[earlier]
-            if hangs and hooks_on_leaves(Watch.trace.state.tensors) != on_leaves:
+            if hangs and hooks_on_leaves(running_trace().state.tensors) != on_leaves:
                 raise self._refusal(hook, f"it registers a hook on a tensor from outside. {_HOOKS}")
         except NeedsValue:
             del stopped[earlier:]
@@ -205,14 +208,14 @@ class HookPlacer(HostSchedule):
         if any(id(effect.target) in given for effect in effects.effects):  # not known to who reads its statements
             return False
         call = hook, *kinds_of(args, kwargs)
-        return self.plan.splitter.split_hook(call, self._met, [*hooks_alike(Watch.trace.state, call)])
+        return self.plan.splitter.split_hook(call, self._met, [*hooks_alike(running_trace().state, call)])
 
     def _in_parts(self, hook_call: HookCall, key: Any) -> Any:
         """Run the hook now, of which some statements are moved to the host."""
         hook, effects, splitter = hook_call.hook, hook_call.effects, self.plan.splitter
         assert splitter is not None
         holders = [holder for holder in map(_holder, effects.effects) if holder is not None]
-        stopped: list[BaseException] = Watch.trace.stopped
+        stopped: list[BaseException] = running_trace().stopped
         earlier = len(stopped)
         try:
             if self._must_be_hosted(hook) or not all(self._may_be_traced(effect, hook) for effect in effects.effects):
@@ -254,7 +257,7 @@ class HookPlacer(HostSchedule):
             if not self.plan.all_inside:
                 self.plan.all_inside, self.plan.waits_for = True, self._place(hook, "", "").name
                 raise Retrace
-            Watch.trace.draws_inside = self.has_inside = True
+            running_trace().draws_inside = self.has_inside = True
         self.hosted.append((hook, effects))
         self._taken_out += [effect.target for effect in effects.effects if isinstance(effect.target, RemovableHandle)]
         found, places = self._found(effects)
@@ -385,7 +388,7 @@ class HookPlacer(HostSchedule):
 
     def _may_change(self, value: Any) -> bool:
         """Whether a statement that changes an object may run in the trace: eager code makes it anew in each call."""
-        return isinstance(value, (TensorCore, frozenset, tuple, Enum, *PLAIN)) or Watch.trace.is_own(value)
+        return isinstance(value, (TensorCore, frozenset, tuple, Enum, *PLAIN)) or running_trace().is_own(value)
 
     def _returns(self, statement: Statement, effects: Effects, variables: dict[str, Any]) -> bool:
         """Note the statement that gives the result: it runs at the very end, and finds all as the step leaves it."""
@@ -413,7 +416,7 @@ class HookPlacer(HostSchedule):
         """
         return (
             value
-            if isinstance(value, (TensorCore, SymbolicScalar, *PLAIN)) or Watch.trace.is_own(value)
+            if isinstance(value, (TensorCore, SymbolicScalar, *PLAIN)) or running_trace().is_own(value)
             else AsItIs(value)
         )
 
@@ -429,7 +432,7 @@ class HookPlacer(HostSchedule):
 def _leave_schedulers(effects: Effects, placed: Placed) -> None:
     for effect in effects.effects:
         if isinstance(effect.target, ReduceLROnPlateau):
-            Watch.trace.schedules.leave_to_host(effect.target, str(placed))
+            running_trace().schedules.leave_to_host(effect.target, str(placed))
 
 
 def _told(hook: Any, *args: Any, **kwargs: Any) -> None:

@@ -13,7 +13,6 @@ import numpy as np
 from jax.experimental import io_callback
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Watch
 from undertow._src.base.modes import local, set_grad_enabled
 from undertow._src.base.tree import leaves, map_leaves
 from undertow._src.compile.callbacks.container_mirrors import ContainerMirror, ContainerState
@@ -22,6 +21,7 @@ from undertow._src.compile.callbacks.tensor_mirrors import AliasMirror, External
 from undertow._src.compile.effects import purity
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import held_at, put
+from undertow._src.compile.tracing.running import running_trace
 from undertow._src.compile.tracing.sparse_parts import Parts, apart, is_sparse, parts_of_sparse
 from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
 from undertow._src.engine.apply import place_operands
@@ -117,12 +117,12 @@ class HostCall:
             purity.origin_of(pack) != "own" and hook is not pack and hook is not unpack
             for pack, unpack, _ in local.modes.saved_hooks
         )
-        schedules = Watch.trace.schedules
+        schedules = running_trace().schedules
         self.schedules = nullcontext if schedules is None else partial(schedules.at_turn, len(schedules.made))
         self.captured: list[DeviceArray] = []
-        choice = Watch.trace.choice
+        choice = running_trace().choice
         self.only_if = None if choice is None else self._capture(choice)
-        self._mirrors = Watch.trace.placer.mirrors
+        self._mirrors = running_trace().placer.mirrors
         self.states: dict[HostMirror, MirrorState] = {}
         self.contents: dict[ContainerMirror, ContainerState] = {}
         self.taken = self._mirrors.was_taken()
@@ -168,7 +168,7 @@ class HostCall:
             return Parts(*map(self._taken, parts_of_sparse(value)))
         if isinstance(value, TensorCore):
             return self._seen(value)
-        return self._contents_of(self._mirrors.container_of(value)) if Watch.trace.is_own(value) else value
+        return self._contents_of(self._mirrors.container_of(value)) if running_trace().is_own(value) else value
 
     def _contents_of(self, container: ContainerMirror) -> ContainerState:
         if container not in self.contents:
@@ -382,7 +382,7 @@ class DeferredCallback(HostCall):
     begins = False  # whether it is made before the program after all
 
     def __init__(self, *given: Any) -> None:
-        self._device = Watch.trace.device
+        self._device = running_trace().device
         self._before: list[Any] = []  # what tensors held
         super().__init__(*given)
 
@@ -444,7 +444,7 @@ class OrderedCallback(HostCall):
             for state in self.own():
                 if state.grad is not None:
                     mirror = state.grad.mirror
-                    mirror.has_aliases = Watch.trace.placer.keeps_alias(mirror.kept, self._mirrors.over())
+                    mirror.has_aliases = running_trace().placer.keeps_alias(mirror.kept, self._mirrors.over())
                 targets += [each.mirror.kept._array for each in (state, state.grad) if each is not None]
             targets += [] if elsewhere else [state.mirror.kept._array for state in self.computed()]
         mirrors: list[HostMirror] = []
@@ -507,7 +507,7 @@ class OrderedCallback(HostCall):
         return wrap(DeviceArray(value))
 
     def _call_in_program(self, results: Callable[..., list[Any]], spec: list[Any], raised: list[BaseException]) -> Any:
-        decisions = Watch.trace.decisions
+        decisions = running_trace().decisions
         operands = decisions.operands()
 
         def on_host(*values: Any) -> list[Any]:

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Buffer, Watch
+from undertow._src.arrays.device.memory import Buffer
 from undertow._src.compile.callbacks.container_mirrors import ContainerMirror
 from undertow._src.compile.callbacks.kept_memory import Memory, Taken, parts_of
 from undertow._src.compile.callbacks.tensor_mirrors import (
@@ -26,6 +26,7 @@ from undertow._src.compile.callbacks.tensor_mirrors import (
     Replaced,
 )
 from undertow._src.compile.errors import CompileError
+from undertow._src.compile.tracing.running import running_trace
 from undertow._src.engine.apply import place_operands
 from undertow._src.types.devices import cpu
 
@@ -147,11 +148,11 @@ class HostMirrors:
         place = self._arguments.get(id(tensor))
         if place is not None:
             return ExternalMirror(tensor, lambda: self._present[place], self._counted, *self._before(tensor))
-        if not Watch.trace.is_made(tensor) and (known_by_name or Watch.trace.is_from_outside(tensor)):
+        if not running_trace().is_made(tensor) and (known_by_name or running_trace().is_from_outside(tensor)):
             return ExternalMirror(tensor, lambda: tensor, self._counted, *self._before(tensor))
         whole, parts = parts_of(tensor._array)
         base = None if tensor._view is None else self.mirror_of(tensor._view.base)
-        owner = None if Watch.trace.is_made(tensor) else Watch.trace.owner_of(whole.buffer)
+        owner = None if running_trace().is_made(tensor) else running_trace().owner_of(whole.buffer)
         if owner is not None:
             its = self.mirror_of(owner)
             assert isinstance(its, ExternalMirror)
@@ -217,7 +218,7 @@ class HostMirrors:
 
     def finish(self) -> None:
         """Forget the trace, which is over."""
-        self._device, self.marks = Watch.trace.device, None
+        self._device, self.marks = running_trace().device, None
         for mirror in self.tensors:
             mirror.kept = mirror.grad = mirror.first_edge = None
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Buffer, Watch
+from undertow._src.arrays.device.memory import Buffer
 from undertow._src.arrays.jax.tracing import is_traced
 from undertow._src.base.hooks import RemovableHandle
 from undertow._src.base.sites import Site
@@ -43,6 +43,7 @@ from undertow._src.compile.guards.snapshot import Snapshot
 from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.splitting.host_statements import Returned, Statement
 from undertow._src.compile.tracing.results import tensors_in
+from undertow._src.compile.tracing.running import running_trace
 from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
 from undertow._src.tensor.core import TensorCore
 from undertow.nn.modules.module import Module
@@ -97,7 +98,7 @@ class HostSchedule:
             for each, name in held
             if (_has_state(each) or id(each) in self.gradients)
             and id(each) not in self.known
-            and not (isinstance(each, TensorCore) and Watch.trace.is_made(each))  # which the next trace makes anew
+            and not (isinstance(each, TensorCore) and running_trace().is_made(each))  # which the next trace makes anew
         ]
         if new:
             self.plan.roots += new
@@ -124,7 +125,7 @@ class HostSchedule:
             return []
         read, changed = Places(effects.places), Places(map(_place, effects.effects))  # see `refuse_shared`
         # Parameters that `functional_call` replaces are found in many ways, as by `model.parameters()`.
-        of_modules = {id(own) for each in Watch.trace.state.modules for own in (each._parameters, each._buffers)}
+        of_modules = {id(own) for each in running_trace().state.modules for own in (each._parameters, each._buffers)}
         looks_anywhere = any(effect.field == "unknown" for effect in effects.effects)
         changes = [*self.entry.changes()]
         self._note_early(effects, changes)
@@ -162,7 +163,7 @@ class HostSchedule:
 
     def _shows(self, read: Read) -> bool:
         """Whether a call on the host finds at its turn what it would find eagerly."""
-        if isinstance(read.value, SymbolicScalar) or id(read.owner) in Watch.trace.schedules.hosted:
+        if isinstance(read.value, SymbolicScalar) or id(read.owner) in running_trace().schedules.hosted:
             return True
         if self.entry is None:
             return False
@@ -176,7 +177,7 @@ class HostSchedule:
         self.mirrors.finish()
         self._calls.clear()
         for call in self.host_calls:
-            call.draws_follow = call.draws_before < len(Watch.trace.draws)
+            call.draws_follow = call.draws_before < len(running_trace().draws)
         for hook, effects in self.traced:
             if any(its.feeds(effects) or self._contend(effects, its) for _, its in self.hosted):
                 self._again(hook)
@@ -224,7 +225,7 @@ class HostSchedule:
         """Note a call on the host: those that read what it keeps are to see its tensors as they are at their turn."""
         self._calls.append((effects, call))
         self.host_calls.append(call)
-        call.order, call.draws_before = number, len(Watch.trace.draws)
+        call.order, call.draws_before = number, len(running_trace().draws)
         own = [self.variables.get(id(effect.target)) for effect in effects.effects]
         call.variables = [each for each in own if each is not None]
         handles = [effect.target for effect in effects.effects if isinstance(effect.target, RemovableHandle)]
@@ -351,7 +352,7 @@ class HostSchedule:
 
     def _identity(self, hook: Any) -> Any:
         """Return what tells a hook from others in every trace: one that the step makes is a different object in each."""
-        if id(hook) in Watch.trace.before.seen:
+        if id(hook) in running_trace().before.seen:
             return id(hook)
         return where_defined(hook) or (id(getattr(hook, "__self__", None)), getattr(hook, "__name__", ""))
 
@@ -366,7 +367,9 @@ def _places(effect: Effect) -> set[Place]:
 
 def _is_computed(value: Any) -> bool:
     return (
-        isinstance(value, TensorCore) and type(value._array) is DeviceArray and not Watch.trace.is_from_outside(value)
+        isinstance(value, TensorCore)
+        and type(value._array) is DeviceArray
+        and not running_trace().is_from_outside(value)
     )
 
 

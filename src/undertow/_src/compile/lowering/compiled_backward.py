@@ -20,12 +20,12 @@ import jax
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Buffer, Compiling, NeedsValue, Watch
+from undertow._src.arrays.device.memory import Buffer, Compiling, NeedsValue
 from undertow._src.arrays.device.placement import jax_device
 from undertow._src.arrays.namespaces import DeviceNamespace
 from undertow._src.arrays.precision import Precision
 from undertow._src.arrays.target import options_for
-from undertow._src.base import errors
+from undertow._src.base import errors, tracer
 from undertow._src.base.modes import local
 from undertow._src.compile.callbacks.hook_placement import HookPlacer
 from undertow._src.compile.callbacks.registrations import Registrations
@@ -326,7 +326,7 @@ class CompiledBackward(Node):
     def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         if self.freed is not None:
             raise errors.freed_graph(self._node_name(), self.freed.at)
-        if Watch.trace is not None:
+        if tracer.current is not None:
             raise CompileError(
                 "undertow.compile: a backward pass inside the step reaches what was computed in an earlier call. Keep what "
                 "goes from call to call with detach(), or call backward() outside."

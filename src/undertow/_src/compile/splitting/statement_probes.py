@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 import sys
-import threading
 from collections.abc import Mapping
 from types import CodeType, FunctionType
 from typing import Any, Protocol
 
-from undertow._src.arrays.device.memory import Watch
+from undertow._src.base import tracer
 from undertow._src.compile.splitting.anf import written
 from undertow._src.compile.splitting.code_rewriting import alone
 from undertow._src.compile.splitting.statements import Statements
+from undertow._src.compile.tracing.running import running_trace
 
 _UNKNOWN = object()
 
@@ -79,11 +79,10 @@ class StatementProbe:
 
     def __call__(self) -> bool:
         """Whether the statement is to run now."""
-        trace = Watch.trace
-        if trace is None or trace.thread != threading.get_ident():
+        if tracer.current is None or not tracer.current.is_here():
             asked = StatementProbe.replay is not None and not (self.refusal or self.warning)
             return StatementProbe.replay.meets(self) if asked else True  # type: ignore[union-attr]
-        return trace.placer.meets(self, sys._getframe(1).f_locals)
+        return running_trace().placer.meets(self, sys._getframe(1).f_locals)
 
     def changed(self, variables: Mapping[str, Any]) -> list[Any] | None:
         """Return the objects that the statement changes, now that its turn has come; None if that can't be told."""

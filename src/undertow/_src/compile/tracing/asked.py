@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Watch
 from undertow._src.base.sites import outside
+from undertow._src.compile.tracing.running import running_trace
 from undertow._src.compile.tracing.symbolic_scalars import Known, Real, SymbolicScalar, Values, Whole
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import SCALAR_DTYPE
@@ -56,7 +56,7 @@ class Asked(SymbolicScalar):
             limit = _FITS if function is operator.mul else 2**62
             if function not in (*_PLAIN, *_WHOLE) or not (_below(a, limit) and _below(b, limit)):
                 raise self.refusal()
-            divisor_is_zero = function in _WHOLE and not Watch.trace.decide(_traced(b) != 0, True)
+            divisor_is_zero = function in _WHOLE and not running_trace().decide(_traced(b) != 0, True)
             if divisor_is_zero:
                 return function(1, 0)  # which raises
             return AskedWhole(function(_traced(a), _traced(b)), self.known)
@@ -65,7 +65,7 @@ class Asked(SymbolicScalar):
         x, y = _as_float(a), _as_float(b)
         if x is None or y is None:
             raise self.refusal()
-        if function is operator.truediv and not Watch.trace.decide(jnp.asarray(y) != 0, True):
+        if function is operator.truediv and not running_trace().decide(jnp.asarray(y) != 0, True):
             return function(1 if whole else 1.0, 0 if whole else 0.0)  # which raises
         return AskedReal(function(x, y), self.known)
 
@@ -88,19 +88,19 @@ class Asked(SymbolicScalar):
             x, y = _as_float(self), _as_float(about)
             if x is None or y is None:
                 raise self.refusal()
-        return Watch.trace.decide(question(x, y))
+        return running_trace().decide(question(x, y))
 
     def __bool__(self) -> bool:
-        return Watch.trace.decide(self.traced != 0)
+        return running_trace().decide(self.traced != 0)
 
     def is_finite(self) -> bool:
-        return Watch.trace.decide(jnp.isfinite(self.traced), True)
+        return running_trace().decide(jnp.isfinite(self.traced), True)
 
     def is_nan(self) -> bool:
-        return Watch.trace.decide(jnp.isnan(self.traced), False)
+        return running_trace().decide(jnp.isnan(self.traced), False)
 
     def is_inf(self) -> bool:
-        return Watch.trace.decide(jnp.isinf(self.traced), False)
+        return running_trace().decide(jnp.isinf(self.traced), False)
 
     def as_float(self) -> Asked:
         """Return what `float` makes of it."""
@@ -121,7 +121,7 @@ class Asked(SymbolicScalar):
 
     def refusal(self) -> Exception:
         """Why the number itself can't be had; or that another trace may go on, which has functions of its own there."""
-        return Watch.trace.needs_number(self.array, outside(sys._getframe(1)))
+        return running_trace().needs_number(self.array, outside(sys._getframe(1)))
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise self.refusal()
@@ -148,10 +148,10 @@ class AskedWhole(Asked, Whole):
 
     def __index__(self) -> int:
         """Return the number itself: other numbers make other programs, as other shapes do."""
-        return Watch.trace.whole(self.traced)
+        return running_trace().whole(self.traced)
 
     def __int__(self) -> int:
-        Watch.trace.lift(sys._getframe(1))
+        running_trace().lift(sys._getframe(1))
         return self.__index__()
 
     def __hash__(self) -> int:
@@ -187,7 +187,7 @@ def _below(number: Any, limit: int) -> bool:
         return abs(number) < limit
     if not number.is_asked:
         return bool(abs(number) < limit)
-    return Watch.trace.decide(abs(number.traced) < limit, True)
+    return running_trace().decide(abs(number.traced) < limit, True)
 
 
 def _as_float(number: Any) -> Any:

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Buffer, NeedsValue, TraceAborted, Watch
+from undertow._src.arrays.device.memory import Buffer, Compiling, NeedsValue, TraceAborted
 from undertow._src.arrays.jax import layout as jax_layout
 from undertow._src.arrays.target import traced_for
 from undertow._src.base.modes import local
@@ -163,11 +163,11 @@ class _Capturing:
         """Return the step as a program of JAX's."""
         found, trace, placer = self.inputs, self.trace, self.placer
         tensors = [*found.given.tensors, *found.state.tensors]
-        if Watch.compiling is not None:
-            Watch.compiling.take(tensors)
+        if Compiling.current is not None:
+            Compiling.current.take(tensors)
         for tensor in tensors:
             if tensor._view is None:
-                trace.adopt(tensor)
+                trace.adopt_one(tensor)
         known = [buffer for buffer, _, _ in trace.buffers.values()]
         specs = [jax.ShapeDtypeStruct(buffer.value.shape, buffer.value.dtype) for buffer in known]
 
@@ -188,7 +188,7 @@ class _Capturing:
             for buffer, value in zip(known, values, strict=True):
                 buffer.value = value
             for tensor in tensors:
-                trace.adopt(tensor)
+                trace.adopt_one(tensor)
             found.given.tell(trace.arriving, trace.as_it_was)
             originals = {id(tensor): trace.as_it_was(array) for tensor, array in trace.originals}
             for tensor in found.state.tensors:
@@ -230,7 +230,7 @@ class _Capturing:
     def _run(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         records = local.modes.grad_enabled
         try:
-            with recording(self.splitter, self.inputs.state):
+            with recording(self.splitter, self.inputs.state) as self.trace.recorder:
                 result = function(*args, **kwargs)
         except Exception as error:
             if self.splitter is not None and not isinstance(error, TraceAborted):

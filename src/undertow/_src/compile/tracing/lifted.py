@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Watch
+from undertow._src.base import tracer
 from undertow._src.compile.guards.places import contents_of
 from undertow._src.compile.tracing.asked import Asked
 from undertow._src.compile.tracing.options import Options
+from undertow._src.compile.tracing.running import running_trace
 from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar, Values, of, scalar_for
 from undertow._src.tensor.core import TensorCore
 
@@ -47,8 +48,7 @@ class Lifted:
         self.function = function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        trace = Watch.trace
-        if trace is None or trace.schedules is None or kwargs:
+        if tracer.current is None or kwargs or (trace := running_trace()).schedules is None:
             return self.function(*args, **kwargs)
         if len(args) == 1 and self.function in (float, int) and _is_unknown(args[0]):
             args = (args[0].item(),)
@@ -96,7 +96,7 @@ def _is_unknown(value: Any) -> bool:
     """Whether a tensor is one whose only element the program knows."""
     if not isinstance(value, TensorCore) or type(value._array) is not DeviceArray or value._array.size != 1:
         return False
-    return not Watch.trace.is_constant(value._array)
+    return not running_trace().is_constant(value._array.value)
 
 
 class Lifting:

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Watch
 from undertow._src.base import tree
 from undertow._src.compile.plan import Retrace
 from undertow._src.compile.tracing.asked import asked
 from undertow._src.compile.tracing.decisions import Line
+from undertow._src.compile.tracing.running import running_trace
 from undertow._src.ops.compare import where
 from undertow._src.overrides import torch_function
 from undertow._src.tensor.core import wrap
@@ -73,12 +73,12 @@ def among(values: Any) -> Iterator[MaskedRows]:
 
 def _materialize(self: Any, *value: Any) -> Any:
     """Have the step traced again, with the rows themselves on the lines that selected them."""
-    Watch.trace.placer.plan.selected.update(self._lines)
+    running_trace().placer.plan.selected.update(self._lines)
     raise Retrace
 
 
 def _shape(self: Any) -> Size:
-    Watch.trace.selections.counted |= self._lines
+    running_trace().selections.counted |= self._lines
     return tuple.__new__(Size, (asked(DeviceArray(self._selection.count)), *self._rows.shape[1:]))
 
 

@@ -13,9 +13,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import Buffer, Watch
+from undertow._src.arrays.device.memory import Buffer
+from undertow._src.base import tracer
 from undertow._src.base.sites import Site, user_site
 from undertow._src.compile.errors import CompileError
+from undertow._src.compile.tracing.running import running_trace
 from undertow.storage import Foreign
 
 
@@ -67,8 +69,8 @@ class BufferOverArray(Buffer):
 
     @value.setter
     def value(self, value: Any) -> None:
-        if Watch.trace is not None:
-            Watch.trace.numpy_memory.refuse_write(self)
+        if tracer.current is not None:
+            running_trace().numpy_memory.refuse_write(self)
         _VALUE.__set__(self, value)
 
 

@@ -24,7 +24,6 @@ from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
-from undertow._src.arrays.device.memory import Watch
 from undertow._src.compile.effects import Coverage, purity
 from undertow._src.compile.effects.coverage import RESULT, kind_of, spans_of
 from undertow._src.compile.guards.reachability import FOREIGN, Reached
@@ -32,6 +31,7 @@ from undertow._src.compile.guards.snapshot import Snapshot
 from undertow._src.compile.plan import Retrace
 from undertow._src.compile.splitting.effect_splitting import EffectSplitter
 from undertow._src.compile.tracing.results import forget_cached
+from undertow._src.compile.tracing.running import running_trace
 
 _GIVES_IN_PARTS = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 _ACTING = {id(getattr(builtins, name)) for name in ("print", "input", "open", "exec", "eval", "compile", "breakpoint")}
@@ -44,7 +44,7 @@ class NotRead(BaseException):
     """Ends a trace before code acts on the world outside that was not read. No `except Exception` handles it."""
 
 
-def recording(splitter: EffectSplitter | None, state: Reached) -> AbstractContextManager[None]:
+def recording(splitter: EffectSplitter | None, state: Reached) -> AbstractContextManager[Recording | None]:
     """Return a block for a run of the step, in which what runs is noted if no more than that is read."""
     if splitter is None or splitter.reading.coverage is None:
         return nullcontext()
@@ -67,20 +67,21 @@ class Recording:
         self._tracing: dict[int, Any] = {}  # functions that note what runs, by the id of the code
         self._met: dict[Any, tuple[CodeType, dict[str, Any]]] = {}  # code of packages, with its globals
         self._thread = threading.get_ident()
-        self._profiles = self._imports = False
+        self._on = self._profiles = self._imports = False
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Recording:
         self._before = sys.gettrace(), sys.getprofile()
         if isinstance(self._before[1], Profiler):
             self._before[1].disable()
-        Watch.recorder = self
+        self._on = True
         self._switch(True)
         sys._getframe().f_trace_opcodes = True  # Python 3.12 delivers them only if a frame asked before
         sys.settrace(self._enter)
+        return self
 
     def __exit__(self, kind: Any, error: BaseException | None, *rest: Any) -> None:
         trace, profile = self._before
-        Watch.recorder = None
+        self._on = False
         sys.settrace(trace)
         sys.setprofile(None if isinstance(profile, Profiler) else profile)
         if isinstance(profile, Profiler):
@@ -93,7 +94,7 @@ class Recording:
         self._coverage.packages.update(self._met)
         if grew:
             for snapshot in reversed(self._snapshots):
-                forget_cached(snapshot.state.caches, Watch.trace.is_made)
+                forget_cached(snapshot.state.caches, running_trace().is_made)
                 snapshot.restore()
             for cache in self._empty:
                 if getattr(cache.__wrapped__, "__code__", None) not in self._acted:
@@ -104,7 +105,7 @@ class Recording:
 
     def aside(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function of JAX's, of which nothing is noted."""
-        if threading.get_ident() != self._thread or sys.gettrace() is None:
+        if not self._on or threading.get_ident() != self._thread or sys.gettrace() is None:
             return function(*args, **kwargs)
         sys.settrace(None)
         sys.setprofile(None)
@@ -174,7 +175,7 @@ class Recording:
 
     def _switch(self, on: bool) -> None:
         """Whether Python tells of functions in C: where undertow or JAX call them nothing is to be done about it."""
-        if Watch.recorder is self:  # else it is `__exit__` that is left
+        if self._on:  # else it is `__exit__` that is left
             self._profiles = on
             sys.setprofile(self._profile if on else None)
 

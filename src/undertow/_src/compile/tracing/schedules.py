@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._src.arrays.device.memory import Watch
+from undertow._src.base import tracer
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import put_back
 from undertow._src.compile.tracing.options import Options
@@ -49,11 +49,11 @@ class Schedules:
         self.made.append(([of(number) for number in held], scheduler, lambda: step(scheduler, *args, **kwargs)))
         self._opt_called.append(getattr(scheduler.optimizer, "_opt_called", False))
         self._remember(scheduler)
-        Watch.trace = None  # what it computes with are plain numbers
+        tracer.current = None  # what it computes with are plain numbers
         try:
             step(scheduler, *args, **kwargs)
         finally:
-            Watch.trace = trace
+            tracer.current = trace
         left = options.in_groups()
         options.extra += left
         traced = trace.drawn(Scheduled(self, len(self.made) - 1), np.array(left)).value

@@ -22,12 +22,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray, is_known
-from undertow._src.arrays.device.memory import Watch
 from undertow._src.base import tree
 from undertow._src.base.modes import local
 from undertow._src.compile.plan import Retrace
 from undertow._src.compile.tracing.decisions import Line
 from undertow._src.compile.tracing.masked_rows import HANDLERS, Handler, MaskedRows, Selection, among, masked_rows
+from undertow._src.compile.tracing.running import running_trace
 from undertow._src.engine.apply import apply
 from undertow._src.ops.compare import where
 from undertow._src.ops.join import stack
@@ -62,7 +62,7 @@ class Selections:
             known = np.asarray(mask.value) if mask.size else np.zeros(mask.shape, bool)
             return [wrap(each) for each in np.nonzero(known)]
         selection = self.of(mask)
-        rows = selection.places._array.value[: Watch.trace.whole(selection.count)]
+        rows = selection.places._array.value[: running_trace().whole(selection.count)]
         return [wrap(DeviceArray(each.astype(np.int64))) for each in jnp.unravel_index(rows, mask.shape)]
 
     def select(self, x: Any, indices: Sequence[Any], line: Line | None) -> Any:
@@ -80,7 +80,7 @@ class Selections:
     def materialize_counted(self) -> None:
         """Have the step traced again because code needs the number of rows itself, if it was given what stands for one."""
         if self.counted:
-            Watch.trace.placer.plan.selected.update(self.counted)
+            running_trace().placer.plan.selected.update(self.counted)
             raise Retrace
 
     def found(self, mask: DeviceArray, line: Line | None) -> Any:
@@ -95,7 +95,7 @@ class Selections:
 
 def may_stand_in(line: Line | None) -> bool:
     """Whether a selection on a line may be one that only holds the rows: nothing has asked for more, or could see it."""
-    plan = Watch.trace.placer.plan
+    plan = running_trace().placer.plan
     return not (line is None or line in plan.selected or plan.exact_tensors or local.modes.function_off)
 
 
@@ -110,7 +110,7 @@ def _matched(args: Any, kwargs: Any) -> MaskedRows | None:
         ours, theirs = first._selection, other._selection
         if other.dim() != first.dim() or theirs.size != ours.size:
             return None
-        if ours is not theirs and not Watch.trace.decide(ours.count == theirs.count, True):
+        if ours is not theirs and not running_trace().decide(ours.count == theirs.count, True):
             return None
     return first
 
@@ -329,8 +329,8 @@ def _put(function: Any, args: Any, kwargs: Any) -> Any:
         return NotImplemented
     if x.dim() - key.dim() + 1 != value.dim() or x.dtype is not value.dtype or key.numel() != value._selection.size:
         return NotImplemented
-    ours = Watch.trace.selections.of(key._array)
-    if ours is not value._selection and not Watch.trace.decide(ours.count == value._selection.count, True):
+    ours = running_trace().selections.of(key._array)
+    if ours is not value._selection and not running_trace().decide(ours.count == value._selection.count, True):
         return NotImplemented
     x[key] = value._rows
     return None

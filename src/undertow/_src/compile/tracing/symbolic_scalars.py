@@ -22,7 +22,9 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.arrays.device.memory import TraceAborted, Watch
+from undertow._src.arrays.device.memory import TraceAborted
+from undertow._src.base import tracer
+from undertow._src.compile.tracing.running import running_trace
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import SCALAR_DTYPE
 
@@ -253,8 +255,8 @@ def _kind(value: Any, about: Any = None) -> type[Real] | None:
 
 def _lift(frame: FrameType) -> None:
     """Code in C wants a number itself: another trace may have a function in its place that does not."""
-    if Watch.trace is not None:
-        Watch.trace.lift(frame)
+    if tracer.current is not None:
+        running_trace().lift(frame)
 
 
 def _nothing(values: Values) -> Any:

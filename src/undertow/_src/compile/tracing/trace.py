@@ -16,17 +16,17 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import jax
 import numpy as np
 from jax.experimental import io_callback
 
 from undertow._src.arrays.device.array import DeviceArray, is_known, wrapped
-from undertow._src.arrays.device.memory import Buffer, NeedsValue, Target, Watch, may_be_known
+from undertow._src.arrays.device.memory import Buffer, DeviceMemory, NeedsValue, Target, known_value, may_be_known
 from undertow._src.arrays.device.placement import jax_device
 from undertow._src.arrays.jax import namespace as _words  # noqa: F401  (turns on 64-bit types)
-from undertow._src.base import hooks
+from undertow._src.base import hooks, tracer
 from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import Site, outside
 from undertow._src.compile.cures import VALUE, VALUE_FOR_NUMPY
@@ -52,6 +52,9 @@ from undertow.optim.sgd import SGD
 from undertow.optim.sparse_adam import SparseAdam
 from undertow.storage import memories_behind
 
+if TYPE_CHECKING:
+    from undertow._src.compile.tracing.recording import Recording
+
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _OF_SPARSE = frozenset("is_sparse layout _nnz coalesce is_coalesced _indices _values sparse_dim dense_dim".split())
 _turns = itertools.count(1 << 40, 1 << 40)  # far more than any memory is written to
@@ -68,6 +71,12 @@ def _asking() -> Site | None:
 def _line_asking() -> Line | None:
     site = _asking()
     return None if site is None else (site.filename, site.lineno)
+
+
+class HostInput(Protocol):
+    """An input that each call computes on the host before the program runs, given those before it: a draw, a step count."""
+
+    def again(self, drawn: list[Any]) -> Any: ...
 
 
 class Draw:
@@ -127,7 +136,7 @@ def draw_inside(
     return wrapped(io_callback(on_host, spec, *operands, ordered=True))
 
 
-def draw_again(draws: list[Draw]) -> list[Any]:
+def draw_again(draws: list[HostInput]) -> list[Any]:
     """Return what all the calls give this time."""
     drawn: list[Any] = []
     for draw in draws:
@@ -181,7 +190,7 @@ class Trace:
         self._before: list[Any] = []  # the states of the streams
         self.thread = threading.get_ident()
         self._young = Young()
-        self.inputs: dict[int, Any] = {}  # id of a JAX array that stands for an input -> its Cell, or (Draw, part)
+        self.inputs: dict[int, Any] = {}  # id of a JAX array that stands for an input -> its Buffer, or (Draw, part)
         self.arrays: list[Any] = []  # those arrays, kept alive
         self.buffers: dict[
             int, tuple[Buffer, Any, int]
@@ -189,7 +198,7 @@ class Trace:
         self.adopted: list[tuple[Any, DeviceArray]] = []  # tensors from outside, and what they hold during the trace
         self._outside: set[int] = set()  # ids of those tensors
         self.originals: list[tuple[Any, Any]] = []  # tensors from outside, and the arrays they held
-        self.draws: list[Draw] = []
+        self.draws: list[HostInput] = []
         self._counted: dict[int, tuple[Any, Any]] = {}
         self.counts: dict[int, Any] = {}  # what stands for optimizers' step counts, by the id of the tensor
         self.first_draws: list[Any] = []  # what they gave during the trace
@@ -200,6 +209,7 @@ class Trace:
         self.of_jax: Any = None  # JAX's own trace
         self.stopped: list[BaseException] = []  # what was raised to end the trace
         self.placer: Any = None
+        self.recorder: Recording | None = None  # notes which code runs in the trace, but for JAX's
         self.uses_gradients = False  # whether anybody looked at a .grad
         self.state = Reached()  # what the step reaches
         self.before = Reached()  # with what only hooks reach
@@ -213,9 +223,9 @@ class Trace:
     # --- on and off
 
     def __enter__(self) -> Trace:
-        if Watch.trace is not None:
+        if tracer.current is not None:
             raise CompileError("a step that is being compiled can't compile another one")
-        Watch.trace, Watch.turn = self, next(_turns)
+        tracer.current, tracer.epoch = self, next(_turns)
         Target.platform = jax_device(self.device).platform
         slow_path.enter()
         self._young.__enter__()
@@ -241,61 +251,68 @@ class Trace:
         self._young.__exit__()
         slow_path.leave()
         Target.platform = None
-        Watch.trace, Watch.turn = None, 0
+        tracer.current, tracer.epoch = None, 0
 
-    # --- what the rest of undertow tells
+    # --- what eager code tells and asks: `tracer.Tracer`
 
-    def made(self, buffer: Buffer) -> None:
-        """Return a memory was made during the trace; by another thread, for itself."""
+    def is_here(self) -> bool:
+        """Whether it is this thread that is traced."""
+        return threading.get_ident() == self.thread
+
+    def note_abort(self, error: BaseException) -> None:
+        """Remember an exception that ends the trace, also where the step's own code handles it."""
+        self.stopped.append(error)
+
+    def call_jax(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a function of JAX's; a recording notes nothing of it."""
+        return function(*args, **kwargs) if self.recorder is None else self.recorder.aside(function, args, kwargs)
+
+    def note_buffer(self, buffer: Buffer) -> None:
+        """Note a memory that was made; one of another thread is its own."""
         if threading.get_ident() == self.thread:
             self._made[buffer] = None
 
-    def constant(self, array: Any) -> Any:
+    def new_array(self, array: Any) -> Any:
         """Return a new tensor's array: part of the program if it was made inside, an input if it is memory from outside."""
         if type(array) is not np.ndarray or threading.get_ident() != self.thread:
             return array
         if not any(id(each) in self.state.seen for each in memories_behind(array)):
             contents = array.copy()
-            made = DeviceArray(self.known(contents) if may_be_known(contents) else jax.numpy.asarray(contents))
+            made = DeviceArray(known_value(contents) if may_be_known(contents) else jax.numpy.asarray(contents))
             self.numpy_memory.note(array, contents, made)
             made.lie_with(array.strides)
             return made
         holder = wrap(DeviceArray(array))
         holder._array = array
-        self.adopt(holder)
+        self.adopt_one(holder)
         return holder._array
 
-    def known(self, array: Any) -> Any:
-        """Return a value that is the same in every call, so that Python may look at it."""
-        with self.computing_now():
-            if isinstance(array, (np.ndarray, np.generic)):
-                return jax.device_put(array)  # `asarray` is a program for each shape, which takes XLA 50 ms
-            return jax.numpy.asarray(array)
-
-    def computing_now(self) -> Any:
-        """Return a block in which JAX computes, and does not trace."""
-        return jax.ensure_compile_time_eval()
-
-    def is_constant(self, array: DeviceArray) -> bool:
-        """Whether a value is the same in every call, and so known: nothing was computed for it."""
-        return self.is_constant_value(array.value)
-
-    def is_constant_value(self, value: Any) -> bool:
-        """Return the same of what an array holds, or of a number."""
+    def is_constant(self, value: Any) -> bool:
+        """Whether what an array holds, or a number, is the same in every call: nothing was computed for it."""
         return not isinstance(value, (jax.core.Tracer, SymbolicScalar)) and id(value) not in self.inputs
 
-    def adopt(self, tensor: Any) -> None:
+    def adopt(self, operands: Sequence[Any]) -> None:
+        """Make the memory of an op's operands inputs of the program, where they are from outside."""
+        for operand in operands:
+            if isinstance(operand, TensorCore):
+                self.adopt_one(operand)
+        if self.device is not cpu and self.is_here():
+            self._refuse_apart(operands)
+
+    def adopt_one(self, tensor: Any) -> None:
         """Make the memory of a tensor from outside an input of the program."""
         array = tensor._array
         if threading.get_ident() != self.thread:
             return
         if type(array) is DeviceArray and self._is_known(array.buffer):
-            if Watch.trace is not self and array.buffer not in self._made:  # an alias of one that was adopted before it
+            if (
+                tracer.current is not self and array.buffer not in self._made
+            ):  # an alias of one that was adopted before it
                 self._outside.add(id(tensor))
             return
         view = tensor._view
         if view is not None:
-            self.adopt(view.base)
+            self.adopt_one(view.base)
             held = view.base._array
             for step in view.steps:
                 held = device_view(held, step)
@@ -317,7 +334,7 @@ class Trace:
         self._outside.add(id(tensor))
         tensor._array = held
 
-    def refuse_apart(self, inputs: Sequence[Any]) -> None:
+    def _refuse_apart(self, inputs: Sequence[Any]) -> None:
         """Refuses a tensor from outside on the device beside one on the CPU, as eager code does.
 
         Not whole numbers, which may be indices, and not what the step makes, which is nowhere yet.
@@ -367,12 +384,14 @@ class Trace:
         """How many references calls on the host have to a tensor that they show."""
         return 0 if self.placer is None else self.placer.mirrors.references_to(tensor)
 
-    def became_gradient(self, shown: Any, gradient: Any) -> None:
-        """Return a tensor's memory became that of a leaf's gradient, because nothing in the trace holds the tensor
-        itself.
-        """
+    def note_taken_over(self, tensor: Any, gradient: Any) -> None:
+        """Note that a leaf's gradient has the memory of a tensor that nothing in the trace holds."""
         if self.placer is not None:
-            self.placer.note_gradient(shown, gradient)
+            self.placer.note_gradient(tensor, gradient)
+
+    def note_backward(self) -> None:
+        """Note that the step uses `.grad`."""
+        self.uses_gradients = True
 
     def is_made(self, tensor: Any) -> bool:
         """Whether a tensor's memory was made during the trace."""
@@ -387,7 +406,7 @@ class Trace:
         """
         self.buffers[id(buffer)] = (buffer, buffer.value, buffer.writes)
         buffer.writes = 0
-        if Watch.trace is self:
+        if tracer.current is self:
             value = self.stand_in(buffer.value if buffer.host is None else buffer.host)
             self.inputs[id(value)] = buffer
             buffer.value = value
@@ -401,7 +420,7 @@ class Trace:
         self.arrays.append(value)
         return value
 
-    def drawn(self, draw: Draw, values: Any) -> Any:
+    def drawn(self, draw: HostInput, values: Any) -> Any:
         """Random numbers: inputs that are drawn anew for each call."""
         place = len(self.draws)
         self.draws.append(draw)
@@ -420,26 +439,26 @@ class Trace:
         source = self.inputs.get(id(array.value))
         return Earlier(source[0]) if isinstance(source, tuple) else None
 
-    def only_if(self, taken: DeviceArray) -> Any:
+    def run_if(self, condition: DeviceArray) -> Any:
         """Return a `with` block that takes effect if a value is true; see `choices`."""
-        return only_if(self, taken)
+        return only_if(self, condition)
 
-    def check_later(self, check: Callable[[Any], None], array: DeviceArray) -> None:
+    def check_before_calls(self, check: Callable[[Any], None], array: DeviceArray) -> None:
         """Values that ought to be checked: before each call, if they follow from its arguments."""
         if is_known(array):
             check(np.asarray(array.value))
         else:
             self.arriving.check(check, array)
 
-    def hold(self, array: DeviceArray) -> Any:
+    def guarded_value(self, array: DeviceArray) -> Any:
         """Return the value of an array that decides about shapes, if a call brings it along: other values need
         another program.
         """
         return self.arriving.hold(array)
 
-    def follow(self, result: DeviceArray, word: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Whole numbers were computed."""
-        self.arriving.follow(result, word, args, kwargs)
+    def note_integers(self, result: DeviceArray, function: Any, arguments: Any) -> None:
+        """Note how integers were computed; see `input_checks`."""
+        self.arriving.follow(result, function, *arguments)
 
     def settle_memories(self) -> None:
         """Tensors from outside that were given other memory (`p.data = …`) get its value in their own."""
@@ -463,7 +482,7 @@ class Trace:
             held.write(value)
             tensor._array = held
 
-    def demand(self, holds: DeviceArray, complaint: str) -> None:
+    def check_in_program(self, holds: DeviceArray, complaint: str) -> None:
         """Stop the program with a RuntimeError unless a value is true."""
         raised, decisions = self.placer.raised, self.decisions
         self.placer.has_inside = True
@@ -478,31 +497,42 @@ class Trace:
         """All that the step can write to now."""
         return [*[buffer for buffer, _, _ in self.buffers.values()], *self._made]
 
-    def count(self, counter: Any) -> Any:
-        """Count a step of an optimizer. Counts that were one number stay one."""
-        before = self.counts[id(counter)]
+    def next_count(self, counter: Any) -> Any:
+        """Count a step of an optimizer, if the count is an input. Counts that were one number stay one."""
+        before = self.counts.get(id(counter))
+        if before is None:
+            return None
         if id(before) not in self._counted:
             self._counted[id(before)] = (before, before + 1)
         counted = self.counts[id(counter)] = self._counted[id(before)][1]
         return counted
 
-    def refuse_overlapping_write(self, array: DeviceArray) -> None:
-        """Return a write to an element of an expanded tensor is one to other elements, of which a program knows nothing."""
+    def takes_schedule(self, scheduler: Any, step: Callable[..., None], arguments: Any) -> bool:
+        """Make a step of a scheduler that steps on the host in each call; False for others."""
+        if self.schedules is None or id(scheduler) not in self.schedules.hosted:
+            return False
+        self.schedules.trace(self, scheduler, step, *arguments)
+        return True
+
+    def note_write(self, array: DeviceMemory) -> None:
+        """Refuse a write to an element that is other elements too, as in an expanded tensor: programs know no such."""
+        if not array.overlaps_itself():
+            return
         raise CompileError(
             f"undertow.compile: the step writes to a tensor of shape {list(array.shape)}, or to a part of it, in which one "
             "place in memory is several elements (expand, unfold or as_strided make such). Write to the tensor that it "
             "was made of, or to a clone() of it."
         )
 
-    def refuse_offset(self, array: DeviceArray) -> None:
-        """Return the next call may bring a tensor that begins elsewhere in its memory, which is not looked at."""
+    def note_storage_offset(self, array: DeviceArray) -> None:
+        """Refuse the offset of a tensor from outside: the next call may bring one that begins elsewhere in its memory."""
         if array.buffer.host is not None and threading.get_ident() == self.thread:
             raise CompileError(
                 "undertow.compile: the step asks for the storage_offset() of a tensor from outside. Ask before the step."
             )
 
-    def refuse_sparse_questions(self, shape: tuple[int, ...]) -> None:
-        """Return a gradient is sparse in eager mode and dense in a program: code that asks would get other answers."""
+    def note_sparse_gradient(self, shape: tuple[int, ...]) -> None:
+        """Refuse code that asks whether a gradient is sparse: in a program it is dense."""
         splitter = self.placer.plan.splitter
         names = (
             self.state.mentioned | self.before.mentioned | (set() if splitter is None else splitter.reading.all_names())
@@ -522,12 +552,12 @@ class Trace:
                 'fallback="eager").'
             )
 
-    def refuse_value(self, array: DeviceArray) -> None:
+    def refuse_value(self, array: DeviceMemory) -> None:
         """Python wants to know a value that only the running program will know."""
         if threading.get_ident() == self.thread:
             raise self.unknown(array)
 
-    def unknown(self, array: DeviceArray) -> NeedsValue:
+    def unknown(self, array: DeviceMemory) -> NeedsValue:
         """Return what user code is told that asks for a value."""
         site = _asking()
         line = f", in `{site.source}`" if site is not None and site.source else ""
@@ -539,14 +569,24 @@ class Trace:
         error.asked, error.line = asked, None if site is None else (site.filename, site.lineno)
         return error
 
-    def truth(self, array: DeviceArray) -> bool:
-        """Whether a value is true, where code asks that may go on with a guess; see `decisions`."""
+    def item(self, array: DeviceArray, kind: type) -> Any:
+        """Return the only element of an array where code asks for it that may go on with a guess, or a stand-in.
+
+        A bool is a decision, and so is an int; see `decisions`. Any other number is stood for; see `asked`.
+        """
         site = _asking()
         if threading.get_ident() != self.thread:
-            return bool(np.asarray(array.value))
+            return kind(np.asarray(array.value)) if kind is not object else np.asarray(array.value).item()
         if site is None or (site.filename, site.lineno) not in self.placer.plan.decided:
             raise self.unknown(array)
-        return self.decide(array.value)
+        if kind is bool or (kind is object and array.dtype.kind == "b"):
+            return self.decide(array.value)
+        if kind is int:
+            return self.whole(array.value)
+        number = None if self.placer.plan.exact_types else asked(array)
+        if number is None:
+            raise self.unknown(array)
+        return number
 
     def decide(self, value: Any, guess: bool | None = None) -> bool:
         """Whether a value is true, for all that the trace knows."""
@@ -556,42 +596,17 @@ class Trace:
         self.placer.refuse_calls_before(site)
         return self.decisions.answer(value, site, guess)
 
-    def whole_of(self, array: DeviceArray) -> int:
-        """Return the only element of an array of whole numbers, where code asks for it that may go on with a guess."""
-        site = _asking()
-        if threading.get_ident() != self.thread:
-            return int(np.asarray(array.value))
-        if site is None or (site.filename, site.lineno) not in self.placer.plan.decided:
-            raise self.unknown(array)
-        return self.whole(array.value)
-
     def whole(self, value: Any) -> int:
         """Return a whole number that code wants to know: others make other programs."""
         site = _asking()
         self.placer.refuse_calls_before(site)
         return self.decisions.whole(value, site)
 
-    def number(self, array: DeviceArray) -> Any:
-        """Return the only element of an array, where code asks for it that may go on with what stands for it; see
-        `asked`.
-        """
-        site = _asking()
-        if threading.get_ident() != self.thread:
-            return np.asarray(array.value).item()
-        if site is None or (site.filename, site.lineno) not in self.placer.plan.decided:
-            raise self.unknown(array)
-        if array.dtype.kind == "b":
-            return self.truth(array)
-        number = None if self.placer.plan.exact_types else asked(array)
-        if number is None:
-            raise self.unknown(array)
-        return number
-
     def select(self, x: Any, indices: Sequence[Any]) -> Any:
         """Return x[indices] with a mask among them whose values only the program knows; see `selections`."""
         return self.selections.select(x, indices, _line_asking())
 
-    def found(self, mask: DeviceArray) -> Any:
+    def nonzero(self, mask: DeviceArray) -> Any:
         """Return where a mask is true that only the program knows, a row for each place."""
         return self.selections.found(mask, _line_asking())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._src.arrays.device.array import DeviceArray, in_memory, lying
-from undertow._src.arrays.device.memory import Watch
+from undertow._src.base import tracer
 from undertow._src.base.sites import warn
 from undertow._src.engine.arguments import as_int, check_tensor, must_be, wrap_real_dim
 from undertow._src.ops.public import public
@@ -25,7 +25,7 @@ from undertow.storage import UntypedStorage, address, is_foreign, offset_of, roo
 
 def is_laid_out_as(array: Any, order: memory_format | None) -> bool:
     """Whether an array's elements lie in memory in the order of a memory format."""
-    if Watch.trace is not None:
+    if tracer.current is not None:
         array = lying(array)
     axes = CHANNELS_LAST.get(order) if order is not None else None
     if axes is None:
@@ -37,7 +37,7 @@ def format_of(array: Any) -> memory_format:
     """Return the memory format that an array's strides speak for: channels last if they grow in that order, and in
     no other.
     """
-    steps, sizes = lying(array).strides if Watch.trace is not None else array.strides, array.shape
+    steps, sizes = lying(array).strides if tracer.current is not None else array.strides, array.shape
     for order, axes in CHANNELS_LAST.items():
         if len(axes) == len(sizes) and steps[1] and 0 not in sizes:
             innermost_first = [(steps[axis], sizes[axis]) for axis in reversed(axes)]
@@ -228,8 +228,8 @@ class LayoutMethods(TensorCore):
     @public
     def storage_offset(self) -> int:
         """How many elements into its memory the tensor begins."""
-        if Watch.trace is not None and type(self._array) is DeviceArray:
-            Watch.trace.refuse_offset(self._array)
+        if tracer.current is not None and type(self._array) is DeviceArray:
+            tracer.current.note_storage_offset(self._array)
         return offset_of(origin(in_memory(self._array)))
 
     @public
@@ -271,7 +271,7 @@ class LayoutMethods(TensorCore):
     @public
     def data_ptr(self) -> int:
         """Return the address of the first element; 0 if there is none."""
-        memory = origin(host_memory(self) if Watch.trace is None else self._array)
+        memory = origin(host_memory(self) if tracer.current is None else self._array)
         if type(memory) is DeviceArray:
             return id(memory.buffer)  # JAX moves memory: a number that all views of it have in common
         return address(memory) if memory.size else 0

@@ -1,0 +1,15 @@
+"""The trace that is running, for the parts of the compiler that work on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from undertow._src.base import tracer
+
+if TYPE_CHECKING:
+    from undertow._src.compile.tracing.trace import Trace
+
+
+def running_trace() -> Trace:
+    """Return it; eager code sees no more of it than `tracer.Tracer`."""
+    return cast("Trace", tracer.running())
