@@ -106,8 +106,6 @@ class _MultiHandle(hooks.RemovableHandle):
 
     __slots__ = ("handles",)
 
-    handles: tuple[hooks.RemovableHandle, ...]
-
     def __init__(self, handles: tuple[hooks.RemovableHandle, ...]) -> None:
         self.handles = handles
 

@@ -46,14 +46,7 @@ class ProcessGroup:
 class ReduceOp(Enum):
     """How the values of several processes become one."""
 
-    SUM = 0
-    AVG = 1
-    PRODUCT = 2
-    MIN = 3
-    MAX = 4
-    BAND = 5
-    BOR = 6
-    BXOR = 7
+    SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR = range(8)
 
 
 class group:

@@ -15,7 +15,6 @@ __all__ = ["Multinomial"]
 class Multinomial(OfCategorical):
     """Numbers of times that each of K classes comes up in `total_count` draws."""
 
-    total_count: int
     _batch_attributes = ()  # not `_binomial`, as in PyTorch: the entropy of an expanded Multinomial raises
     _shared_attributes = ("total_count",)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from undertow._tensor import Tensor
 from undertow.nn import functional as F
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 __all__ = [
     "binary_cross_entropy", "cross_entropy_loss", "huber_loss", "l1_loss", "mse_loss", "nll_loss", "nll_loss2d",

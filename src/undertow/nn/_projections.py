@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from undertow._src.base.sites import warn
 from undertow._src.ops.activation import usual_dim
@@ -11,9 +11,7 @@ from undertow._src.ops.matmul import linear
 from undertow._src.ops.multi_head import _check_shapes as _mha_shape_check  # noqa: F401
 from undertow._src.ops.slicing import chunk, split
 from undertow._src.tensor.core import TensorCore
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
+from undertow._tensor import Tensor
 
 
 def _in_projection_packed(q: Tensor, k: Tensor, v: Tensor, w: Tensor, b: Tensor | None = None) -> tuple[Any, ...]:

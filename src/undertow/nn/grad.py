@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from undertow._src.engine.apply import apply
 from undertow._src.ops.conv import expanded
 from undertow._src.rules import conv as rules
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
+from undertow._tensor import Tensor
 
 __all__ = [
     "conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input", "conv3d_weight",
@@ -39,91 +38,35 @@ def _options(
     return {**sizes, "groups": options[3]}
 
 
-def _to_input(rank: int, input_size: Any, weight: Tensor, grad_output: Any, options: tuple[Any, ...]) -> Any:
-    shape = tuple(input_size)
-    statics = _options(rank, shape, weight._array.shape, grad_output, options)
-    return apply(rules.conv_input_grad, grad_output, weight, shape=shape, **statics)
+def _to_input(rank: int) -> Callable[..., Tensor]:
+    def conv_input(
+        input_size: Any, weight: Tensor, grad_output: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+        groups: int = 1,
+    ) -> Tensor:  # fmt: skip
+        shape, given = tuple(input_size), (stride, padding, dilation, groups)
+        statics = _options(rank, shape, weight._array.shape, grad_output, given)
+        return apply(rules.conv_input_grad, grad_output, weight, shape=shape, **statics)
+
+    return _named(conv_input, f"conv{rank}d_input", f"Return what conv{rank}d sends back to its input.")
 
 
-def _to_weight(rank: int, input: Tensor, weight_size: Any, grad_output: Any, options: tuple[Any, ...]) -> Any:
-    shape = tuple(weight_size)
-    statics = _options(rank, input._array.shape, shape, grad_output, options)
-    return apply(rules.conv_weight_grad, grad_output, input, shape=shape, **statics)
+def _to_weight(rank: int) -> Callable[..., Tensor]:
+    def conv_weight(
+        input: Tensor, weight_size: Any, grad_output: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+        groups: int = 1,
+    ) -> Tensor:  # fmt: skip
+        shape, given = tuple(weight_size), (stride, padding, dilation, groups)
+        statics = _options(rank, input._array.shape, shape, grad_output, given)
+        return apply(rules.conv_weight_grad, grad_output, input, shape=shape, **statics)
+
+    return _named(conv_weight, f"conv{rank}d_weight", f"Return what conv{rank}d sends back to its weight.")
 
 
-def conv1d_input(
-    input_size: Any,
-    weight: Tensor,
-    grad_output: Any,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Any:
-    """Return what conv1d sends back to its input."""
-    return _to_input(1, input_size, weight, grad_output, (stride, padding, dilation, groups))
+def _named(function: Callable[..., Tensor], name: str, doc: str) -> Callable[..., Tensor]:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
 
 
-def conv1d_weight(
-    input: Tensor,
-    weight_size: Any,
-    grad_output: Any,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Any:
-    """Return what conv1d sends back to its weight."""
-    return _to_weight(1, input, weight_size, grad_output, (stride, padding, dilation, groups))
-
-
-def conv2d_input(
-    input_size: Any,
-    weight: Tensor,
-    grad_output: Any,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Any:
-    """Return what conv2d sends back to its input."""
-    return _to_input(2, input_size, weight, grad_output, (stride, padding, dilation, groups))
-
-
-def conv2d_weight(
-    input: Tensor,
-    weight_size: Any,
-    grad_output: Any,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Any:
-    """Return what conv2d sends back to its weight."""
-    return _to_weight(2, input, weight_size, grad_output, (stride, padding, dilation, groups))
-
-
-def conv3d_input(
-    input_size: Any,
-    weight: Tensor,
-    grad_output: Any,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Any:
-    """Return what conv3d sends back to its input."""
-    return _to_input(3, input_size, weight, grad_output, (stride, padding, dilation, groups))
-
-
-def conv3d_weight(
-    input: Tensor,
-    weight_size: Any,
-    grad_output: Any,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Any:
-    """Return what conv3d sends back to its weight."""
-    return _to_weight(3, input, weight_size, grad_output, (stride, padding, dilation, groups))
+conv1d_input, conv2d_input, conv3d_input = map(_to_input, (1, 2, 3))
+conv1d_weight, conv2d_weight, conv3d_weight = map(_to_weight, (1, 2, 3))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from undertow._src.arrays.device.memory import NeedsValue
 from undertow._src.base import tracer
@@ -19,10 +19,8 @@ from undertow._src.ops.decompositions import linalg_qr as qr
 from undertow._src.overrides import torch_function
 from undertow._src.tensor.creation import empty_like
 from undertow._src.tensor.creation import eye as _eye
+from undertow._tensor import Tensor
 from undertow.random import randperm
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 __all__ = [
     "calculate_gain", "uniform_", "normal_", "trunc_normal_", "constant_", "ones_", "zeros_", "eye_", "dirac_",

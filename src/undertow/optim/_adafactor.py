@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from undertow._src.base.modes import no_grad
 from undertow._src.ops.compare import where
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import finfo
+from undertow._tensor import Tensor
 from undertow.optim import _checks as check
 from undertow.optim._per_parameter import Group, PerParameter
 from undertow.optim._state import State, count_from, next_count, zeros_for
 from undertow.optim.optimizer import ParamsT
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 __all__ = ["Adafactor", "adafactor"]
 

@@ -40,7 +40,6 @@ class LRScheduler:
     _is_initial: bool = False
     optimizer: Any
     base_lrs: list[Any]
-    last_epoch: int
     _last_lr: list[Any]
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from undertow._tensor import Tensor
 from undertow.optim import _checks as check
 from undertow.optim._arithmetic import Rule
 from undertow.optim._functions import functions_of
 from undertow.optim._helpers import CAPTURABLE_FOREACH
 from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim.optimizer import ParamsT
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 __all__ = ["Adadelta", "adadelta"]
 

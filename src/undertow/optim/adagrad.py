@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from undertow._src.base.modes import no_grad
+from undertow._tensor import Tensor
 from undertow.optim import _checks as check
 from undertow.optim._arithmetic import Rule
 from undertow.optim._functions import functions_of
@@ -12,9 +13,6 @@ from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim._state import State, count_from, full_for
 from undertow.optim.optimizer import ParamsT
 from undertow.sparse.coo import sparse_coo_tensor
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 __all__ = ["Adagrad", "adagrad"]
 

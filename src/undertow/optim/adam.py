@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from undertow._src.tensor.core import TensorCore
+from undertow._tensor import Tensor
 from undertow.optim import _checks as check
 from undertow.optim._arithmetic import Rule
 from undertow.optim._functions import functions_of
 from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim.optimizer import ParamsT
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 __all__ = ["Adam", "adam"]
 

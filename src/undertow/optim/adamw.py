@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from undertow._tensor import Tensor
 from undertow.optim._functions import functions_of
 from undertow.optim.adam import Adam
 from undertow.optim.optimizer import ParamsT
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 __all__ = ["AdamW", "adamw"]
 

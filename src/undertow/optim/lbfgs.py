@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from undertow._src.arrays.device.memory import NeedsValue
 from undertow._src.base import tracer
@@ -13,12 +13,10 @@ from undertow._src.base.sites import user_site
 from undertow._src.ops.complex import view_as_real
 from undertow._src.ops.join import cat
 from undertow._src.tensor.core import TensorCore
+from undertow._tensor import Tensor
 from undertow.optim import _checks as check
 from undertow.optim._line_search import Limits, Point, cubic_minimum, strong_wolfe
 from undertow.optim.optimizer import Optimizer, ParamsT
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 __all__ = ["LBFGS"]
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from undertow._src.tensor.core import TensorCore
+from undertow._tensor import Tensor
 from undertow.optim import _checks as check
 from undertow.optim._arithmetic import Rule
 from undertow.optim._functions import functions_of
 from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim._state import State, count_from, multiply_number, next_count, number_in, zeros_for
 from undertow.optim.optimizer import ParamsT
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 __all__ = ["NAdam", "nadam"]
 

@@ -6,18 +6,16 @@ import functools
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from undertow._src.base import hooks
 from undertow._src.base.hooks import RemovableHandle
 from undertow._src.base.sites import warn
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import float32
+from undertow._tensor import Tensor
 from undertow.optim import _helpers
 from undertow.optim._helpers import *  # noqa: F403  optimizers written for PyTorch import these from here
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 # Tensors, or (name, tensor) pairs, or dicts of a group's options.
 ParamsT: TypeAlias = "Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[dict[str, Any]]"

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from undertow._src.base.modes import no_grad
 from undertow._src.tensor.creation import zeros_like
+from undertow._tensor import Tensor
 from undertow.optim import _checks as check
 from undertow.optim._arithmetic import Rule, recorded, shown
 from undertow.optim._functions import functions_of
 from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim._state import zeros_for
 from undertow.optim.optimizer import ParamsT
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 __all__ = ["SGD", "sgd"]
 

@@ -7,19 +7,17 @@ having none when all of it is zero.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from undertow._src.base.modes import enable_grad
 from undertow._src.engine.outputs import bump
+from undertow._tensor import Tensor
 from undertow.optim import _checks as check
 from undertow.optim._state import zeros_for
 from undertow.optim.optimizer import Optimizer, ParamsT
 from undertow.sparse.coo import SparseTensor
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 __all__ = ["SparseAdam"]
 

@@ -28,9 +28,6 @@ class RuleNode(Node):
 
     rule: ClassVar[Rule]
     saved: Any  # a value per name in rule.saves (None if not needed), or Freed
-    statics: tuple[Any, ...]
-    specs: tuple[Any, ...]
-    chores: int
 
     def __init__(
         self,

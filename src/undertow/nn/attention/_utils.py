@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
+from undertow._tensor import Tensor
 
 
 def _input_requires_grad(*tensors: Any) -> bool:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from undertow._src.base.sites import warn
 from undertow._src.tensor.creation import empty, ones
+from undertow._src.types.aliases import Device
 from undertow._src.types.dtypes import bool as boolean
 from undertow._tensor import Tensor
 from undertow.nn.functional import scaled_dot_product_attention
-
-if TYPE_CHECKING:
-    from undertow._src.types.aliases import Device
 
 __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from undertow._src.ops.compare import where
 from undertow._src.ops.matmul import matmul
@@ -24,9 +24,7 @@ from undertow._src.tensor.core import TensorCore
 from undertow._src.tensor.creation import full
 from undertow._src.tensor.ranges import arange
 from undertow._src.types import dtypes
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
+from undertow._tensor import Tensor
 
 __all__ = [
     "AuxOutput", "AuxRequest", "BlockMask", "and_masks", "create_block_mask", "create_mask", "flex_attention", "noop_mask",

@@ -12,7 +12,7 @@ dicts, lists and dataclasses and at keyword arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from undertow._src.base import hooks
 from undertow._src.base.modes import local, slow_path
@@ -21,9 +21,7 @@ from undertow._src.engine import firing
 from undertow._src.engine.node import Node, edge_of
 from undertow._src.overrides import torch_function
 from undertow._src.tensor.core import TensorCore, View, tensor_class, wrap
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
+from undertow._tensor import Tensor
 
 _new = object.__new__
 _FIRST = [0]  # the places of a single tensor

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from undertow._src.engine.differentiate import grad
+from undertow._tensor import Tensor
 from undertow.autograd.function import Function, once_differentiable
 from undertow.autograd.grad_mode import enable_grad
 from undertow.nn.modules.normalization import CrossMapLRN2d as _CrossMapLRN2d
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 
 class BackwardHookFunction(Function):

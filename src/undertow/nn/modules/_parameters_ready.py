@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 from undertow._src.base import hooks
 from undertow._src.base.modes import local
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
+from undertow._tensor import Tensor
 
 
 class ParametersReady:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from undertow._src.base.lazy import lazy_names
 from undertow._src.base.sites import warn
 from undertow._src.tensor.creation import empty
+from undertow._src.types.aliases import Device
+from undertow._src.types.dtypes import dtype
+from undertow._tensor import Tensor
 from undertow.nn import functional as F
 from undertow.nn import init
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter
-
-if TYPE_CHECKING:
-    from undertow._src.types.aliases import Device
-    from undertow._src.types.dtypes import dtype
-    from undertow._tensor import Tensor
 
 __all__ = [
     "Threshold", "ReLU", "RReLU", "Hardtanh", "ReLU6", "Sigmoid", "Hardsigmoid", "Tanh", "SiLU", "Mish", "Hardswish",
@@ -30,7 +28,6 @@ class _InPlace(Module):
     """An activation that may write its output into its input."""
 
     __constants__ = ["inplace"]
-    inplace: bool
 
     def __init__(self, inplace: bool) -> None:
         super().__init__()
@@ -68,8 +65,6 @@ class Threshold(_InPlace):
     """x where x > threshold, else value."""
 
     __constants__ = ["threshold", "value", "inplace"]
-    threshold: float
-    value: float
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__(inplace)
@@ -101,8 +96,6 @@ class RReLU(_InPlace):
     """Leaky ReLU whose slope is drawn from U(lower, upper) in training and is their mean otherwise."""
 
     __constants__ = ["lower", "upper", "inplace"]
-    lower: float
-    upper: float
 
     def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
         super().__init__(inplace)
@@ -120,7 +113,6 @@ class LeakyReLU(_InPlace):
     """x where x > 0, else negative_slope * x."""
 
     __constants__ = ["inplace", "negative_slope"]
-    negative_slope: float
 
     def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
         super().__init__(inplace)
@@ -137,7 +129,6 @@ class PReLU(Module):
     """Leaky ReLU with a learned slope, one or one per channel."""
 
     __constants__ = ["num_parameters"]
-    num_parameters: int
     weight: Parameter
 
     def __init__(
@@ -164,8 +155,6 @@ class Hardtanh(_InPlace):
     """x clipped to [min_val, max_val]."""
 
     __constants__ = ["min_val", "max_val", "inplace"]
-    min_val: float
-    max_val: float
 
     def __init__(
         self,
@@ -252,8 +241,6 @@ class Softplus(Module):
     """log(1 + exp(beta * x)) / beta, and x itself where beta * x > threshold."""
 
     __constants__ = ["beta", "threshold"]
-    beta: float
-    threshold: float
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
@@ -314,7 +301,6 @@ class ELU(_InPlace):
     """x where x > 0, else alpha * (exp(x) - 1)."""
 
     __constants__ = ["alpha", "inplace"]
-    alpha: float
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__(inplace)
@@ -331,7 +317,6 @@ class CELU(_InPlace):
     """x where x > 0, else alpha * (exp(x / alpha) - 1)."""
 
     __constants__ = ["alpha", "inplace"]
-    alpha: float
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__(inplace)
@@ -358,7 +343,6 @@ class GELU(Module):
     """x times the normal distribution function of x, exact or by tanh."""
 
     __constants__ = ["approximate"]
-    approximate: str
 
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
@@ -386,7 +370,6 @@ class GLU(_AlongDim):
 
 class _Shrink(Module):
     __constants__ = ["lambd"]
-    lambd: float
 
     def __init__(self, lambd: float) -> None:
         super().__init__()

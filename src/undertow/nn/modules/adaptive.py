@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from undertow._src.arrays.device.memory import NeedsValue
 from undertow._src.base import tracer
 from undertow._src.base.sites import user_site
+from undertow._src.types.aliases import Device
+from undertow._src.types.dtypes import dtype
+from undertow._tensor import Tensor
 from undertow.nn import functional as F
 from undertow.nn.modules.container import ModuleList, Sequential
 from undertow.nn.modules.linear import Linear
 from undertow.nn.modules.module import Module
-
-if TYPE_CHECKING:
-    from undertow._src.types.aliases import Device
-    from undertow._src.types.dtypes import dtype
-    from undertow._tensor import Tensor
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
 
@@ -33,11 +31,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     `div_value` times narrower than the one before.
     """
 
-    in_features: int
-    n_classes: int
     cutoffs: list[int]
-    div_value: float
-    head_bias: bool
     head: Linear
     tail: ModuleList
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from undertow._src.tensor.creation import empty, ones, zeros
 from undertow._src.tensor.from_data import tensor
 from undertow._src.types import dtypes
+from undertow._src.types.aliases import Device
+from undertow._src.types.dtypes import dtype
+from undertow._tensor import Tensor
 from undertow.nn import functional as F
 from undertow.nn import init
 from undertow.nn.modules.lazy import OneSizeLazy, Shapes, lazy_parameter
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
-
-if TYPE_CHECKING:
-    from undertow._src.types.aliases import Device
-    from undertow._src.types.dtypes import dtype
-    from undertow._tensor import Tensor
 
 __all__ = [
     "BatchNorm1d", "LazyBatchNorm1d", "BatchNorm2d", "LazyBatchNorm2d", "BatchNorm3d", "LazyBatchNorm3d",
@@ -29,11 +27,6 @@ class _NormBase(Module):
 
     _version = 2  # since then the state has num_batches_tracked
     __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
-    num_features: int
-    eps: float
-    momentum: float | None
-    affine: bool
-    track_running_stats: bool
     weight: Parameter
     bias: Parameter
     running_mean: Tensor | None

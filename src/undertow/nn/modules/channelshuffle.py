@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from undertow._tensor import Tensor
 from undertow.nn import functional as F
 from undertow.nn.modules.module import Module
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 __all__ = ["ChannelShuffle"]
 
@@ -17,7 +13,6 @@ class ChannelShuffle(Module):
     """Interleaves the channels of as many groups."""
 
     __constants__ = ["groups"]
-    groups: int
 
     def __init__(self, groups: int) -> None:
         super().__init__()

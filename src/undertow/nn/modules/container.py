@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.sites import warn
 from undertow._src.tensor.core import TensorCore
+from undertow._tensor import Tensor
 from undertow.nn.modules._module_text import indent
 from undertow.nn.modules.module import Module
 from undertow.nn.modules.module import _addindent as _addindent
 from undertow.nn.parameter import Parameter
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 
 def _place(index: Any, length: int) -> int:

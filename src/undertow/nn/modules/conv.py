@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from undertow._src.base.sites import warn
 from undertow._src.tensor.creation import empty
+from undertow._src.types.aliases import Device
+from undertow._src.types.dtypes import dtype
+from undertow._tensor import Tensor
 from undertow.nn import functional as F
 from undertow.nn import init
 from undertow.nn.modules.lazy import OneSizeLazy, Shapes, lazy_parameter
 from undertow.nn.modules.module import Module
 from undertow.nn.modules.utils import _pair, _reverse_repeat_tuple, _single, _triple
 from undertow.nn.parameter import Parameter
-
-if TYPE_CHECKING:
-    from undertow._src.types.aliases import Device
-    from undertow._src.types.dtypes import dtype
-    from undertow._tensor import Tensor
 
 __all__ = [
     "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "LazyConv1d", "LazyConv2d",
@@ -36,16 +34,6 @@ class _ConvNd(Module):
         "stride", "padding", "dilation", "groups", "padding_mode", "output_padding", "in_channels", "out_channels",
         "kernel_size",
     ]  # fmt: skip
-    in_channels: int
-    out_channels: int
-    kernel_size: tuple[int, ...]
-    stride: tuple[int, ...]
-    padding: Any
-    dilation: tuple[int, ...]
-    transposed: bool
-    output_padding: tuple[int, ...]
-    groups: int
-    padding_mode: str
     weight: Parameter
     bias: Parameter
     _dimensions = 0

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from undertow._tensor import Tensor
 from undertow.nn import functional as F
 from undertow.nn.modules.module import Module
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 __all__ = ["CosineSimilarity", "PairwiseDistance"]
 
@@ -17,9 +13,6 @@ class PairwiseDistance(Module):
     """The p-norm of x1 - x2 over the last dimension."""
 
     __constants__ = ["norm", "eps", "keepdim"]
-    norm: float
-    eps: float
-    keepdim: bool
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()
@@ -35,8 +28,6 @@ class CosineSimilarity(Module):
     """The cosine of the angle between x1 and x2 along a dimension."""
 
     __constants__ = ["dim", "eps"]
-    dim: int
-    eps: float
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__()

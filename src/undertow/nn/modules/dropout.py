@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from undertow._tensor import Tensor
 from undertow.nn import functional as F
 from undertow.nn.modules.module import Module
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 __all__ = ["Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout"]
 
 
 class _DropoutNd(Module):
     __constants__ = ["p", "inplace"]
-    p: float
-    inplace: bool
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()

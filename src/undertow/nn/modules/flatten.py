@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from undertow._tensor import Tensor
 from undertow.nn.modules.module import Module
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 __all__ = ["Flatten", "Unflatten"]
 
@@ -16,8 +14,6 @@ class Flatten(Module):
     """Makes a range of dimensions one; by default all but the first."""
 
     __constants__ = ["start_dim", "end_dim"]
-    start_dim: int
-    end_dim: int
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
@@ -35,8 +31,6 @@ class Unflatten(Module):
     """Makes one dimension several."""
 
     __constants__ = ["dim", "unflattened_size"]
-    dim: int
-    unflattened_size: Any
 
     def __init__(self, dim: int, unflattened_size: Any) -> None:
         super().__init__()

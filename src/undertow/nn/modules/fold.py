@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from undertow._tensor import Tensor
 from undertow.nn import functional as F
 from undertow.nn.modules.module import Module
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 __all__ = ["Fold", "Unfold"]
 
@@ -17,11 +15,6 @@ class Fold(Module):
     """Adds up columns of sliding blocks into an image."""
 
     __constants__ = ["output_size", "kernel_size", "dilation", "padding", "stride"]
-    output_size: Any
-    kernel_size: Any
-    dilation: Any
-    padding: Any
-    stride: Any
 
     def __init__(
         self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
@@ -47,10 +40,6 @@ class Unfold(Module):
     """Takes the sliding blocks of an image as columns."""
 
     __constants__ = ["kernel_size", "dilation", "padding", "stride"]
-    kernel_size: Any
-    dilation: Any
-    padding: Any
-    stride: Any
 
     def __init__(self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> None:
         super().__init__()

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from undertow._src.tensor.creation import empty
+from undertow._src.types.aliases import Device
+from undertow._src.types.dtypes import dtype
+from undertow._tensor import Tensor
 from undertow.nn import functional as F
 from undertow.nn import init
 from undertow.nn.modules.lazy import OneSizeLazy, Shapes, lazy_parameter
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter
-
-if TYPE_CHECKING:
-    from undertow._src.types.aliases import Device
-    from undertow._src.types.dtypes import dtype
-    from undertow._tensor import Tensor
 
 __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
 
@@ -38,8 +36,6 @@ class Linear(Module):
     """
 
     __constants__ = ["in_features", "out_features"]
-    in_features: int
-    out_features: int
     weight: Parameter
     bias: Parameter
 
@@ -84,9 +80,6 @@ class Bilinear(Module):
     """y = x1 @ weight @ x2 + bias, for each output feature."""
 
     __constants__ = ["in1_features", "in2_features", "out_features"]
-    in1_features: int
-    in2_features: int
-    out_features: int
     weight: Parameter
     bias: Parameter
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from undertow._src.types.aliases import Device
+from undertow._src.types.dtypes import dtype
+from undertow._tensor import Tensor
 from undertow.nn import functional as F
 from undertow.nn.modules.linear import Linear
 from undertow.nn.modules.loss import _WeightedLoss
-
-if TYPE_CHECKING:
-    from undertow._src.types.aliases import Device
-    from undertow._src.types.dtypes import dtype
-    from undertow._tensor import Tensor
 
 __all__ = ["LinearCrossEntropyLoss"]
 
@@ -22,10 +20,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
 
     __module__ = "undertow.nn.modules.loss"  # where PyTorch has it, and files name it
     __constants__ = ["num_classes", "out_features", "reduction", "ignore_index", "label_smoothing"]
-    num_classes: int
     out_features: tuple[int, ...]
-    ignore_index: int | None
-    label_smoothing: float
 
     def __init__(
         self,

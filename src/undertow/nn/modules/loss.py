@@ -106,9 +106,6 @@ class PoissonNLLLoss(_Loss):
     """The negative log likelihood of Poisson counts."""
 
     __constants__ = ["log_input", "full", "eps", "reduction"]
-    log_input: bool
-    full: bool
-    eps: float
 
     def __init__(
         self,
@@ -134,8 +131,6 @@ class GaussianNLLLoss(_Loss):
     """The negative log likelihood of normal values with given variances."""
 
     __constants__ = ["full", "eps", "reduction"]
-    full: bool
-    eps: float
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(None, None, reduction)
@@ -153,7 +148,6 @@ class NLLLoss(_WeightedLoss):
     """Minus the log probability of the target class."""
 
     __constants__ = ["ignore_index", "reduction"]
-    ignore_index: int
 
     def __init__(
         self,
@@ -192,8 +186,6 @@ class CrossEntropyLoss(_WeightedLoss):
     """Minus the log softmax of the target class, or of target probabilities."""
 
     __constants__ = ["ignore_index", "reduction", "label_smoothing"]
-    ignore_index: int
-    label_smoothing: float
 
     def __init__(
         self,
@@ -271,8 +263,6 @@ class CTCLoss(_Loss):
     """Minus the log probability of a label sequence, over all ways to align it with the inputs."""
 
     __constants__ = ["blank", "reduction"]
-    blank: int
-    zero_infinity: bool
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
         super().__init__(reduction=reduction)
@@ -301,7 +291,6 @@ class HingeEmbeddingLoss(_Loss):
     """The distance itself for similar pairs (1), and what it lacks of the margin for others (-1)."""
 
     __constants__ = ["margin", "reduction"]
-    margin: float
 
     def __init__(
         self, margin: float = 1.0, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
@@ -317,7 +306,6 @@ class CosineEmbeddingLoss(_Loss):
     """1 - cosine for similar pairs (1), and the cosine beyond the margin for others (-1)."""
 
     __constants__ = ["margin", "reduction"]
-    margin: float
 
     def __init__(
         self, margin: float = 0.0, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
@@ -333,7 +321,6 @@ class MarginRankingLoss(_Loss):
     """What input1 lacks to rank above (1) or below (-1) input2 by the margin."""
 
     __constants__ = ["margin", "reduction"]
-    margin: float
 
     def __init__(
         self, margin: float = 0.0, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
@@ -349,8 +336,6 @@ class MultiMarginLoss(_WeightedLoss):
     """What the target class lacks to lead every other class by the margin."""
 
     __constants__ = ["p", "margin", "reduction"]
-    margin: float
-    p: int
 
     def __init__(
         self,
@@ -397,10 +382,6 @@ class TripletMarginLoss(_Loss):
     """What the anchor lacks to be nearer to the positive than to the negative by the margin."""
 
     __constants__ = ["margin", "p", "eps", "swap", "reduction"]
-    margin: float
-    p: float
-    eps: float
-    swap: bool
 
     def __init__(
         self,
@@ -437,8 +418,6 @@ class TripletMarginWithDistanceLoss(_Loss):
     """TripletMarginLoss with a distance of one's own."""
 
     __constants__ = ["margin", "swap", "reduction"]
-    margin: float
-    swap: bool
 
     def __init__(
         self,

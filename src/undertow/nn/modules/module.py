@@ -10,6 +10,8 @@ from undertow._src.base.hooks import CountedHooks
 from undertow._src.base.sites import warn
 from undertow._src.tensor.methods.convert import _parse_to as parse_to
 from undertow._src.tensor.tensor_types import typename
+from undertow._src.types.aliases import Device
+from undertow._src.types.dtypes import dtype
 from undertow._tensor import Tensor
 from undertow.nn.modules import _hook_registry as _registry
 from undertow.nn.modules import _module_tree as _tree
@@ -22,10 +24,6 @@ from undertow.nn.modules._state_dict import EXTRA_STATE_KEY_SUFFIX, StateDict
 from undertow.nn.modules._state_dict import _IncompatibleKeys as _IncompatibleKeys
 from undertow.nn.modules._state_dict import _WrappedHook as _WrappedHook
 from undertow.nn.parameter import Buffer, Parameter
-
-if TYPE_CHECKING:
-    from undertow._src.types.aliases import Device
-    from undertow._src.types.dtypes import dtype
 
 # Where PyTorch keeps them, and tools look for them.
 register_module_forward_pre_hook = _registry.register_module_forward_pre_hook

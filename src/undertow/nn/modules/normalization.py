@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from undertow._src.ops.join import stack
 from undertow._src.tensor.creation import empty
+from undertow._src.types.aliases import Device
+from undertow._src.types.dtypes import dtype
+from undertow._tensor import Tensor
 from undertow.nn import functional as F
 from undertow.nn import init
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter
-
-if TYPE_CHECKING:
-    from undertow._src.types.aliases import Device
-    from undertow._src.types.dtypes import dtype
-    from undertow._tensor import Tensor
 
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
@@ -30,8 +28,6 @@ class LayerNorm(Module):
 
     __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
     normalized_shape: tuple[int, ...]
-    eps: float
-    elementwise_affine: bool
     weight: Parameter
     bias: Parameter
 
@@ -73,8 +69,6 @@ class RMSNorm(Module):
 
     __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
     normalized_shape: tuple[int, ...]
-    eps: float | None
-    elementwise_affine: bool
     weight: Parameter
 
     def __init__(
@@ -109,10 +103,6 @@ class GroupNorm(Module):
     """Normalizes groups of channels of each sample, then scales and shifts each channel."""
 
     __constants__ = ["num_groups", "num_channels", "eps", "affine"]
-    num_groups: int
-    num_channels: int
-    eps: float
-    affine: bool
     weight: Parameter
     bias: Parameter
 
@@ -158,10 +148,6 @@ class LocalResponseNorm(Module):
     """Divides each value by the size of its neighbours in nearby channels."""
 
     __constants__ = ["size", "alpha", "beta", "k"]
-    size: int
-    alpha: float
-    beta: float
-    k: float
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
@@ -183,11 +169,6 @@ class CrossMapLRN2d(Module):
     As in PyTorch, the window never lets go of the first channel. Its gradient is that of what it computes, which
     PyTorch's is not.
     """
-
-    size: int
-    alpha: float
-    beta: float
-    k: float
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
         super().__init__()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from undertow._tensor import Tensor
 from undertow.nn import functional as F
 from undertow.nn.modules.module import Module
 from undertow.nn.modules.utils import _ntuple, _pair, _quadruple
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 __all__ = [
     "CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d",
@@ -41,7 +39,6 @@ class _Pad(Module):
 
 class _ConstantPadNd(_Pad):
     __constants__ = ["padding", "value"]
-    value: float
 
     def __init__(self, padding: Any, value: float) -> None:
         super().__init__(padding)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from undertow._tensor import Tensor
 from undertow.nn import functional as F
 from undertow.nn.modules.module import Module
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 __all__ = ["PixelShuffle", "PixelUnshuffle"]
 
@@ -17,7 +13,6 @@ class PixelShuffle(Module):
     """(…, C·r², H, W) becomes (…, C, H·r, W·r)."""
 
     __constants__ = ["upscale_factor"]
-    upscale_factor: int
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
@@ -34,7 +29,6 @@ class PixelUnshuffle(Module):
     """(…, C, H·r, W·r) becomes (…, C·r², H, W)."""
 
     __constants__ = ["downscale_factor"]
-    downscale_factor: int
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from undertow._tensor import Tensor
 from undertow.nn import functional as F
 from undertow.nn.modules.module import Module
 from undertow.nn.modules.utils import _ntuple, _single
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 __all__ = [
     "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d", "AvgPool1d", "AvgPool2d",
@@ -23,8 +21,6 @@ __all__ = [
 
 class _MaxPoolNd(Module):
     __constants__ = ["kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode"]
-    return_indices: bool
-    ceil_mode: bool
     _function: str
 
     def __init__(
@@ -135,8 +131,6 @@ class AvgPool1d(_AvgPoolNd):
     kernel_size: Any
     stride: Any
     padding: Any
-    ceil_mode: bool
-    count_include_pad: bool
 
     def __init__(
         self,
@@ -159,11 +153,7 @@ class AvgPool1d(_AvgPoolNd):
 
 class _AvgPoolWithDivisor(_AvgPoolNd):
     __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"]
-    kernel_size: Any
     stride: Any
-    padding: Any
-    ceil_mode: bool
-    count_include_pad: bool
     _function: str
 
     def __init__(
@@ -212,8 +202,6 @@ class AvgPool3d(_AvgPoolWithDivisor):
 
 class _LPPoolNd(Module):
     __constants__ = ["norm_type", "kernel_size", "stride", "ceil_mode"]
-    norm_type: float
-    ceil_mode: bool
     _function: str
 
     def __init__(self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> None:
@@ -256,7 +244,6 @@ class LPPool3d(_LPPoolNd):
 
 class _AdaptiveMaxPoolNd(Module):
     __constants__ = ["output_size", "return_indices"]
-    return_indices: bool
     _function: str
 
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
@@ -328,7 +315,6 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
 class _FractionalMaxPool(Module):
     __constants__ = ["kernel_size", "return_indices", "output_size", "output_ratio"]
     kernel_size: Any
-    return_indices: bool
     output_size: Any
     output_ratio: Any
     _function: str

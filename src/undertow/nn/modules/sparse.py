@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from undertow._src.base.modes import no_grad
 from undertow._src.tensor.creation import empty
+from undertow._src.types.aliases import Device
+from undertow._src.types.dtypes import dtype
+from undertow._tensor import Tensor
 from undertow.nn import functional as F
 from undertow.nn import init
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter
-
-if TYPE_CHECKING:
-    from undertow._src.types.aliases import Device
-    from undertow._src.types.dtypes import dtype
-    from undertow._tensor import Tensor
 
 __all__ = ["Embedding", "EmbeddingBag"]
 
@@ -70,10 +68,6 @@ class Embedding(_Table):
     __constants__ = [
         "num_embeddings", "embedding_dim", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse",
     ]  # fmt: skip
-    max_norm: float | None
-    norm_type: float
-    scale_grad_by_freq: bool
-    sparse: bool
     freeze: bool
 
     def __init__(
@@ -144,12 +138,6 @@ class EmbeddingBag(_Table):
         "num_embeddings", "embedding_dim", "max_norm", "norm_type", "scale_grad_by_freq", "mode", "sparse",
         "include_last_offset", "padding_idx",
     ]  # fmt: skip
-    max_norm: float | None
-    norm_type: float
-    scale_grad_by_freq: bool
-    mode: str
-    sparse: bool
-    include_last_offset: bool
 
     def __init__(
         self,

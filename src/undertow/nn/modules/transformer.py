@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from undertow._src.arrays.device.array import values_known
 from undertow._src.base.modes import is_grad_enabled
@@ -12,6 +12,9 @@ from undertow._src.base.sites import warn
 from undertow._src.ops.arrange import triu
 from undertow._src.ops.multi_head import additive_masks
 from undertow._src.tensor.creation import full
+from undertow._src.types.aliases import Device
+from undertow._src.types.dtypes import dtype
+from undertow._tensor import Tensor
 from undertow.nn import functional as F
 from undertow.nn import init
 from undertow.nn.modules.activation import GELU, ReLU
@@ -21,11 +24,6 @@ from undertow.nn.modules.dropout import Dropout
 from undertow.nn.modules.linear import Linear
 from undertow.nn.modules.module import Module
 from undertow.nn.modules.normalization import LayerNorm
-
-if TYPE_CHECKING:
-    from undertow._src.types.aliases import Device
-    from undertow._src.types.dtypes import dtype
-    from undertow._tensor import Tensor
 
 Activation = str | Callable[[Any], Any]
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from undertow._tensor import Tensor
 from undertow.nn import functional as F
 from undertow.nn.modules.module import Module
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 
@@ -23,11 +21,7 @@ class Upsample(Module):
 
     __constants__ = ["size", "scale_factor", "mode", "align_corners", "name", "recompute_scale_factor"]
     name: str
-    size: Any
     scale_factor: Any
-    mode: str
-    align_corners: bool | None
-    recompute_scale_factor: bool | None
 
     def __init__(
         self,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from undertow._tensor import Tensor
 from undertow.autograd.function import Function
 from undertow.nn.parallel.scatter_gather import gather, scatter
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 __all__ = ["Broadcast", "Gather", "Scatter"]
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from undertow._src.ops.join import cat
 from undertow._src.tensor.core import TensorCore
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
+from undertow._tensor import Tensor
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 

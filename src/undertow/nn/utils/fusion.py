@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from undertow._src.tensor.creation import ones_like, zeros_like
+from undertow._tensor import Tensor
 from undertow.nn.parameter import Parameter
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]
 

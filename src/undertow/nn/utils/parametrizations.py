@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,14 +15,12 @@ from undertow._src.ops.join import cat
 from undertow._src.ops.norms import linalg_vector_norm as vector_norm
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.tensor.creation import eye, zeros_like
+from undertow._tensor import Tensor
 from undertow.nn import functional as F
 from undertow.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from undertow.nn.modules.module import Module
 from undertow.nn.utils import parametrize
 from undertow.random import randn
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 

@@ -10,16 +10,14 @@ import copyreg
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from undertow._src.base.modes import no_grad
 from undertow._src.tensor.core import TensorCore
+from undertow._tensor import Tensor
 from undertow.nn.modules.container import ModuleDict, ModuleList
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 __all__ = [
     "ParametrizationList", "cached", "is_parametrized", "register_parametrization", "remove_parametrizations",
@@ -62,7 +60,6 @@ class ParametrizationList(ModuleList):
     """
 
     original: Any
-    unsafe: bool
 
     def __init__(self, modules: Sequence[Module], original: Any, unsafe: bool = False) -> None:
         if len(modules) == 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,9 +19,7 @@ from undertow._src.rules import index as rules
 from undertow._src.rules.rule import twin
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF, float16, float32, float64, int8, int16, int32, int64, uint8
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
+from undertow._tensor import Tensor
 
 _taken_rows = twin(rules.index, "PackPaddedSequenceBackward0")
 

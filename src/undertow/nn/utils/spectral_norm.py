@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from undertow._src.base.modes import no_grad
+from undertow._tensor import Tensor
 from undertow.nn import functional as F
 from undertow.nn.modules.module import Module
 from undertow.nn.utils._weight_hooks import WeightHook
 from undertow.nn.utils.parametrizations import output_dim
-
-if TYPE_CHECKING:
-    from undertow._tensor import Tensor
 
 __all__ = [
     "SpectralNorm", "SpectralNormLoadStateDictPreHook", "SpectralNormStateDictHook", "remove_spectral_norm",
@@ -25,10 +23,6 @@ class SpectralNorm(WeightHook):
     _version = 1
     _function = "spectral_norm"
     _parts = ("_u", "_v", "_orig")
-    name: str
-    dim: int
-    n_power_iterations: int
-    eps: float
 
     def __init__(self, name: str = "weight", n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
         self.name = name

@@ -13,9 +13,6 @@ from undertow.utils._python_dispatch import TorchDispatchMode, return_and_correc
 class TwoTensor(Tensor):
     """A pair of tensors of one shape, dtype and layout that passes for the first of them."""
 
-    a: Any
-    b: Any
-
     @staticmethod
     def __new__(
         cls: Any, a: Any, b: Any, outer_size: Any = None, outer_stride: Any = None, *, requires_grad: Any = None

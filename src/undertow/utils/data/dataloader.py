@@ -66,13 +66,7 @@ class DataLoader(Generic[T_co]):
     """
 
     dataset: Any
-    batch_size: int | None
-    num_workers: int
-    pin_memory: bool
-    drop_last: bool
-    timeout: float
     sampler: Any
-    pin_memory_device: str
     prefetch_factor: int | None
     _iterator: _BaseDataLoaderIter | None = None
     __initialized = False

@@ -25,8 +25,6 @@ class Sampler(Generic[T_co]):
 class SequentialSampler(Sampler[int]):
     """All samples in their order."""
 
-    data_source: Sized
-
     def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
 
@@ -39,9 +37,6 @@ class SequentialSampler(Sampler[int]):
 
 class RandomSampler(Sampler[int]):
     """Samples at random: every one once, unless `replacement` lets them repeat."""
-
-    data_source: Sized
-    replacement: bool
 
     def __init__(
         self,
@@ -99,8 +94,6 @@ def _check_flag(name: str, value: Any, error: type[Exception] = ValueError) -> N
 class SubsetRandomSampler(Sampler[int]):
     """These indices at random, every one once."""
 
-    indices: Sequence[int]
-
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
         self.indices = indices
         self.generator = generator
@@ -117,8 +110,6 @@ class WeightedRandomSampler(Sampler[int]):
     """Indices drawn with these probabilities, which need not sum to one."""
 
     weights: Any
-    num_samples: int
-    replacement: bool
 
     def __init__(
         self, weights: Sequence[float], num_samples: int, replacement: bool = True, generator: Generator | None = None

@@ -19,27 +19,10 @@ class DeviceType(_Kind):
 
     __module__ = "undertow._C._autograd"  # where PyTorch has it
 
-    CPU = 0
-    CUDA = 1
-    MKLDNN = 2
-    OPENGL = 3
-    OPENCL = 4
-    IDEEP = 5
-    HIP = 6
-    FPGA = 7
-    MAIA = 8
-    XLA = 9
-    Vulkan = 10
-    Metal = 11
-    XPU = 12
-    MPS = 13
-    Meta = 14
-    HPU = 15
-    VE = 16
-    Lazy = 17
-    IPU = 18
-    MTIA = 19
-    PrivateUse1 = 20
+    (
+        CPU, CUDA, MKLDNN, OPENGL, OPENCL, IDEEP, HIP, FPGA, MAIA, XLA, Vulkan, Metal, XPU, MPS, Meta, HPU, VE,
+        Lazy, IPU, MTIA, PrivateUse1,
+    ) = range(21)  # fmt: skip
 
 
 class ProfilerState(_Kind):
@@ -47,16 +30,10 @@ class ProfilerState(_Kind):
 
     __module__ = "undertow._C._profiler"  # where PyTorch has it
 
-    Disabled = 0
-    CPU = 1
-    CUDA = 2
-    NVTX = 3
-    ITT = 4
-    PRIVATEUSE1 = 5
-    KINETO = 6
-    KINETO_GPU_FALLBACK = 7
-    KINETO_PRIVATEUSE1_FALLBACK = 8
-    KINETO_PRIVATEUSE1 = 9
+    (
+        Disabled, CPU, CUDA, NVTX, ITT, PRIVATEUSE1, KINETO, KINETO_GPU_FALLBACK, KINETO_PRIVATEUSE1_FALLBACK,
+        KINETO_PRIVATEUSE1,
+    ) = range(10)  # fmt: skip
 
 
 class ProfilerActivity(_Kind):
@@ -64,12 +41,7 @@ class ProfilerActivity(_Kind):
 
     __module__ = "undertow._C._profiler"  # where PyTorch has it
 
-    CPU = 0
-    XPU = 1
-    CUDA = 2
-    HPU = 3
-    MTIA = 4
-    PrivateUse1 = 5
+    CPU, XPU, CUDA, HPU, MTIA, PrivateUse1 = range(6)
 
 
 class RecordScope(_Kind):
@@ -77,16 +49,10 @@ class RecordScope(_Kind):
 
     __module__ = "undertow._C._profiler"  # where PyTorch has it
 
-    FUNCTION = 0
-    BACKWARD_FUNCTION = 1
-    TORCHSCRIPT_FUNCTION = 2
-    KERNEL_FUNCTION_DTYPE = 3
-    CUSTOM_CLASS = 4
-    BUILD_FEATURE = 5
-    LITE_INTERPRETER = 6
-    USER_SCOPE = 7
-    STATIC_RUNTIME_OP = 8
-    STATIC_RUNTIME_MODEL = 9
+    (
+        FUNCTION, BACKWARD_FUNCTION, TORCHSCRIPT_FUNCTION, KERNEL_FUNCTION_DTYPE, CUSTOM_CLASS, BUILD_FEATURE,
+        LITE_INTERPRETER, USER_SCOPE, STATIC_RUNTIME_OP, STATIC_RUNTIME_MODEL,
+    ) = range(10)  # fmt: skip
 
 
 class ActiveProfilerType(_Kind):
@@ -94,12 +60,7 @@ class ActiveProfilerType(_Kind):
 
     __module__ = "undertow._C._profiler"  # where PyTorch has it
 
-    NONE = 0
-    LEGACY = 1
-    KINETO = 2
-    NVTX = 3
-    ITT = 4
-    PRIVATEUSE1 = 5
+    NONE, LEGACY, KINETO, NVTX, ITT, PRIVATEUSE1 = range(6)
 
 
 class _ExperimentalConfig:

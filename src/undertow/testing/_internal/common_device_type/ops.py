@@ -23,13 +23,7 @@ E4M3_MAX_POS, E5M2_MAX_POS = d.finfo(e4m3_type).max, d.finfo(e5m2_type).max
 class OpDTypes(Enum):
     """For which dtypes of an operator a test runs."""
 
-    supported = 0
-    unsupported = 1
-    supported_backward = 2
-    unsupported_backward = 3
-    any_one = 4
-    none = 5
-    any_common_cpu_cuda_one = 6
+    supported, unsupported, supported_backward, unsupported_backward, any_one, none, any_common_cpu_cuda_one = range(7)
 
 
 # The dtypes that a test of those that are not supported looks at.
