@@ -28,9 +28,9 @@ from undertow._src.compile.effects.values import (
     OPAQUE,
     PLAIN,
     TENSOR,
-    Arguments,
+    CallArguments,
+    Concrete,
     Fresh,
-    Known,
     Method,
 )
 
@@ -48,16 +48,16 @@ class StandIn:
     def once(self, key: Any, make: Callable[[], Any], *keep: Any) -> Any:
         return make()
 
-    def call(self, called: Any, arguments: Arguments, node: Any) -> Any:
+    def call(self, called: Any, arguments: CallArguments, node: Any) -> Any:
         for atom in called:
             self.call_atom(atom, arguments, node)
         return ONE[PLAIN]
 
-    def call_atom(self, atom: Any, arguments: Arguments, node: Any) -> Any:
+    def call_atom(self, atom: Any, arguments: CallArguments, node: Any) -> Any:
         self.called.append(atom)
         return ONE[PLAIN]
 
-    def call_function(self, function: Any, arguments: Arguments, node: Any) -> Any:
+    def call_function(self, function: Any, arguments: CallArguments, node: Any) -> Any:
         self.called.append(function)
         return ONE[MADE]
 
@@ -85,7 +85,7 @@ def analysis() -> Any:
 
 
 def one(value: Any, name: str = "x") -> Any:
-    return frozenset([Known(value, name)])
+    return frozenset([Concrete(value, name)])
 
 
 class Box:
@@ -107,7 +107,7 @@ class Box:
 
 def test_an_attribute_from_outside_is_found_and_read_again_by_its_path(analysis):
     box = Box()
-    (found,) = attributes.read(analysis, Known(box, "box"), "size", None)
+    (found,) = attributes.read(analysis, Concrete(box, "box"), "size", None)
     assert (found.value, found.name, analysis.reads) == (2, "box.size", ["box.size"])
     box.size = 5
     assert found.get() == 5
@@ -115,12 +115,12 @@ def test_an_attribute_from_outside_is_found_and_read_again_by_its_path(analysis)
 
 def test_attributes_that_run_code_call_it(analysis):
     for name, code in (("double", Box.double.fget), ("missing", Box.__getattr__)):
-        assert attributes.read(analysis, Known(Box(), "box"), name, None) == ONE[MADE]
+        assert attributes.read(analysis, Concrete(Box(), "box"), name, None) == ONE[MADE]
         assert analysis.called.pop() is code
 
 
 def test_what_is_written_to_an_attribute_is_found_besides_its_value(analysis):
-    box = Known(Box(), "box")
+    box = Concrete(Box(), "box")
     attributes.store(analysis, box, "size", ONE[TENSOR], None)
     assert analysis.effects == ["sets `box.size`"]
     assert attributes.read(analysis, box, "size", None) == one(2, "box.size") | ONE[TENSOR]
@@ -135,18 +135,18 @@ def test_an_attribute_of_a_tensor_is_another_tensor_or_plain(analysis):
 
 def test_iterating_over_a_list_from_outside_gives_its_elements_and_notes_its_contents(analysis):
     tensor = torch.ones(2)
-    found = items.iterate(analysis, Known([tensor, 3], "xs"), None)
+    found = items.iterate(analysis, Concrete([tensor, 3], "xs"), None)
     assert found == one(tensor) | ONE[PLAIN]
     assert analysis.reads == ["xs"]
 
 
 def test_iterating_over_an_iterator_takes_from_it(analysis):
-    items.iterate(analysis, Known(iter([1]), "batches"), None)
+    items.iterate(analysis, Concrete(iter([1]), "batches"), None)
     assert analysis.effects == ["takes from the iterator `batches`"]
 
 
 def test_an_item_is_found_by_a_known_key_and_what_was_stored_besides(analysis):
-    table = Known({"a": 1, "b": torch.ones(1)}, "table")
+    table = Concrete({"a": 1, "b": torch.ones(1)}, "table")
     assert items.read(analysis, table, "a", one("a"), None) == one(1)
     items.store(analysis, table, one("a"), ONE[TENSOR], None)
     assert analysis.effects == ["stores into `table`"]
@@ -166,33 +166,33 @@ def test_an_item_is_found_by_a_known_key_and_what_was_stored_besides(analysis):
     ],
 )
 def test_methods_of_a_list_from_outside_change_it_or_read_it(analysis, method, what):
-    c_methods.call_method(analysis, Method(method, Known([1], "xs")), Arguments([ONE[TENSOR]]), None)
+    c_methods.call_method(analysis, Method(method, Concrete([1], "xs")), CallArguments([ONE[TENSOR]]), None)
     assert analysis.effects == ([] if what is None else [what])
 
 
 def test_what_is_appended_to_a_list_from_outside_is_among_its_elements(analysis):
-    xs = Known([], "xs")
-    c_methods.call_method(analysis, Method("append", xs), Arguments([ONE[TENSOR]]), None)
+    xs = Concrete([], "xs")
+    c_methods.call_method(analysis, Method("append", xs), CallArguments([ONE[TENSOR]]), None)
     assert analysis.heap.written(xs.value, ITEMS) == ONE[TENSOR]
     assert TENSOR in items.iterate(analysis, xs, None)
 
 
 def test_a_list_that_the_code_made_holds_what_is_appended_without_effect(analysis):
     (made,) = analysis.heap.fresh("node", list, EMPTY)
-    c_methods.call_method(analysis, Method("append", made), Arguments([ONE[TENSOR]]), None)
+    c_methods.call_method(analysis, Method("append", made), CallArguments([ONE[TENSOR]]), None)
     assert (analysis.effects, analysis.at.notes.changes) == ([], {made})
     assert TENSOR in made.elements()
 
 
 @pytest.mark.parametrize(("method", "writes"), [("add_", True), ("add", False), ("backward", True), ("item", False)])
 def test_methods_of_tensors_write_by_their_names(analysis, method, writes):
-    c_methods.call_method(analysis, Method(method, TENSOR), Arguments([]), None)
+    c_methods.call_method(analysis, Method(method, TENSOR), CallArguments([]), None)
     assert analysis.at.notes.writes is writes
 
 
 def test_builtins_are_found_by_their_ids(analysis):
     def call(function: Any, *arguments: Any) -> Any:
-        return builtin_functions.FUNCTIONS[id(function)](analysis, function, Arguments(list(arguments)), None)
+        return builtin_functions.FUNCTIONS[id(function)](analysis, function, CallArguments(list(arguments)), None)
 
     box = Box()
     assert call(len, one([1])) == ONE[PLAIN]
@@ -207,15 +207,15 @@ def test_builtins_are_found_by_their_ids(analysis):
 
 
 def test_the_key_of_a_builtin_is_called(analysis):
-    key = Known(lambda value: value, "key")
-    arguments = Arguments([one([1, 2])], {"key": frozenset([key])})
+    key = Concrete(lambda value: value, "key")
+    arguments = CallArguments([one([1, 2])], {"key": frozenset([key])})
     builtin_functions.FUNCTIONS[id(max)](analysis, max, arguments, None)
     assert analysis.called == [key]
 
 
 def test_reads_by_names_that_are_not_known_cannot_be_guarded(analysis):
-    reflection.FUNCTIONS[id(eval)](analysis, eval, Arguments([ONE[PLAIN]]), None)
-    reflection.FUNCTIONS[id(len)](analysis, len, Arguments([one(globals(), "globals()")]), None)
+    reflection.FUNCTIONS[id(eval)](analysis, eval, CallArguments([ONE[PLAIN]]), None)
+    reflection.FUNCTIONS[id(len)](analysis, len, CallArguments([one(globals(), "globals()")]), None)
     assert analysis.effects == ["calls `eval` with code that is not known", "goes through all of `globals()`"]
     assert {effect.field for effect in analysis.at.notes.effects.values()} == {"reflection"}
 
@@ -234,8 +234,8 @@ def test_special_methods_of_users_classes_are_called(analysis):
 
 
 def test_functions_among_arguments_are_called_back(analysis):
-    hook = Known(lambda gradient: None, "hook")
-    call_back(analysis, Arguments([ONE[TENSOR], frozenset([hook])]), None)
+    hook = Concrete(lambda gradient: None, "hook")
+    call_back(analysis, CallArguments([ONE[TENSOR], frozenset([hook])]), None)
     assert analysis.called == [hook]
 
 
@@ -250,7 +250,7 @@ def test_an_analyzer_takes_its_models_from_a_table():
         return x.relu().sum()
 
     analyzer = Analyzer(models=dataclasses.replace(MODELS, attribute=attribute))
-    assert analyzer.analyze(Known(function, "function"), Arguments([ONE[TENSOR]])) == ONE[MADE]
+    assert analyzer.analyze(Concrete(function, "function"), CallArguments([ONE[TENSOR]])) == ONE[MADE]
     assert set(asked) == {"relu", "sum"}
 
 

@@ -13,7 +13,7 @@ from undertow._src.base.hooks import RemovableHandle
 from undertow._src.base.modes import local
 from undertow._src.base.tree import leaves
 from undertow._src.compile.callbacks.registrations import code_of
-from undertow._src.compile.effects import Called, Effect, Effects, Exactly, Kind, Parts, Read, analyse, purity
+from undertow._src.compile.effects import Called, Effect, Effects, Exactly, Kind, Read, TupleOf, analyse, purity
 from undertow._src.compile.effects.objects import entries_of, instance_dict
 from undertow._src.compile.guards.places import ABSENT, PLAIN, Place, Stores, contents_of, held_at, place_at
 from undertow._src.compile.guards.reachability import Reached
@@ -84,7 +84,7 @@ def kind_of(arg: Any) -> Kind:
     if isinstance(arg, dict) and all(isinstance(each, (TensorCore, *PLAIN)) for each in arg.values()):
         return "tensors"  # keyword arguments
     if isinstance(arg, tuple):
-        return Parts(tuple(map(kind_of, arg)))
+        return TupleOf(tuple(map(kind_of, arg)))
     return "plain" if isinstance(arg, (SymbolicScalar, *PLAIN, dtype, device)) else "other"
 
 
@@ -117,7 +117,9 @@ def kinds_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Kind],
 
 def _exactly(arg: Any) -> Kind:
     kind = kind_of(arg)
-    return Parts(tuple(map(_exactly, arg))) if isinstance(kind, Parts) else Exactly(arg) if kind == "other" else kind
+    return (
+        TupleOf(tuple(map(_exactly, arg))) if isinstance(kind, TupleOf) else Exactly(arg) if kind == "other" else kind
+    )
 
 
 def acts_on_own(effect: Effect) -> bool:

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from undertow._src.compile.effects.analyzer import Analyzer, TooLarge
-from undertow._src.compile.effects.call_graph import Frame, Notes, Part, Reading, combined
+from undertow._src.compile.effects.call_graph import Frame, Notes
 from undertow._src.compile.effects.coverage import Coverage
 from undertow._src.compile.effects.findings import Effect, Effects, Place, Read
+from undertow._src.compile.effects.reading import Reading, Summary, combined
 from undertow._src.compile.effects.values import (
     EMPTY,
     MODULE,
@@ -30,17 +31,34 @@ from undertow._src.compile.effects.values import (
     PLAIN,
     TENSOR,
     TENSORS,
-    Arguments,
+    CallArguments,
+    Concrete,
     Fresh,
-    Known,
     Value,
 )  # fmt: skip
 from undertow._tensor import Tensor
 from undertow.nn import Module
 
 __all__ = [
-    "Called", "Coverage", "Effect", "Effects", "Exactly", "Frame", "Kind", "Limits", "Notes", "Part", "Parts", "Place",
-    "Read", "Reading", "analyse", "analyse_module", "kind_of", "read", "combined",
+    "Called",
+    "Coverage",
+    "Effect",
+    "Effects",
+    "Exactly",
+    "Frame",
+    "Kind",
+    "Limits",
+    "Notes",
+    "Place",
+    "Read",
+    "Reading",
+    "Summary",
+    "TupleOf",
+    "analyse",
+    "analyse_module",
+    "combined",
+    "kind_of",
+    "read",
 ]  # fmt: skip
 
 
@@ -52,7 +70,7 @@ class Exactly:
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class TupleOf:
     """An argument that is a tuple of several kinds of things."""
 
     kinds: tuple[Kind, ...]
@@ -66,7 +84,7 @@ class Limits:
     coverage: Coverage | None = None  # what ran in traces, if the rest of packages is left out
 
 
-Kind = Literal["tensor", "tensors", "module", "optimizer", "plain", "none", "other"] | Exactly | Parts
+Kind = Literal["tensor", "tensors", "module", "optimizer", "plain", "none", "other"] | Exactly | TupleOf
 Called = tuple[Callable[..., Any], Sequence[Kind], dict[str, Kind]]  # a function, and what is known of its arguments
 TOO_LARGE = "is too large to follow"  # what is said of code that was not read to its end
 _ATOMS = {
@@ -90,7 +108,7 @@ def read(
     not come to.
     """
     name = getattr(function, "__name__", type(function).__name__)
-    given = Arguments(
+    given = CallArguments(
         [_value(kind, f"argument {number}") for number, kind in enumerate(arguments)],
         {name: _value(kind, name) for name, kind in (keywords or {}).items()},
     )
@@ -100,7 +118,7 @@ def read(
     def finished() -> Reading:
         result = EMPTY
         try:
-            result = analyzer.analyze(Known(function, name), given)
+            result = analyzer.analyze(Concrete(function, name), given)
         except (TooLarge, RecursionError):
             analyzer.give_up(TOO_LARGE)
         return Reading([analyzer.top], analyzer.log.order, _never_none(result), renewed)
@@ -132,7 +150,7 @@ def kind_of(value: Any) -> Kind:
 
 def _never_none(result: Value) -> bool | None:
     """Return False if a value is always None, True if never, None if that is unknown."""
-    nothing = {atom for atom in result if atom is NONE or (isinstance(atom, Known) and atom.value is None)}
+    nothing = {atom for atom in result if atom is NONE or (isinstance(atom, Concrete) and atom.value is None)}
     if not result:
         return None
     if len(nothing) == len(result):
@@ -142,7 +160,7 @@ def _never_none(result: Value) -> bool | None:
 
 def _value(kind: Kind, name: str) -> Value:
     if isinstance(kind, Exactly):
-        return frozenset([Known(kind.value, name)])
-    if isinstance(kind, Parts):
+        return frozenset([Concrete(kind.value, name)])
+    if isinstance(kind, TupleOf):
         return frozenset([Fresh(tuple, [_value(part, name) for part in kind.kinds])])
     return ONE[_ATOMS[kind]]

@@ -28,10 +28,10 @@ from undertow._src.compile.effects.values import (
     NONE,
     ONE,
     OPAQUE,
-    Arguments,
     Atom,
+    CallArguments,
     Closure,
-    Known,
+    Concrete,
     Scope,
     Value,
 )  # fmt: skip
@@ -56,7 +56,7 @@ class _Unbound(NamedTuple):
 class Analyzer:
     """Analyzes one call of a function, with all that it calls.
 
-    decides: whether code of packages behind tests that fail is left out.
+    decides: whether code of packages after tests that fail is left out.
     coverage: what ran in traces, if the rest of packages is left out.
     """
 
@@ -78,12 +78,12 @@ class Analyzer:
 
     # --- a whole analysis
 
-    def analyze(self, function: Known, arguments: Arguments) -> Value:
+    def analyze(self, function: Concrete, arguments: CallArguments) -> Value:
         """Return what a call returns, when all has been analyzed as often as it takes."""
         self.call_atom(function, arguments, None)
-        self._functions.settle()
+        self._functions.run_to_fixed_point()
         while self._give_up_names():
-            self._functions.settle()
+            self._functions.run_to_fixed_point()
         return self.call_atom(function, arguments, None)
 
     def give_up(self, what: str) -> None:
@@ -192,22 +192,22 @@ class Analyzer:
 
     # --- operations on values
 
-    def call(self, called: Value, arguments: Arguments, node: Any) -> Value:
+    def call(self, called: Value, arguments: CallArguments, node: Any) -> Value:
         """Return the result of a call."""
         result = EMPTY
         for atom in called:
             result |= self._models.call(self, atom, arguments, node)
         return result
 
-    def call_atom(self, atom: Atom, arguments: Arguments, node: Any) -> Value:
+    def call_atom(self, atom: Atom, arguments: CallArguments, node: Any) -> Value:
         """Return the result of calling one thing that a value may be."""
         return self._models.call(self, atom, arguments, node)
 
-    def call_function(self, function: FunctionType, arguments: Arguments, node: Any) -> Value:
+    def call_function(self, function: FunctionType, arguments: CallArguments, node: Any) -> Value:
         """Return the result of a function whose body is analyzed."""
         return self._functions.call(function, arguments, node)
 
-    def call_closure(self, closure: Closure, arguments: Arguments, node: Any) -> Value:
+    def call_closure(self, closure: Closure, arguments: CallArguments, node: Any) -> Value:
         """Return the result of a function that the code itself defines."""
         return self._functions.call_closure(closure, arguments, node)
 

@@ -1,4 +1,4 @@
-"""What a test gives, where that follows from what is known: code behind a test that fails is not gone through.
+"""Tests whose outcome is certain: code after a test that fails is not analyzed.
 
 Values that the code may set are not known any more (`Heap.written`), and what is known of an object from outside is
 guarded, as all that a step reads is: a program for other values is another one, for which the code is read again.
@@ -24,8 +24,8 @@ from undertow._src.compile.effects.values import (
     Atom,
     Bound,
     Closure,
+    Concrete,
     Fresh,
-    Known,
     Value,
 )  # fmt: skip
 from undertow._tensor import Tensor
@@ -47,7 +47,7 @@ def agreed(answers: set[bool | None]) -> bool | None:
 
 def answered(decides: bool, answer: bool | None) -> Value:
     """Return a truth value, which is known if it is certain and tests are decided."""
-    return ONE[PLAIN] if answer is None or not decides else frozenset([Known(answer, str(answer))])
+    return ONE[PLAIN] if answer is None or not decides else frozenset([Concrete(answer, str(answer))])
 
 
 def truth(value: Value) -> bool | None:
@@ -63,7 +63,7 @@ def _truth(atom: Atom) -> bool | None:
     if isinstance(atom, Fresh):
         kind = atom.kind
         return True if isinstance(kind, type) and purity.origin_of(kind) == "user" and _has_no_truth(kind) else None
-    if not isinstance(atom, Known):
+    if not isinstance(atom, Concrete):
         return None
     value = atom.value
     if type(value) in _SIMPLE or type(value) in _CONTAINERS:
@@ -94,7 +94,7 @@ def _compared(first: Atom, op: ast.cmpop, second: Atom) -> bool | None:
         return same if same is None or isinstance(op, ast.Is) else not same
     a, b = _constant(first), _constant(second)
     if isinstance(op, (ast.In, ast.NotIn)):
-        if a is UNSURE or not isinstance(second, Known):
+        if a is UNSURE or not isinstance(second, Concrete):
             return None
         found = _member(a, second.value)
         return found if found is None or isinstance(op, ast.In) else not found
@@ -109,7 +109,7 @@ def _compared(first: Atom, op: ast.cmpop, second: Atom) -> bool | None:
 def _constant(atom: Atom) -> Any:
     if atom is NONE:
         return None
-    return atom.value if isinstance(atom, Known) and type(atom.value) in _SIMPLE else UNSURE
+    return atom.value if isinstance(atom, Concrete) and type(atom.value) in _SIMPLE else UNSURE
 
 
 def _member(value: Any, container: Any) -> bool | None:
@@ -122,14 +122,14 @@ def _member(value: Any, container: Any) -> bool | None:
 
 def _same(first: Atom, second: Atom) -> bool | None:
     """Whether two values are one object. Of numbers and strings Python does not say so."""
-    nothing = [atom is NONE or (isinstance(atom, Known) and atom.value is None) for atom in (first, second)]
+    nothing = [atom is NONE or (isinstance(atom, Concrete) and atom.value is None) for atom in (first, second)]
     if all(nothing):
         return True
     if any(nothing):
         other = second if nothing[0] else first
-        certain = other is TENSOR or isinstance(other, (Known, Fresh, Closure, Bound))
+        certain = other is TENSOR or isinstance(other, (Concrete, Fresh, Closure, Bound))
         return False if certain else None
-    if isinstance(first, Known) and isinstance(second, Known):
+    if isinstance(first, Concrete) and isinstance(second, Concrete):
         if first.value is second.value:
             return True
         return None if type(first.value) in _SIMPLE or type(second.value) in _SIMPLE else False
@@ -154,6 +154,6 @@ def _is_instance(atom: Atom, kinds: list[Any]) -> bool | None:
         return False  # a class of the user's that has nothing to do with tensors
     if isinstance(atom, Fresh) and isinstance(atom.kind, type) and purity.origin_of(atom.kind) == "user":
         return any(issubclass(atom.kind, kind) for kind in kinds)
-    if isinstance(atom, Known) and not isinstance(atom.value, Tensor):
+    if isinstance(atom, Concrete) and not isinstance(atom.value, Tensor):
         return any(issubclass(type(atom.value), kind) for kind in kinds)
     return None

@@ -1,4 +1,4 @@
-"""Which code ran in the traces of a step: of installed packages, the reader goes through nothing else.
+"""Which code ran in the traces of a step: of installed packages, nothing else is analyzed.
 
 A step that calls a large package can reach far more code than it runs. A program stands for one way through the code, so
 what no trace of it came to is no part of it. `recording` notes the instructions that ran; an expression or a statement of
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from types import CodeType, NoneType
 from typing import Any, Literal
 
-from undertow._src.compile.effects.values import MADE, NONE, ONE, PLAIN, TENSOR, Atom, Known, Simple, Value, is_plain
+from undertow._src.compile.effects.values import MADE, NONE, ONE, PLAIN, TENSOR, Atom, Concrete, Simple, Value, is_plain
 from undertow._tensor import Tensor
 from undertow.nn import Parameter
 
@@ -129,7 +129,7 @@ def kind_of(value: Any) -> Kind:
 
 
 def _kind_of(atom: Atom) -> Kind:
-    if isinstance(atom, Known):
+    if isinstance(atom, Concrete):
         return kind_of(atom.value)
     return (
         "tensor"

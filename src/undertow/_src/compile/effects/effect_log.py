@@ -14,7 +14,7 @@ from undertow._src.compile.effects.call_graph import Position
 from undertow._src.compile.effects.findings import Effect, Place, Read, snapshot
 from undertow._src.compile.effects.objects import MISSING, in_class, instance_dict
 from undertow._src.compile.effects.purity import origin_of
-from undertow._src.compile.effects.values import ONE, OPAQUE, Atom, Fresh, Known, Method, Value, is_plain, shown
+from undertow._src.compile.effects.values import ONE, OPAQUE, Atom, Concrete, Fresh, Method, Value, is_plain, shown
 from undertow._tensor import Tensor
 from undertow.nn import Module
 from undertow.optim import Optimizer
@@ -97,7 +97,7 @@ class EffectLog:
 
     # --- dependencies
 
-    def read(self, known: Known, owner: Any, attribute: str | None, key: Any = MISSING) -> None:
+    def read(self, known: Concrete, owner: Any, attribute: str | None, key: Any = MISSING) -> None:
         """Record that a value was read from a place outside: an attribute, a cell, or what a container has under a key."""
         value = known.value
         if isinstance(value, ModuleType) or (isinstance(value, (FunctionType, type)) and origin_of(value) != "user"):
@@ -112,7 +112,7 @@ class EffectLog:
         if not isinstance(value, (FunctionType, type)):
             self.place(owner, attribute)
 
-    def class_called(self, known: Known) -> None:
+    def class_called(self, known: Concrete) -> None:
         """Record that an object is called: a different one in its place counts if its class differs."""
         key = id(known.value), None, "class"
         name = f"the class of {known.name}"
@@ -125,7 +125,7 @@ class EffectLog:
     def identity(self, value: Value) -> None:
         """Record that it matters which objects these are."""
         for atom in value:
-            if isinstance(atom, Known) and not is_plain(atom.value):
+            if isinstance(atom, Concrete) and not is_plain(atom.value):
                 name = f"which object {atom.name} is"
                 self.depends_on(name, partial(_identity, atom.get), id(atom.value), atom.value)
 
@@ -140,7 +140,7 @@ class EffectLog:
     def held(self, value: Value) -> None:
         """Record modules, optimizers and tensors given to code that is not analyzed: it may read all they hold."""
         for atom in value:
-            if isinstance(atom, Known) and isinstance(atom.value, (Tensor, Module, Optimizer)):
+            if isinstance(atom, Concrete) and isinstance(atom.value, (Tensor, Module, Optimizer)):
                 key = id(atom.value), None, atom.name
                 self.at.notes.holds.setdefault(key, Read(atom.name, atom.get, atom.value))
 
@@ -148,7 +148,7 @@ class EffectLog:
         """Record that the contents of containers from outside matter, and `deep` levels of what these hold."""
         self.at.steps += len(value)
         for atom in value:
-            if isinstance(atom, Known):
+            if isinstance(atom, Concrete):
                 self._contents(atom.value, atom.name, atom.get, deep)
             elif isinstance(atom, Fresh) and deep:
                 self.contents(atom.elements() - {atom}, deep - 1)

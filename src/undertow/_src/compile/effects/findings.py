@@ -1,4 +1,4 @@
-"""What an analysis finds out about a function, as its caller sees it."""
+"""The answer of an analysis: effects, reads and places."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Effect:
     target: the object that is changed, where it could be found; attribute: which part of it, where that is known.
     entries: the keys of a mapping under which it stores, where those are known.
     field: what it has to do with: "output", "random", "clock", "files", "iterator" or "debugger"; "own" for what undertow
-    itself does; "unknown" for what could not be followed, "harmless" for what matters to nobody; else empty.
+    itself does; "unknown" for what could not be followed, "harmless" for what makes no difference; else empty.
     """
 
     kind: Literal["call", "store", "update"]
@@ -72,7 +72,7 @@ class Read:
     kept_at: tuple[Any, Any] | None = None  # the mapping or list that holds it, and its key there; of a cell, None
 
     def changed(self) -> bool:
-        """Whether the value is another one now. Plain values compare by value and type, other objects by identity."""
+        """Whether the value differs now. Plain values compare by value and type, other objects by identity."""
         return not same(self.value, self.get())
 
 
@@ -87,7 +87,7 @@ class Effects:
     places: where it reads from outside; touches: the objects concerned.
     draws: draws from undertow's random streams.
     names: what it looks up in modules, and which modules, where the code does not say so by itself.
-    functions: those of the user's that were gone through.
+    functions: the user's functions that were analyzed.
     """
 
     effects: tuple[Effect, ...]

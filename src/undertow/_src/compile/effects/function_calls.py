@@ -17,9 +17,9 @@ from undertow._src.compile.effects.values import (
     ONE,
     OPAQUE,
     PLAIN,
-    Arguments,
+    CallArguments,
     Closure,
-    Known,
+    Concrete,
     Scope,
     Simple,
     Value,
@@ -33,7 +33,7 @@ MOST_NESTED = 20  # bodies analyzed within one another; Python's own stack has a
 class FunctionCalls:
     """The calls that were analyzed, each with the values that its variables may have, and the worklist.
 
-    decides: whether code of packages behind tests that fail is left out (see `certain_tests`).
+    decides: whether code of packages after tests that fail is left out (see `certain_tests`).
     coverage: what ran in traces, if the rest of packages is left out.
     """
 
@@ -48,7 +48,7 @@ class FunctionCalls:
 
     # --- calls
 
-    def call(self, function: FunctionType, arguments: Arguments, node: Any) -> Value:
+    def call(self, function: FunctionType, arguments: CallArguments, node: Any) -> Value:
         """Return what a function with source returns."""
         found = definition(function)
         if found is None:
@@ -57,7 +57,7 @@ class FunctionCalls:
             return self._analysis.log.unknown(f"{called}has no source to read", node)
         return self._enter(found, function, None, function, _defaults_of(function), arguments, node)
 
-    def call_closure(self, closure: Closure, arguments: Arguments, node: Any) -> Value:
+    def call_closure(self, closure: Closure, arguments: CallArguments, node: Any) -> Value:
         """Return what a function that the code itself defines returns."""
         closure.readers.add(self._at.frame)
         return self._enter(
@@ -66,7 +66,7 @@ class FunctionCalls:
 
     def _enter(
         self, found: Any, function: FunctionType, parent: Scope | None, owner: Any, defaults: dict[str, Value],
-        arguments: Arguments, node: Any,
+        arguments: CallArguments, node: Any,
     ) -> Value:  # fmt: skip
         """Analyze a function as called here, unless it has been with these arguments.
 
@@ -99,7 +99,7 @@ class FunctionCalls:
         frame.readers.add(caller)
         return self._returned(frame)
 
-    def _bind(self, frame: Frame, defaults: dict[str, Value], arguments: Arguments) -> None:
+    def _bind(self, frame: Frame, defaults: dict[str, Value], arguments: CallArguments) -> None:
         """Join the arguments of a call, and defaults, with what the parameters may be."""
         parameters = frame.node.args
         named = [each.arg for each in parameters.posonlyargs + parameters.args]
@@ -114,7 +114,7 @@ class FunctionCalls:
             given = name in arguments.keywords or name in arguments.maybe or name in defaults
             if name not in arguments.keywords and name in defaults:
                 for atom in defaults[name]:
-                    if isinstance(atom, Known):
+                    if isinstance(atom, Concrete):
                         self._analysis.log.read(atom, frame.function, name)
                 value |= defaults[name]
             values[name] = value if value or given else ONE[OPAQUE]
@@ -145,7 +145,7 @@ class FunctionCalls:
 
     # --- the worklist
 
-    def settle(self) -> None:
+    def run_to_fixed_point(self) -> None:
         """Analyze calls again until none has read too little: a fixed point."""
         while self._worklist:
             for frame in self._worklist.take():
@@ -200,7 +200,7 @@ class FunctionCalls:
         body = [node.body] if isinstance(node.body, ast.expr) else node.body
         return not all(self._coverage.is_dead(function.__code__, each) for each in body)
 
-    def _narrowed(self, function: FunctionType, node: Any, given: Arguments) -> Arguments:
+    def _narrowed(self, function: FunctionType, node: Any, given: CallArguments) -> CallArguments:
         """Return the arguments without what they never were in traces."""
         assert self._coverage is not None
         narrowed = partial(self._coverage.narrowed, function.__code__.co_filename, node)
@@ -209,7 +209,7 @@ class FunctionCalls:
         keywords = {name: narrowed(name, value) for name, value in given.keywords.items()}
         maybe = {name: narrowed(name, value) for name, value in given.maybe.items()}
         positional = [*named, *given.positional[len(names) :]]
-        return Arguments(positional, keywords, given.more, given.more_keywords, maybe)
+        return CallArguments(positional, keywords, given.more, given.more_keywords, maybe)
 
     def _returned(self, frame: Frame) -> Value:
         """Return what a function returns, as far as it is known."""
@@ -219,14 +219,14 @@ class FunctionCalls:
         return self._coverage.narrowed(frame.function.__code__.co_filename, frame.node, RESULT, frame.returns)
 
 
-def _shared_key(owner: Any, arguments: Arguments, is_traced: bool) -> Any:
+def _shared_key(owner: Any, arguments: CallArguments, is_traced: bool) -> Any:
     """Return the key by which calls from different places share one analysis, if they may.
 
     They may in installed packages, with equal arguments. Objects that the function makes are one then.
     """
     if not isinstance(owner, FunctionType) or written_here(owner):
         return None
-    if any(not isinstance(atom, (Simple, Known)) for atom in arguments.all()):
+    if any(not isinstance(atom, (Simple, Concrete)) for atom in arguments.all()):
         return None
     keywords = (*arguments.keywords.items(), None, *arguments.maybe.items())
     return id(owner), tuple(arguments.positional), keywords, arguments.more, arguments.more_keywords, is_traced
@@ -239,9 +239,9 @@ def _defaults_of(function: FunctionType) -> dict[str, Value]:
     first = function.__code__.co_argcount - len(given)
     for number, value in enumerate(given):
         name = function.__code__.co_varnames[first + number]
-        found[name] = frozenset([Known(value, name, partial(_default, function, number))])
+        found[name] = frozenset([Concrete(value, name, partial(_default, function, number))])
     for name, value in (function.__kwdefaults__ or {}).items():
-        found[name] = frozenset([Known(value, name, partial(_keyword_default, function, name))])
+        found[name] = frozenset([Concrete(value, name, partial(_keyword_default, function, name))])
     return found
 
 

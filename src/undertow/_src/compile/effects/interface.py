@@ -11,7 +11,7 @@ from undertow._src.compile.effects.call_graph import Position
 from undertow._src.compile.effects.effect_log import EffectLog
 from undertow._src.compile.effects.heap import Heap
 from undertow._src.compile.effects.special_methods import EVERYTHING
-from undertow._src.compile.effects.values import EMPTY, Arguments, Atom, Closure, Scope, Value
+from undertow._src.compile.effects.values import EMPTY, Atom, CallArguments, Closure, Scope, Value
 
 T = TypeVar("T")
 
@@ -54,16 +54,16 @@ class Analysis(Protocol):
 
     # --- operations on values
 
-    def call(self, called: Value, arguments: Arguments, node: Any) -> Value:
+    def call(self, called: Value, arguments: CallArguments, node: Any) -> Value:
         """Return the result of a call."""
 
-    def call_atom(self, atom: Atom, arguments: Arguments, node: Any) -> Value:
+    def call_atom(self, atom: Atom, arguments: CallArguments, node: Any) -> Value:
         """Return the result of calling one thing that a value may be."""
 
-    def call_function(self, function: FunctionType, arguments: Arguments, node: Any) -> Value:
+    def call_function(self, function: FunctionType, arguments: CallArguments, node: Any) -> Value:
         """Return the result of a function whose body is analyzed."""
 
-    def call_closure(self, closure: Closure, arguments: Arguments, node: Any) -> Value:
+    def call_closure(self, closure: Closure, arguments: CallArguments, node: Any) -> Value:
         """Return the result of a function that the code itself defines."""
 
     def attribute(self, atom: Atom, name: str, node: Any) -> Value:
@@ -90,4 +90,4 @@ class Analysis(Protocol):
 
 # The model of one function: it is given the analysis, the function, its arguments and the node of the call. None: it has
 # nothing to say, and the function is called as any other one.
-FunctionModel = Callable[[Analysis, Any, Arguments, Any], Value | None]
+FunctionModel = Callable[[Analysis, Any, CallArguments, Any], Value | None]

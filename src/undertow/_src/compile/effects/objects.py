@@ -1,4 +1,4 @@
-"""Attributes of live objects, looked up without running code of the program's."""
+"""Attributes and elements of live objects, looked up without running the program's code."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def entries_of(holder: Any) -> dict[Any, Any]:
 
 
 def held_by(holder: Any) -> Any:
-    """Return the values in a container, to be gone through at any time: what it holds then."""
+    """Return an iterable of the values that a container holds whenever it is iterated over."""
     if isinstance(holder, dict):
         return methods_of(holder).values(holder)
     if isinstance(holder, Mapping):
@@ -137,12 +137,12 @@ def held_by(holder: Any) -> Any:
 
 
 def keys_in(holder: Any) -> Any:
-    """Return the keys of a mapping, to be gone through at any time."""
+    """Return an iterable of the keys that a mapping has whenever it is iterated over."""
     return methods_of(holder).keys(holder) if isinstance(holder, dict) and type(holder) is not dict else holder
 
 
 class _Items:
-    """What a container holds whose class gives something else when it is gone through."""
+    """The values in a container whose class overrides iteration."""
 
     def __init__(self, holder: Any, methods: Any) -> None:
         self._holder, self._methods = holder, methods

@@ -146,7 +146,7 @@ _FIELDS = {
 _BUILTIN_FIELDS = {"print": "output", "open": "output", "input": "output", "exec": "unknown", "eval": "unknown",
                    "breakpoint": "debugger"}  # fmt: skip
 
-# Parts of undertow that act on more than tensors.
+# Rooms of undertow that act on more than tensors.
 _OWN_EFFECTS_IN = ("serialization", "why", "cli", "hub", "multiprocessing", "distributed", "pretend", "profiler",
                    "compat.process_settings", "tensor.printing",
                    "onnx", "utils.benchmark", "utils.data")  # fmt: skip

@@ -24,7 +24,7 @@ _made: weakref.WeakKeyDictionary[FunctionType, Definition] = weakref.WeakKeyDict
 
 
 def made_of(function: FunctionType, node: Definition) -> None:
-    """Tells what a function was compiled from that stands in no file."""
+    """Note the definition of a function that is in no file."""
     _made[function] = node
 
 
@@ -100,7 +100,7 @@ def _same_constant(node: Definition, code: CodeType) -> bool:
     if not isinstance(node, ast.Lambda):
         return False
     constants = compile(ast.Expression(node), code.co_filename, "eval", dont_inherit=True).co_consts
-    made = [each for each in constants if isinstance(each, CodeType)][-1]  # behind those of its defaults
+    made = [each for each in constants if isinstance(each, CodeType)][-1]  # after those of its defaults
     return made.co_code == code.co_code and repr(made.co_consts) == repr(code.co_consts)
 
 

@@ -1,4 +1,4 @@
-"""What the analysis knows about a value: a set of atoms, each one thing that the value may be."""
+"""Abstract values: a value is a set of atoms, each one thing that it may be. A join is their union."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ ANYTHING: Value = frozenset([OPAQUE])  # for what may be too many things: it sta
 
 
 def joined(before: Value, value: Value) -> Value:
-    """Either value; the first one itself if the second adds nothing."""
+    """Join two values; the first one itself if the second adds nothing."""
     if before is ANYTHING or value <= before:
         return before
     both = before | value
     return both if len(both) < MOST_ATOMS else ANYTHING
 
 
-class Known(Atom):
-    """An object from outside, with the path that leads to it and a way to walk the path again."""
+class Concrete(Atom):
+    """An object from outside, with the path that leads to it and a function that follows the path again."""
 
     __slots__ = ("get", "name", "value")
 
@@ -71,7 +71,7 @@ class Known(Atom):
         self.get = get or (lambda: value)
 
     def __eq__(self, other: object) -> bool:
-        if type(other) is not Known:
+        if type(other) is not Concrete:
             return False
         return other.value is self.value or (type(self.value) is type(other.value) is str and self.value == other.value)
 
@@ -83,9 +83,9 @@ class Known(Atom):
 
 
 class Fresh(Atom):
-    """An object made by the code itself: `kind` is its class where that is known. It may hold objects from outside.
+    """An object made by the analyzed code: `kind` is its class where that is known. It may hold objects from outside.
 
-    What looks into it is gone through again when it holds more: `reader` says what does so at present.
+    Calls that look into it are analyzed again when it holds more: `reader` returns the call that is analyzed at present.
     """
 
     __slots__ = ("_contents", "_fields", "_items", "_keys", "_named", "_reader", "kind", "readers")
@@ -108,7 +108,7 @@ class Fresh(Atom):
 
     @property
     def items(self) -> list[Value] | None:
-        """Those of a tuple whose length is known."""
+        """The items of a tuple whose length is known."""
         self._look()
         return self._items
 
@@ -119,7 +119,7 @@ class Fresh(Atom):
 
     @property
     def keys(self) -> Value:
-        """Those of the contents that may be keys of a dict."""
+        """The contents that may be keys of a dict."""
         self._look()
         return self._keys
 
@@ -137,7 +137,7 @@ class Fresh(Atom):
         self._look()
         return self._contents.union(*self._items) if self._items else self._contents
 
-    # Each of these adds to what it may hold, and says whether that is more than before.
+    # Each of these adds to what it may hold, and returns whether that is more than before.
 
     def add(self, contents: Value, keys: Value) -> bool:
         before = self._contents, self._keys
@@ -177,7 +177,7 @@ class Closure(Atom):
         self.scope = scope
         self.frame = frame
         self.defaults = defaults
-        self.readers: set[Any] = set()  # what has called it
+        self.readers: set[Any] = set()  # the calls that have called it
 
 
 class Bound(Atom):
@@ -213,7 +213,7 @@ class Method(Atom):
 
 
 class Super(Atom):
-    """`super()`: the search for an attribute begins behind `after`."""
+    """`super()`: the search for an attribute begins after the class `after`."""
 
     __slots__ = ("after", "owner")
 
@@ -228,22 +228,22 @@ class Super(Atom):
         return hash((self.after, self.owner))
 
 
-class Namespace(Atom):
+class InstanceDict(Atom):
     """The `__dict__` of an object from outside."""
 
     __slots__ = ("owner",)
 
-    def __init__(self, owner: Known) -> None:
+    def __init__(self, owner: Concrete) -> None:
         self.owner = owner
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is Namespace and other.owner == self.owner
+        return type(other) is InstanceDict and other.owner == self.owner
 
     def __hash__(self) -> int:
         return hash(("namespace", self.owner))
 
 
-class Arguments:
+class CallArguments:
     """The arguments of one call. `more` and `more_keywords` come from unpacking, their number unknown.
 
     maybe: keywords by name that may be given, and may not.
@@ -265,12 +265,12 @@ class Arguments:
         self.more = more
         self.more_keywords = more_keywords
 
-    def after(self, *first: Value) -> Arguments:
-        return Arguments([*first, *self.positional], self.keywords, self.more, self.more_keywords, self.maybe)
+    def after(self, *first: Value) -> CallArguments:
+        return CallArguments([*first, *self.positional], self.keywords, self.more, self.more_keywords, self.maybe)
 
-    def rest(self) -> Arguments:
+    def rest(self) -> CallArguments:
         """All but the first."""
-        return Arguments(self.positional[1:], self.keywords, self.more, self.more_keywords, self.maybe)
+        return CallArguments(self.positional[1:], self.keywords, self.more, self.more_keywords, self.maybe)
 
     def at(self, number: int) -> Value:
         """Return what a positional argument may be: nothing, if there is none."""
@@ -323,19 +323,19 @@ def shown(key: Any) -> str:
 
 
 def is_key(atom: Atom) -> bool:
-    """Whether a value is one of which it is certain what a mapping has under it."""
-    return isinstance(atom, Known) and (atom.value is None or isinstance(atom.value, (str, int)))
+    """Whether a value is a known key, so that it is certain what a mapping has under it."""
+    return isinstance(atom, Concrete) and (atom.value is None or isinstance(atom.value, (str, int)))
 
 
 def class_of(atom: Atom) -> type | None:
     """Return the class of an object from outside, or of one that the code makes, where it is known."""
-    kind = type(atom.value) if isinstance(atom, Known) else getattr(atom, "kind", None)
+    kind = type(atom.value) if isinstance(atom, Concrete) else getattr(atom, "kind", None)
     return kind if isinstance(kind, type) else None
 
 
 def strings_in(value: Value) -> list[str] | None:
     """Return the strings that a value may be; None if it may be anything else."""
-    texts = [atom.value for atom in value if isinstance(atom, Known) and isinstance(atom.value, str)]
+    texts = [atom.value for atom in value if isinstance(atom, Concrete) and isinstance(atom.value, str)]
     return texts if len(texts) == len(value) else None
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from undertow._src.base.sites import PACKAGE
 from undertow._src.compile.cures import OTHERWISE, cure_of, is_elsewhere
-from undertow._src.compile.effects import TOO_LARGE, Effect, Frame, Notes, Part, purity
+from undertow._src.compile.effects import TOO_LARGE, Effect, Frame, Notes, Summary, purity
 from undertow._src.compile.effects.objects import instance_dict
 from undertow._src.compile.guards.places import OfClass, Slots
 from undertow._src.compile.guards.reachability import Reached
@@ -65,7 +65,7 @@ class MissedEffects:
             return effect not in self._guarded  # what it is there for is seldom to be seen from outside
         return effect.kind != "store" or effect not in self._guarded
 
-    def probes(self, rest: Part, say: Callable[[str, str], None]) -> Iterator[StatementProbe]:
+    def probes(self, rest: Summary, say: Callable[[str, str], None]) -> Iterator[StatementProbe]:
         """Yield probes at statements that a trace must not reach, or only with a warning.
 
         rest: what is left in the program; say: what is given a refusal and a warning that no statement can have.

@@ -7,8 +7,8 @@ from types import FunctionType
 from typing import NamedTuple
 
 from undertow._src.compile.cures import is_elsewhere
-from undertow._src.compile.effects import Effect, Frame, Part, purity
-from undertow._src.compile.effects.values import OPAQUE, TENSORISH, Atom, Fresh, Known
+from undertow._src.compile.effects import Effect, Frame, Summary, purity
+from undertow._src.compile.effects.values import OPAQUE, TENSORISH, Atom, Concrete, Fresh
 from undertow._src.compile.splitting.missed_effects import MissedEffects
 from undertow._src.compile.splitting.statements import Statements
 from undertow._src.compile.splitting.step_reading import StepReading
@@ -64,7 +64,7 @@ class StatementMover:
         """Consider statements again that stayed because others read what they change."""
         self._read_by_others.clear()
 
-    def choose(self) -> tuple[dict[int, Moved], Part]:
+    def choose(self) -> tuple[dict[int, Moved], Summary]:
         """Return the statements that are moved, by their ids, and what is left without them."""
         whole = self._reading.whole
         self.reconsider()
@@ -81,7 +81,7 @@ class StatementMover:
             self._read_by_others.update(feeding)
         return {}, whole.whole
 
-    def _without(self, moved: dict[int, Moved]) -> tuple[Part, list[int]]:
+    def _without(self, moved: dict[int, Moved]) -> tuple[Summary, list[int]]:
         """Return what the code does without some statements; and which of those change what it reads."""
         whole = self._reading.whole
         rest = whole.without(frozenset(moved))
@@ -212,7 +212,7 @@ class StatementMover:
 def _may_be_tensor(atom: Atom, depth: int = 0) -> bool:
     if isinstance(atom, Fresh):
         return depth < 3 and any(_may_be_tensor(each, depth + 1) for each in atom.elements())
-    return atom in TENSORISH or (isinstance(atom, Known) and isinstance(atom.value, TensorCore))
+    return atom in TENSORISH or (isinstance(atom, Concrete) and isinstance(atom.value, TensorCore))
 
 
 def _leaves_tensors_alone(effect: Effect) -> bool:

@@ -18,8 +18,8 @@ from undertow._src.compile.effects import (
     Kind,
     Limits,
     Notes,
-    Parts,
     Reading,
+    TupleOf,
     combined,
     kind_of,
     purity,
@@ -209,7 +209,7 @@ def _key(call: Called) -> Any:
     def known(kind: Kind) -> Any:
         if isinstance(kind, Exactly):
             return id(kind.value)
-        return tuple(map(known, kind.kinds)) if isinstance(kind, Parts) else kind
+        return tuple(map(known, kind.kinds)) if isinstance(kind, TupleOf) else kind
 
     hook, args, kwargs = call
     return id(hook), *map(known, args), *[(name, known(kind)) for name, kind in kwargs.items()]

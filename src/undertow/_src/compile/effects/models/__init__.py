@@ -12,14 +12,14 @@ from typing import Any
 
 from undertow._src.compile.effects.interface import Analysis
 from undertow._src.compile.effects.models import attributes, calls, classes, items, operators
-from undertow._src.compile.effects.values import Arguments, Atom, Value
+from undertow._src.compile.effects.values import Atom, CallArguments, Value
 
 
 @dataclass(frozen=True)
 class Models:
     """One model for each operation; most look further, by the kind of the value or the function that is called."""
 
-    call: Callable[[Analysis, Atom, Arguments, Any], Value]
+    call: Callable[[Analysis, Atom, CallArguments, Any], Value]
     attribute: Callable[[Analysis, Atom, str, Any], Value]
     set_attribute: Callable[[Analysis, Atom, str, Value, Any, bool], None]
     iterate: Callable[[Analysis, Atom, Any], Value]

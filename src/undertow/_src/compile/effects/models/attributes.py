@@ -38,14 +38,14 @@ from undertow._src.compile.effects.values import (
     TENSOR,
     TENSORISH,
     TENSORS,
-    Arguments,
     Atom,
     Bound,
+    CallArguments,
     Closure,
+    Concrete,
     Fresh,
-    Known,
+    InstanceDict,
     Method,
-    Namespace,
     Simple,
     Super,
     Value,
@@ -68,7 +68,7 @@ _ABOUT_CODE = {"__name__", "__qualname__", "__module__", "__doc__", "__annotatio
 
 def named(name: str) -> Value:
     """Return the name of an attribute as an argument of the code that looks for it."""
-    return frozenset([Known(name, repr(name))])
+    return frozenset([Concrete(name, repr(name))])
 
 
 def read(analysis: Analysis, atom: Atom, name: str, node: Any) -> Value:
@@ -80,7 +80,7 @@ def _of_method(analysis: Analysis, atom: Method, name: str, node: Any) -> Value:
     return read(analysis, atom.owner, name, node)
 
 
-def _of_namespace(analysis: Analysis, atom: Namespace, name: str, node: Any) -> Value:
+def _of_instance_dict(analysis: Analysis, atom: InstanceDict, name: str, node: Any) -> Value:
     return frozenset([Method(name, atom)])
 
 
@@ -137,20 +137,20 @@ def _of_fresh(analysis: Analysis, atom: Fresh, name: str, node: Any) -> Value:
     if not is_users_class(kind):
         return found | {Method(name, atom)}
     if name == "__class__":
-        return frozenset([Known(kind, kind.__name__)])
+        return frozenset([Concrete(kind, kind.__name__)])
     in_its_class = in_class(kind, name)
     if in_its_class is not MISSING:
         return found | through_descriptor(analysis, in_its_class, kind, atom, name, node)
     fallback = in_class(kind, "__getattr__")
     if is_users_function(fallback):
-        found |= analysis.call_function(fallback, Arguments([frozenset([atom]), named(name)]), node)
+        found |= analysis.call_function(fallback, CallArguments([frozenset([atom]), named(name)]), node)
     return found | atom.contents | ONE[PLAIN]
 
 
 def _of_super(analysis: Analysis, atom: Super, name: str, node: Any) -> Value:
     owner = atom.owner
     kind = class_of(owner) or atom.after
-    if isinstance(owner, Known) and isinstance(owner.value, type) and not issubclass(atom.after, type):
+    if isinstance(owner, Concrete) and isinstance(owner.value, type) and not issubclass(atom.after, type):
         kind = owner.value  # the method is a class method, and not a metaclass's
     found = in_class(kind, name, atom.after)
     if found is MISSING:
@@ -165,45 +165,45 @@ def _of_super(analysis: Analysis, atom: Super, name: str, node: Any) -> Value:
 def through_descriptor(analysis: Analysis, found: Any, kind: type, owner: Atom, name: str, node: Any) -> Value:
     """Return what a class has under a name, as an instance gets it: bound, if it is a descriptor."""
     if isinstance(found, FunctionType):
-        return frozenset([Bound(Known(found, name), owner)])
+        return frozenset([Bound(Concrete(found, name), owner)])
     if isinstance(found, staticmethod):
-        return frozenset([Known(found.__func__, name)])
+        return frozenset([Concrete(found.__func__, name)])
     if isinstance(found, classmethod):
-        return frozenset([Bound(Known(found.__func__, name), Known(kind, kind.__name__))])
+        return frozenset([Bound(Concrete(found.__func__, name), Concrete(kind, kind.__name__))])
     if isinstance(found, property):
         if is_users_function(found.fget):
-            return analysis.call_function(found.fget, Arguments([frozenset([owner])]), node)
+            return analysis.call_function(found.fget, CallArguments([frozenset([owner])]), node)
         if isinstance(found.fget, FunctionType) and purity.origin_of(found.fget) == "own":
             return ONE[OWN]
         return analysis.log.unknown(f"reads the property `{name}`", node)
     if isinstance(found, _METHOD_TYPES):
         return frozenset([Method(name, owner)])
     if isinstance(found, _SLOT_TYPES):
-        return _slot(analysis, found, owner, name) if isinstance(owner, Known) else ONE[PLAIN]
+        return _slot(analysis, found, owner, name) if isinstance(owner, Concrete) else ONE[PLAIN]
     if callable(found) and purity.origin_of(kind) not in ("user", "own"):
         return frozenset([Method(name, owner)])  # compiled by Cython
     getter = in_class(type(found), "__get__")
     if is_users_function(getter):
-        given = [Known(found, name), owner, Known(kind, kind.__name__)]
-        return analysis.call_function(getter, Arguments([frozenset([each]) for each in given]), node)
+        given = [Concrete(found, name), owner, Concrete(kind, kind.__name__)]
+        return analysis.call_function(getter, CallArguments([frozenset([each]) for each in given]), node)
     if getter is not MISSING and type(found).__name__ != "_tuplegetter":
         return analysis.log.unknown(f"reads the descriptor `{name}`", node)
-    if isinstance(owner, Known):
-        known = Known(found, f"{owner.name}.{name}", lambda: static_value(owner.get(), name))
+    if isinstance(owner, Concrete):
+        known = Concrete(found, f"{owner.name}.{name}", lambda: static_value(owner.get(), name))
         analysis.log.read(known, owner.value, name)
         return _written_to_class(analysis, kind, name) | {known}
     if type(found).__name__ == "_tuplegetter":
         return owner.elements() | ONE[PLAIN] if isinstance(owner, Fresh) else ONE[PLAIN]
-    return frozenset([Known(found, name)])
+    return frozenset([Concrete(found, name)])
 
 
-def _slot(analysis: Analysis, slot: Any, owner: Known, name: str) -> Value:
+def _slot(analysis: Analysis, slot: Any, owner: Concrete, name: str) -> Value:
     """Return what an object keeps in a slot, or computes in C; some compute a different object each time."""
     try:
         value = analysis.once(("slot", id(owner.value), name), lambda: slot.__get__(owner.value), owner.value)
     except (AttributeError, TypeError):
         return ONE[PLAIN]
-    known = Known(value, f"{owner.name}.{name}", lambda: getattr(owner.get(), name))
+    known = Concrete(value, f"{owner.name}.{name}", lambda: getattr(owner.get(), name))
     analysis.log.read(known, owner.value, name)
     return frozenset([known])
 
@@ -218,7 +218,7 @@ def _written_to_class(analysis: Analysis, kind: type, name: str) -> Value:
     return found
 
 
-def _of_known(analysis: Analysis, atom: Known, name: str, node: Any) -> Value:
+def _of_known(analysis: Analysis, atom: Concrete, name: str, node: Any) -> Value:
     value = atom.value
     kind = type(value)
     if kind is ModuleType or isinstance(value, ModuleType):
@@ -226,44 +226,44 @@ def _of_known(analysis: Analysis, atom: Known, name: str, node: Any) -> Value:
     if isinstance(value, type):
         return _of_class(analysis, atom, name, node)
     if isinstance(value, enum.Enum) and name in ("name", "value"):
-        return frozenset([Known(getattr(value, f"_{name}_"), f"{atom.name}.{name}")])
+        return frozenset([Concrete(getattr(value, f"_{name}_"), f"{atom.name}.{name}")])
     if is_plain(value) and purity.origin_of(kind) != "user":
         if isinstance(value, tuple) and name in getattr(kind, "_fields", ()):
-            return frozenset([Known(getattr(value, name), f"{atom.name}.{name}")])
+            return frozenset([Concrete(getattr(value, name), f"{atom.name}.{name}")])
         return frozenset([Method(name, atom if analysis.decides and type(value) is str else PLAIN)])
     if is_tensor(value) and name not in instance_dict(value):
         if name in purity.TENSOR_METHODS:
             return frozenset([Method(name, atom)])
         return _of_tensor(analysis, TENSOR, name, node)
     if name == "__class__":
-        return frozenset([Known(kind, kind.__name__)])
+        return frozenset([Concrete(kind, kind.__name__)])
     if name == "__dict__":
-        return frozenset([Namespace(atom)])
+        return frozenset([InstanceDict(atom)])
     if name in _ABOUT_CODE and callable(value):
         return ONE[PLAIN]
     lookup = in_class(kind, "__getattribute__")
     if is_users_function(lookup):
-        return analysis.call_function(lookup, Arguments([frozenset([atom]), named(name)]), node)
+        return analysis.call_function(lookup, CallArguments([frozenset([atom]), named(name)]), node)
     return default_lookup(analysis, atom, name, node)
 
 
-def in_namespace(analysis: Analysis, owner: Known, name: str) -> Value:
+def in_instance_dict(analysis: Analysis, owner: Concrete, name: str) -> Value:
     """Return what the `__dict__` of an object has under a name: an attribute, read without its class."""
     analysis.log.place(owner.value, name)
     put, found = analysis.heap.written(owner.value, name), stored(owner.value, name)
     if found is MISSING:
         return put
-    known = Known(found, f"{owner.name}.{name}", lambda: stored(owner.get(), name))
+    known = Concrete(found, f"{owner.name}.{name}", lambda: stored(owner.get(), name))
     analysis.log.read(known, owner.value, name)
     return put | {known}
 
 
-def default_lookup(analysis: Analysis, atom: Known, name: str, node: Any) -> Value:
+def default_lookup(analysis: Analysis, atom: Concrete, name: str, node: Any) -> Value:
     """Return an attribute as `object.__getattribute__` finds it, and the class's `__getattr__` if it does not."""
     value = atom.value
     kind = type(value)
     if name == "__dict__":
-        return frozenset([Namespace(atom)])
+        return frozenset([InstanceDict(atom)])
     in_its_class = in_class(kind, name)
     if isinstance(in_its_class, property) or isinstance(in_class(type(in_its_class), "__set__"), FunctionType):
         return through_descriptor(analysis, in_its_class, kind, atom, name, node)
@@ -277,7 +277,7 @@ def default_lookup(analysis: Analysis, atom: Known, name: str, node: Any) -> Val
             _looked_up_in_class(analysis, kind, name)
     put = analysis.heap.written(value, name) if purity.origin_of(kind) != "builtin" else EMPTY
     if own is not MISSING:
-        known = Known(own, f"{atom.name}.{name}", lambda: stored(atom.get(), name))
+        known = Concrete(own, f"{atom.name}.{name}", lambda: stored(atom.get(), name))
         analysis.log.read(known, value, name)
         return put | {known}
     if in_its_class is not MISSING:
@@ -290,7 +290,7 @@ def default_lookup(analysis: Analysis, atom: Known, name: str, node: Any) -> Val
     fallback = in_class(kind, "__getattr__")
     if isinstance(fallback, FunctionType):
         if purity.origin_of(fallback) == "user":
-            return analysis.call_function(fallback, Arguments([frozenset([atom]), named(name)]), node)
+            return analysis.call_function(fallback, CallArguments([frozenset([atom]), named(name)]), node)
         return ONE[PLAIN] if isinstance(value, Module) else ONE[OWN]
     if fallback is not MISSING:
         return analysis.log.unknown(f"reads `{atom.name}.{name}` through `__getattr__`", node)
@@ -303,17 +303,17 @@ def _looked_up_in_class(analysis: Analysis, kind: type, name: str) -> None:
         analysis.log.place(kind, name)
 
 
-def _of_module(analysis: Analysis, atom: Known, name: str, node: Any) -> Value:
+def _of_module(analysis: Analysis, atom: Concrete, name: str, node: Any) -> Value:
     module = atom.value
     if name == "__dict__":
-        return frozenset([Known(present(module), f"{atom.name}.__dict__")])
+        return frozenset([Concrete(present(module), f"{atom.name}.__dict__")])
     found = present(module).get(name, MISSING)
     if found is MISSING:
         if purity.origin_of_module(module) == "user":
             analysis.log.lookup(present(module), name)
             fallback = present(module).get("__getattr__")
             if isinstance(fallback, FunctionType):
-                return analysis.call_function(fallback, Arguments([named(name)]), node)
+                return analysis.call_function(fallback, CallArguments([named(name)]), node)
             return ONE[PLAIN]
         found = getattr(module, name, MISSING)
         if found is MISSING:
@@ -321,19 +321,19 @@ def _of_module(analysis: Analysis, atom: Known, name: str, node: Any) -> Value:
             return ONE[PLAIN]
     if name in present(module):
         analysis.log.lookup(present(module), name)
-    known = Known(found, f"{atom.name}.{name}", lambda: present(module).get(name, MISSING))
+    known = Concrete(found, f"{atom.name}.{name}", lambda: present(module).get(name, MISSING))
     if purity.origin_of_module(module) == "user":
         analysis.log.read(known, present(module), name)  # where a function of that module has its globals
     return analysis.heap.written(present(module), name) | {known}
 
 
-def _of_class(analysis: Analysis, atom: Known, name: str, node: Any) -> Value:
+def _of_class(analysis: Analysis, atom: Concrete, name: str, node: Any) -> Value:
     kind = atom.value
     if name in _ABOUT_CODE:
         return ONE[PLAIN]
     member = kind.__dict__.get("_member_map_", {}).get(name, MISSING)
     if member is not MISSING:
-        return frozenset([Known(member, f"{atom.name}.{name}")])
+        return frozenset([Concrete(member, f"{atom.name}.{name}")])
     found = in_class(kind, name)
     if name == "__subclasses__" and found is MISSING:
         return analysis.log.unguardable(f"asks for `{atom.name}.__subclasses__`", node)
@@ -343,10 +343,10 @@ def _of_class(analysis: Analysis, atom: Known, name: str, node: Any) -> Value:
         analysis.log.depends_on(f"{atom.name}.{name}", lambda: in_class(kind, name), found, kind)
         _looked_up_in_class(analysis, kind, name)
     if isinstance(found, FunctionType):
-        return frozenset([Known(found, f"{atom.name}.{name}")])
+        return frozenset([Concrete(found, f"{atom.name}.{name}")])
     if isinstance(found, (staticmethod, classmethod)):
         return through_descriptor(analysis, found, kind, atom, name, node)
-    known = Known(found, f"{atom.name}.{name}", lambda: in_class(kind, name))
+    known = Concrete(found, f"{atom.name}.{name}", lambda: in_class(kind, name))
     if purity.origin_of(kind) != "user":
         return frozenset([known])
     analysis.log.read(known, kind, name)
@@ -358,12 +358,12 @@ def _stored_by_code(analysis: Analysis, kind: type, atom: Atom, name: str, value
     setter, through = in_class(kind, "__setattr__"), in_class(kind, name)
     own = frozenset([atom])
     if is_users_function(setter):
-        analysis.call_function(setter, Arguments([own, named(name), value]), node)
+        analysis.call_function(setter, CallArguments([own, named(name), value]), node)
     elif isinstance(through, property) and isinstance(through.fset, FunctionType):
-        analysis.call_function(through.fset, Arguments([own, value]), node)
+        analysis.call_function(through.fset, CallArguments([own, value]), node)
     elif isinstance(in_class(type(through), "__set__"), FunctionType):
-        descriptor = frozenset([Known(through, name)])
-        analysis.call_function(in_class(type(through), "__set__"), Arguments([descriptor, own, value]), node)
+        descriptor = frozenset([Concrete(through, name)])
+        analysis.call_function(in_class(type(through), "__set__"), CallArguments([descriptor, own, value]), node)
     else:
         return False
     return True
@@ -373,7 +373,7 @@ def store(analysis: Analysis, atom: Atom, name: str, value: Value, node: Any, up
     """Set an attribute."""
     if isinstance(atom, Method):
         atom = atom.owner
-    if isinstance(atom, Known):
+    if isinstance(atom, Concrete):
         if is_tensor(atom.value) and name in purity.SETTABLE_ATTRIBUTES:
             _set_of_tensor(analysis, atom, name, node)
             return
@@ -404,11 +404,11 @@ def _set_of_tensor(analysis: Analysis, atom: Atom, name: str, node: Any) -> None
 
 
 _READERS: dict[type[Atom], Callable[[Analysis, Any, str, Any], Value]] = {
-    Known: _of_known,
+    Concrete: _of_known,
     Fresh: _of_fresh,
     Method: _of_method,
     Super: _of_super,
-    Namespace: _of_namespace,
+    InstanceDict: _of_instance_dict,
     Closure: _of_function,
     Bound: _of_function,
     Simple: _of_simple,

@@ -39,10 +39,10 @@ from undertow._src.compile.effects.values import (
     OPAQUE,
     PLAIN,
     TENSORISH,
-    Arguments,
     Atom,
+    CallArguments,
+    Concrete,
     Fresh,
-    Known,
     Method,
     Scope,
     Super,
@@ -56,7 +56,7 @@ from undertow._src.compile.guards.settings import GUARDED
 from undertow.nn import Module
 
 
-def _plain_result(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+def _plain_result(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     """Return a number, a string or the like."""
     everything = arguments.all()
     analysis.log.contents(everything, deep=3)
@@ -64,18 +64,18 @@ def _plain_result(analysis: Analysis, function: Any, arguments: Arguments, node:
     return ONE[PLAIN]
 
 
-def _guarded(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+def _guarded(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     """Return the answer of a function that guards ask again before each call."""
     analysis.log.contents(arguments.all())
     return ONE[PLAIN]
 
 
-def _id(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+def _id(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     analysis.log.identity(arguments.all())
     return _plain_result(analysis, function, arguments, node)
 
 
-def _element_result(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+def _element_result(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     """Return one of the arguments, an element of one, or something computed from them."""
     everything = arguments.all()
     analysis.log.contents(everything, deep=1)
@@ -86,20 +86,20 @@ def _element_result(analysis: Analysis, function: Any, arguments: Arguments, nod
     for atom in walked | inside(analysis, walked):
         if isinstance(atom, Method):
             atom = atom.owner
-        if atom in TENSORISH or (isinstance(atom, Known) and is_tensor(atom.value)):
+        if atom in TENSORISH or (isinstance(atom, Concrete) and is_tensor(atom.value)):
             result.add(MADE)
-        elif isinstance(atom, Fresh) or atom is OPAQUE or (isinstance(atom, Known) and not is_plain(atom.value)):
+        elif isinstance(atom, Fresh) or atom is OPAQUE or (isinstance(atom, Concrete) and not is_plain(atom.value)):
             result.add(atom)
         else:
             result.add(PLAIN)
     if OPAQUE in everything:
         result.add(OPAQUE)
     if function is functools.reduce and arguments.positional:
-        result |= analysis.call(arguments.positional[0], Arguments([], more=frozenset(result) or ONE[PLAIN]), node)
+        result |= analysis.call(arguments.positional[0], CallArguments([], more=frozenset(result) or ONE[PLAIN]), node)
     return frozenset(result) or ONE[PLAIN]
 
 
-def _call_argument(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> None:
+def _call_argument(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> None:
     """Call the function that a builtin is given, such as the `key` of `sorted`."""
     if id(function) not in purity.CALLERS:
         return
@@ -115,12 +115,12 @@ def _call_argument(analysis: Analysis, function: Any, arguments: Arguments, node
         given |= analysis.elements(value, node)
     if function is itertools.starmap:
         given = analysis.elements(given, node)
-    result = analysis.call(called - {PLAIN, NONE}, Arguments([], more=given or ONE[PLAIN]), node)
+    result = analysis.call(called - {PLAIN, NONE}, CallArguments([], more=given or ONE[PLAIN]), node)
     if function in (iter, collections.defaultdict):
         analysis.heap.fresh(node, function, result)
 
 
-def make_container(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+def make_container(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     """Return the container, iterator or function that is made of the arguments."""
     everything = arguments.all()
     analysis.log.contents(everything, deep=1)
@@ -138,13 +138,13 @@ def make_container(analysis: Analysis, function: Any, arguments: Arguments, node
     return analysis.heap.fresh(node, function if isinstance(function, type) else list, contents)
 
 
-def _evaluated(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value | None:
+def _evaluated(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value | None:
     """Return the result of a function that only looks, if it is known exactly what at."""
     exact = [_exact(value) for value in arguments.positional]
     if not (MISSING in exact or arguments.keywords or arguments.maybe or arguments.more or arguments.more_keywords):
         with contextlib.suppress(TypeError, ValueError):
             result = analysis.once((id(function), *map(id, exact)), lambda: function(*exact), *exact)
-            return frozenset([Known(result, f"{function.__name__}(…)")])
+            return frozenset([Concrete(result, f"{function.__name__}(…)")])
     return _plain_result(analysis, function, arguments, node) if id(function) in purity.PLAIN_RESULT else None
 
 
@@ -152,14 +152,14 @@ def _exact(value: Value) -> Any:
     """Return the object that a value is for certain, or the class of one that the code makes; else MISSING."""
     if len(value) == 1:
         (atom,) = value
-        if isinstance(atom, Known):
+        if isinstance(atom, Concrete):
             return atom.value
         if isinstance(atom, Fresh) and hasattr(atom.kind, "__dataclass_fields__"):
             return atom.kind
     return MISSING
 
 
-def _zip(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+def _zip(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     analysis.log.contents(arguments.all())
     items = [analysis.elements(value, node) for value in arguments.positional]
     if arguments.more:
@@ -168,13 +168,13 @@ def _zip(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> 
     return analysis.heap.fresh(node, list, analysis.heap.fresh_tuple(node, items, "zip"))
 
 
-def _enumerate(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+def _enumerate(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     analysis.log.contents(arguments.all())
     inside = analysis.elements(arguments.positional[0], node) if arguments.positional else ONE[PLAIN]
     return analysis.heap.fresh(node, list, analysis.heap.fresh_tuple(node, [ONE[PLAIN], inside], "enumerate"))
 
 
-def _dict(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+def _dict(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     analysis.log.contents(arguments.all())
     inside = EMPTY.union(*arguments.keywords.values(), arguments.more_keywords)
     for value in arguments.positional:
@@ -183,18 +183,18 @@ def _dict(analysis: Analysis, function: Any, arguments: Arguments, node: Any) ->
     return analysis.heap.fresh(node, dict, inside)
 
 
-def _map(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+def _map(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     if not arguments.positional:
         return analysis.log.unknown("calls `map` with unpacked arguments", node)
     analysis.log.contents(arguments.all())
     given = [analysis.elements(value, node) for value in arguments.positional[1:]]
     result = analysis.call(
-        arguments.positional[0], Arguments(given, more=analysis.elements(arguments.more, node)), node
+        arguments.positional[0], CallArguments(given, more=analysis.elements(arguments.more, node)), node
     )
     return analysis.heap.fresh(node, list, result)
 
 
-def _getattr(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+def _getattr(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     names = few_strings(arguments.at(1))
     result = EMPTY
     for atom in arguments.first:
@@ -206,7 +206,7 @@ def _getattr(analysis: Analysis, function: Any, arguments: Arguments, node: Any)
         if names is not None:
             continue
         result = result.union(*arguments.positional[2:])
-        if isinstance(atom, Known) and isinstance(atom.value, ModuleType):
+        if isinstance(atom, Concrete) and isinstance(atom.value, ModuleType):
             for name in vars(atom.value):
                 analysis.log.lookup(vars(atom.value), name)
         plain = atom is PLAIN or atom is NONE
@@ -214,12 +214,12 @@ def _getattr(analysis: Analysis, function: Any, arguments: Arguments, node: Any)
     return result
 
 
-def _hasattr(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+def _hasattr(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     name = only_string(arguments.at(1))
     for atom in arguments.first:
-        if name is not None and isinstance(atom, (Known, Fresh)):
+        if name is not None and isinstance(atom, (Concrete, Fresh)):
             analysis.attribute(atom, name, node)
-        elif isinstance(atom, Known):
+        elif isinstance(atom, Concrete):
             analysis.log.unknown("asks for an attribute whose name is not known", node)
     if name is None or not arguments.positional:
         return ONE[PLAIN]
@@ -228,7 +228,7 @@ def _hasattr(analysis: Analysis, function: Any, arguments: Arguments, node: Any)
 
 def _has(analysis: Analysis, atom: Atom, name: str) -> bool | None:
     """Whether an object from outside has an attribute, if that is certain."""
-    if not analysis.decides or not isinstance(atom, Known) or isinstance(atom.value, ModuleType):
+    if not analysis.decides or not isinstance(atom, Concrete) or isinstance(atom.value, ModuleType):
         return None
     value, kind = atom.value, type(atom.value)
     if isinstance(value, type) or is_tensor(value) or analysis.heap.written(value, name):
@@ -244,7 +244,7 @@ def _has(analysis: Analysis, atom: Atom, name: str) -> bool | None:
     return False if in_class(kind, "__getattr__") is MISSING or isinstance(value, Module) else None
 
 
-def _isinstance(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+def _isinstance(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     if len(arguments.positional) != 2:
         return ONE[PLAIN]
     return answered(analysis.decides, is_instance(arguments.positional[0], _classes(arguments.positional[1])))
@@ -255,7 +255,7 @@ def _classes(value: Value) -> list[Any] | None:
     if len(value) != 1:
         return None
     (atom,) = value
-    if isinstance(atom, Known) and isinstance(atom.value, (type, tuple)):
+    if isinstance(atom, Concrete) and isinstance(atom.value, (type, tuple)):
         kinds = list(atom.value) if isinstance(atom.value, tuple) else [atom.value]
         return kinds if all(isinstance(kind, type) for kind in kinds) else None
     if isinstance(atom, Fresh) and atom.kind is tuple and atom.items and not atom.contents:
@@ -264,13 +264,13 @@ def _classes(value: Value) -> list[Any] | None:
     return None
 
 
-def _bool(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+def _bool(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     analysis.log.contents(arguments.all())
     analysis.protocols(arguments.all(), node, names=TRUTH)
     return answered(analysis.decides, truth(arguments.positional[0]) if len(arguments.positional) == 1 else None)
 
 
-def _setattr(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+def _setattr(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     name = only_string(arguments.at(1))
     value = EMPTY.union(*arguments.positional[2:])
     for atom in arguments.first:
@@ -280,10 +280,10 @@ def _setattr(analysis: Analysis, function: Any, arguments: Arguments, node: Any)
     return ONE[NONE]
 
 
-def _next(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+def _next(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     result = EMPTY.union(*arguments.positional[1:])
     for atom in arguments.first:
-        if isinstance(atom, Known) and is_iterator(atom.value):
+        if isinstance(atom, Concrete) and is_iterator(atom.value):
             result |= take_from(analysis, atom, node)
             analysis.protocols(frozenset([atom]), node, names=LOOP)
         else:
@@ -291,24 +291,24 @@ def _next(analysis: Analysis, function: Any, arguments: Arguments, node: Any) ->
     return result
 
 
-def _type(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+def _type(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     if len(arguments.positional) != 1:
         return analysis.log.unknown("makes a class", node)
     result = EMPTY
     for atom in arguments.positional[0]:
         kind = class_of(atom)
         if kind is not None:
-            result |= frozenset([Known(kind, kind.__name__)])
+            result |= frozenset([Concrete(kind, kind.__name__)])
         else:
             result |= ONE[PLAIN] if atom in TENSORISH or atom in (PLAIN, NONE, MODULE) else ONE[OPAQUE]
     return result
 
 
-def _super(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+def _super(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     result = EMPTY
     for owner in arguments.at(1):
         for kind in arguments.at(0):
-            if isinstance(kind, Known) and isinstance(kind.value, type):
+            if isinstance(kind, Concrete) and isinstance(kind.value, type):
                 result |= frozenset([Super(kind.value, owner)])
     return result or analysis.log.unknown("calls `super` in an unusual way", node)
 

@@ -13,7 +13,7 @@ from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.certain_tests import answered
 from undertow._src.compile.effects.heap import ITEMS
 from undertow._src.compile.effects.interface import Analysis
-from undertow._src.compile.effects.models.attributes import default_lookup, in_namespace
+from undertow._src.compile.effects.models.attributes import default_lookup, in_instance_dict
 from undertow._src.compile.effects.models.callbacks import call_back, is_callback
 from undertow._src.compile.effects.models.items import add_all, children, inside
 from undertow._src.compile.effects.models.namespaces import namespace_method
@@ -37,12 +37,12 @@ from undertow._src.compile.effects.values import (
     TENSOR,
     TENSORISH,
     TENSORS,
-    Arguments,
     Atom,
+    CallArguments,
+    Concrete,
     Fresh,
-    Known,
+    InstanceDict,
     Method,
-    Namespace,
     Value,
     few_strings,
     is_plain,
@@ -54,22 +54,22 @@ _OF_STRINGS = {"replace", "startswith", "endswith", "lower", "upper", "strip", "
 _CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
-def call_method(analysis: Analysis, method: Method, arguments: Arguments, node: Any) -> Value:
+def call_method(analysis: Analysis, method: Method, arguments: CallArguments, node: Any) -> Value:
     """Call a method, by what its owner is."""
     owner, name = method.owner, method.name
     everything = arguments.all()
-    if isinstance(owner, Namespace):
-        return _namespace_method(analysis, owner, name, arguments, node)
+    if isinstance(owner, InstanceDict):
+        return _instance_dict_method(analysis, owner, name, arguments, node)
     if name == "__getattribute__":
         sought = only_string(arguments.at(0))
         if sought is None:
             return analysis.log.unknown("reads an attribute whose name is not known", node)
-        if isinstance(owner, Known) and not isinstance(owner.value, type):
+        if isinstance(owner, Concrete) and not isinstance(owner.value, type):
             return default_lookup(analysis, owner, sought, node)
         return analysis.attribute(owner, sought, node)
-    if isinstance(owner, Known) and not is_tensor(owner.value) and not is_plain(owner.value):
+    if isinstance(owner, Concrete) and not is_tensor(owner.value) and not is_plain(owner.value):
         return _known_method(analysis, owner, name, arguments, node)
-    if isinstance(owner, Known) and isinstance(owner.value, str) and name in _OF_STRINGS:
+    if isinstance(owner, Concrete) and isinstance(owner.value, str) and name in _OF_STRINGS:
         return _string_method(analysis, owner, name, arguments, node)
     analysis.log.contents(everything, deep=2)
     if isinstance(owner, Fresh):
@@ -79,13 +79,13 @@ def call_method(analysis: Analysis, method: Method, arguments: Arguments, node: 
     if owner is OWN and (name in ("train", "eval") or purity.own_effect(name, "undertow")):
         analysis.log.effect("call", f"calls `.{name}`", node, field="own")
         return ONE[OWN]
-    if owner in TENSORISH or (isinstance(owner, Known) and is_tensor(owner.value)):
+    if owner in TENSORISH or (isinstance(owner, Concrete) and is_tensor(owner.value)):
         return _tensor_method(analysis, owner, name, arguments, node)
     analysis.protocols(everything | inside(analysis, everything), node)
     return ONE[PLAIN]
 
 
-def _string_method(analysis: Analysis, owner: Known, name: str, arguments: Arguments, node: Any) -> Value:
+def _string_method(analysis: Analysis, owner: Concrete, name: str, arguments: CallArguments, node: Any) -> Value:
     """Return what a method of a known string gives, if its arguments are known strings."""
     given = [only_string(value) for value in arguments.positional]
     if None in given or arguments.keywords or arguments.more:
@@ -93,26 +93,28 @@ def _string_method(analysis: Analysis, owner: Known, name: str, arguments: Argum
     result = getattr(str, name)(owner.value, *given)
     if not isinstance(result, str):
         return answered(analysis.decides, result)
-    return frozenset([Known(result, repr(result))])
+    return frozenset([Concrete(result, repr(result))])
 
 
-def _namespace_method(analysis: Analysis, namespace: Namespace, name: str, arguments: Arguments, node: Any) -> Value:
+def _instance_dict_method(
+    analysis: Analysis, namespace: InstanceDict, name: str, arguments: CallArguments, node: Any
+) -> Value:
     """Call a method of an object's `__dict__`: it reads one name, or may do anything with all of them."""
     owner, sought = namespace.owner, only_string(arguments.at(0))
     if name == "get" and sought is not None:
         is_there = stored(owner.value, sought) is not MISSING
         absent = EMPTY if is_there else EMPTY.union(*arguments.positional[1:] or [ONE[NONE]])
-        return in_namespace(analysis, owner, sought) | absent
+        return in_instance_dict(analysis, owner, sought) | absent
     analysis.log.effect("update", f"reaches into `{owner.name}.__dict__`", node, owner.value)
     analysis.heap.write(owner.value, None, ONE[PLAIN])
     return ONE[OPAQUE]
 
 
-def _tensor_method(analysis: Analysis, owner: Atom, name: str, arguments: Arguments, node: Any) -> Value:
+def _tensor_method(analysis: Analysis, owner: Atom, name: str, arguments: CallArguments, node: Any) -> Value:
     """Call a method of a tensor, of a container of tensors, or of an object of undertow's."""
     in_place = name.endswith("_") and not name.endswith("__")
     if name in purity.REGISTRARS:
-        if isinstance(owner, Known):
+        if isinstance(owner, Concrete):
             analysis.log.effect("call", "registers a hook on a tensor from outside", node, owner.value, field="own")
         elif owner is not MADE:
             analysis.log.effect("call", "registers a hook on a tensor", node, field="own")
@@ -144,7 +146,7 @@ def _tensor_method(analysis: Analysis, owner: Atom, name: str, arguments: Argume
     return ONE[MADE] | alias if name in purity.SAME_METHODS else ONE[MADE]
 
 
-def _fresh_method(analysis: Analysis, owner: Fresh, name: str, arguments: Arguments, node: Any) -> Value:
+def _fresh_method(analysis: Analysis, owner: Fresh, name: str, arguments: CallArguments, node: Any) -> Value:
     """Call a method of a container, an array or a context that the code made."""
     everything = arguments.all()
     if owner.kind in _CONTAINERS and not hasattr(owner.kind, name):
@@ -177,7 +179,9 @@ def _fresh_method(analysis: Analysis, owner: Fresh, name: str, arguments: Argume
     if name in ("save_for_backward", "mark_dirty", "mark_non_differentiable", "set_materialize_grads"):
         return ONE[NONE]
     if name == "sort":
-        analysis.call(arguments.keywords.get("key", EMPTY), Arguments([], more=owner.elements() or ONE[PLAIN]), node)
+        analysis.call(
+            arguments.keywords.get("key", EMPTY), CallArguments([], more=owner.elements() or ONE[PLAIN]), node
+        )
     else:
         analysis.heap.add(owner, put)
     contents = owner.elements()
@@ -188,34 +192,34 @@ def _fresh_method(analysis: Analysis, owner: Fresh, name: str, arguments: Argume
     return contents | {owner, PLAIN} if owner.kind is None else contents | {owner, NONE, PLAIN}
 
 
-def _under_keys(analysis: Analysis, owner: Known, arguments: Arguments, node: Any) -> Value:
+def _under_keys(analysis: Analysis, owner: Concrete, arguments: CallArguments, node: Any) -> Value:
     """Return what a mapping from outside has under a key, or may have."""
     keys = arguments.first
     absent = ONE[NONE].union(*arguments.positional[1:])
-    exact = all(isinstance(key, Known) and isinstance(key.value, (str, int)) for key in keys)
+    exact = all(isinstance(key, Concrete) and isinstance(key.value, (str, int)) for key in keys)
     if not exact or type(owner.value) not in (dict, OrderedDict):
         return children(analysis, owner) | absent
     found = analysis.heap.written(owner.value, ITEMS)
     for key in keys:
-        assert isinstance(key, Known)
+        assert isinstance(key, Concrete)
         there = element(owner.value, key.value) is not MISSING
         found |= analysis.item(owner, key.value, keys, node) if there else absent
     return found
 
 
-def _stack_method(analysis: Analysis, owner: Fresh, name: str, arguments: Arguments, node: Any) -> Value:
+def _stack_method(analysis: Analysis, owner: Fresh, name: str, arguments: CallArguments, node: Any) -> Value:
     """Call a method of an `ExitStack`; what it does at its end is done at once."""
     analysis.log.change(owner)
     first, rest = arguments.at(0), arguments.rest()
     if name == "enter_context":
         return EMPTY.union(*[analysis.enter(atom, node)[0] for atom in first])
     if name in ("callback", "push"):
-        analysis.call(first, rest if name == "callback" else Arguments([ONE[NONE]] * 3), node)
+        analysis.call(first, rest if name == "callback" else CallArguments([ONE[NONE]] * 3), node)
         return first
     return frozenset([owner])
 
 
-def _known_method(analysis: Analysis, owner: Known, name: str, arguments: Arguments, node: Any) -> Value:
+def _known_method(analysis: Analysis, owner: Concrete, name: str, arguments: CallArguments, node: Any) -> Value:
     """Call a method of an object from outside."""
     value, itself = owner.value, frozenset([owner])
     if isinstance(value, ContextVar):
@@ -240,7 +244,7 @@ def _known_method(analysis: Analysis, owner: Known, name: str, arguments: Argume
     analysis.protocols(arguments.all(), node)
     if isinstance(value, np.ndarray):
         for atom in arguments.keywords.get("out", EMPTY):
-            if isinstance(atom, Known):
+            if isinstance(atom, Concrete):
                 analysis.log.effect("store", f"writes into `{atom.name}`", node, atom.value)
         return frozenset([owner, PLAIN])
     if name == "items":
@@ -254,7 +258,7 @@ def _known_method(analysis: Analysis, owner: Known, name: str, arguments: Argume
     return analysis.heap.fresh(node, type(value) if name == "copy" else list, children(analysis, owner))
 
 
-def _changing_method(analysis: Analysis, owner: Known, name: str, arguments: Arguments, node: Any) -> Value:
+def _changing_method(analysis: Analysis, owner: Concrete, name: str, arguments: CallArguments, node: Any) -> Value:
     """Call a method that is not known to only read."""
     value = owner.value
     if isinstance(value, (tuple, frozenset, range)):

@@ -18,12 +18,12 @@ from undertow._src.compile.effects.purity import is_tensor, is_users_class
 from undertow._src.compile.effects.values import (
     NONE,
     TENSOR,
-    Arguments,
     Atom,
     Bound,
+    CallArguments,
     Closure,
+    Concrete,
     Fresh,
-    Known,
     Method,
     Value,
     is_plain,
@@ -46,7 +46,7 @@ def wrapped_user_functions(function: FunctionType) -> Value:
                     seen.add(value)
                     waiting.append(value)
             elif callable(value) and is_users(value):
-                found.add(Known(value, getattr(value, "__name__", type(value).__name__)))
+                found.add(Concrete(value, getattr(value, "__name__", type(value).__name__)))
     return frozenset(found)
 
 
@@ -68,11 +68,11 @@ def is_callback(atom: Atom) -> bool:
     if isinstance(atom, (Closure, Bound)):
         return True
     if isinstance(atom, Method):
-        return isinstance(atom.owner, Known) and not is_plain(atom.owner.value) and not is_tensor(atom.owner.value)
+        return isinstance(atom.owner, Concrete) and not is_plain(atom.owner.value) and not is_tensor(atom.owner.value)
     if isinstance(atom, Fresh):
         has_call = is_users_class(atom.kind) and in_class(atom.kind, "__call__") is not MISSING
         return atom.kind is functools.partial or has_call
-    if not isinstance(atom, Known) or not callable(atom.value) or is_plain(atom.value):
+    if not isinstance(atom, Concrete) or not callable(atom.value) or is_plain(atom.value):
         return False
     if isinstance(atom.value, (types.BuiltinFunctionType, types.BuiltinMethodType)):
         computes = id(atom.value) in purity.PLAIN_RESULT or id(atom.value) in purity.ELEMENT_RESULT
@@ -82,11 +82,11 @@ def is_callback(atom: Atom) -> bool:
     return is_users(atom.value)
 
 
-def call_back(analysis: Analysis, arguments: Arguments, node: Any, given: Value | None = None) -> None:
+def call_back(analysis: Analysis, arguments: CallArguments, node: Any, given: Value | None = None) -> None:
     """Call the user's functions among the arguments, as undertow may do."""
     everything = arguments.all() | inside(analysis, arguments.all())
     if given is None:
         given = frozenset(atom for atom in everything if not is_callback(atom)) | {TENSOR, NONE}
     for atom in everything:
         if is_callback(atom):
-            analysis.call_atom(atom, Arguments([], more=given), node)
+            analysis.call_atom(atom, CallArguments([], more=given), node)

@@ -35,14 +35,14 @@ from undertow._src.compile.effects.values import (
     OWN,
     PLAIN,
     TENSORISH,
-    Arguments,
     Atom,
     Bound,
+    CallArguments,
     Closure,
+    Concrete,
     Fresh,
-    Known,
+    InstanceDict,
     Method,
-    Namespace,
     Simple,
     Super,
     Value,
@@ -51,20 +51,20 @@ from undertow._src.compile.effects.values import (
 from undertow.nn import Module
 
 
-def call(analysis: Analysis, atom: Atom, arguments: Arguments, node: Any) -> Value:
+def call(analysis: Analysis, atom: Atom, arguments: CallArguments, node: Any) -> Value:
     """Return the result of a call: by the kind of what is called, then by the function or the type of the object."""
     return _BY_ATOM[type(atom)](analysis, atom, arguments, node)
 
 
-def _call_bound(analysis: Analysis, atom: Bound, arguments: Arguments, node: Any) -> Value:
+def _call_bound(analysis: Analysis, atom: Bound, arguments: CallArguments, node: Any) -> Value:
     return call(analysis, atom.function, arguments.after(frozenset([atom.owner])), node)
 
 
-def _call_closure(analysis: Analysis, atom: Closure, arguments: Arguments, node: Any) -> Value:
+def _call_closure(analysis: Analysis, atom: Closure, arguments: CallArguments, node: Any) -> Value:
     return analysis.call_closure(atom, arguments, node)
 
 
-def _call_simple(analysis: Analysis, atom: Atom, arguments: Arguments, node: Any) -> Value:
+def _call_simple(analysis: Analysis, atom: Atom, arguments: CallArguments, node: Any) -> Value:
     if atom is OWN:
         call_back(analysis, arguments, node)
         return ONE[OWN]
@@ -75,7 +75,7 @@ def _call_simple(analysis: Analysis, atom: Atom, arguments: Arguments, node: Any
     return analysis.log.unknown("calls something unknown", node)
 
 
-def _call_fresh(analysis: Analysis, atom: Fresh, arguments: Arguments, node: Any) -> Value:
+def _call_fresh(analysis: Analysis, atom: Fresh, arguments: CallArguments, node: Any) -> Value:
     """Call an object that the code made: of a user's class, a partial function, or a container of functions."""
     if is_users_class(atom.kind):
         method = in_class(atom.kind, "__call__")
@@ -90,7 +90,9 @@ def _call_fresh(analysis: Analysis, atom: Fresh, arguments: Arguments, node: Any
     if analysis.decides and atom.kind in (list, tuple, dict, set, frozenset):
         return ONE[PLAIN]  # raises
     more = atom.elements() | arguments.all() if atom.kind is functools.partial else EMPTY
-    inner = Arguments(arguments.positional, arguments.keywords, arguments.more | more, arguments.more_keywords | more)
+    inner = CallArguments(
+        arguments.positional, arguments.keywords, arguments.more | more, arguments.more_keywords | more
+    )
     if more:
         inner.positional = []
     return ONE[PLAIN] | analysis.call(_callable_in(atom) - {PLAIN, NONE}, inner, node)
@@ -113,7 +115,7 @@ def _callable_in(atom: Fresh) -> Value:
 # --- objects from outside
 
 
-def _call_known(analysis: Analysis, atom: Known, arguments: Arguments, node: Any) -> Value:
+def _call_known(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value:
     value = atom.value
     if is_plain(value) or not callable(value):
         return ONE[PLAIN]  # raises
@@ -129,7 +131,7 @@ def _call_known(analysis: Analysis, atom: Known, arguments: Arguments, node: Any
     return _call_instance(analysis, atom, arguments, node)
 
 
-def _call_python(analysis: Analysis, atom: Known, arguments: Arguments, node: Any) -> Value:
+def _call_python(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value:
     """Call a Python function, by whose code it is."""
     function = atom.value
     origin = purity.origin_of(function)
@@ -146,48 +148,48 @@ def _call_python(analysis: Analysis, atom: Known, arguments: Arguments, node: An
     if not isinstance(inner, FunctionType):
         return call_unfollowed(analysis, atom, arguments, node)
     if purity.origin_of(inner) == "own":  # a context manager made of a generator, and the like
-        return call_own(analysis, Known(inner, atom.name), inner, arguments, node)
-    analysis.call_atom(Known(inner, atom.name), arguments, node)
+        return call_own(analysis, Concrete(inner, atom.name), inner, arguments, node)
+    analysis.call_atom(Concrete(inner, atom.name), arguments, node)
     return call_unfollowed(analysis, atom, arguments, node, "harmless")
 
 
-def _call_bound_method(analysis: Analysis, atom: Known, arguments: Arguments, node: Any) -> Value:
+def _call_bound_method(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value:
     method = atom.value
     name = atom.name.rpartition(".")[0] or getattr(method.__self__, "__name__", "self")
-    owner = Known(method.__self__, name, lambda: atom.get().__self__)
-    return analysis.call_atom(Known(method.__func__, atom.name), arguments.after(frozenset([owner])), node)
+    owner = Concrete(method.__self__, name, lambda: atom.get().__self__)
+    return analysis.call_atom(Concrete(method.__func__, atom.name), arguments.after(frozenset([owner])), node)
 
 
-def _call_partial(analysis: Analysis, atom: Known, arguments: Arguments, node: Any) -> Value:
+def _call_partial(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value:
     value = atom.value
     analysis.log.depends_on(atom.name, lambda: value.func, value.func, value)
     analysis.log.depends_on(f"arguments of {atom.name}", lambda: value.args, value.args, value)
 
     def part(given: Any, name: str, get: Callable[[], Any] | None = None) -> Value:
-        known = Known(given, f"{atom.name}.{name}", get)
+        known = Concrete(given, f"{atom.name}.{name}", get)
         analysis.log.read(known, value, name)
         return frozenset([known])
 
     inner = arguments.after(*[part(each, str(number)) for number, each in enumerate(value.args)])
     named = {name: part(each, name, partial(_keyword, value, name)) for name, each in value.keywords.items()}
     inner.keywords = {**named, **inner.keywords}
-    return analysis.call_atom(Known(value.func, atom.name), inner, node)
+    return analysis.call_atom(Concrete(value.func, atom.name), inner, node)
 
 
 def _keyword(call: functools.partial[Any], name: str) -> Any:
     return call.keywords.get(name, MISSING)
 
 
-def _call_c_function(analysis: Analysis, atom: Known, arguments: Arguments, node: Any) -> Value | None:
+def _call_c_function(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value | None:
     """Call a bound method of a C type; None for a function of a module."""
     holder = atom.value.__self__
     if holder is None or isinstance(holder, types.ModuleType):
         return None
     name = atom.name.rpartition(".")[0] or type(holder).__name__
-    return call_method(analysis, Method(atom.value.__name__, Known(holder, name)), arguments, node)
+    return call_method(analysis, Method(atom.value.__name__, Concrete(holder, name)), arguments, node)
 
 
-def _call_c_method(analysis: Analysis, atom: Known, arguments: Arguments, node: Any) -> Value | None:
+def _call_c_method(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value | None:
     """Call a method of a C type, such as `list.append`, with its object as the first argument."""
     if not arguments.positional:
         return None
@@ -197,13 +199,13 @@ def _call_c_method(analysis: Analysis, atom: Known, arguments: Arguments, node: 
     return result
 
 
-def _call_module(analysis: Analysis, atom: Known, arguments: Arguments, node: Any) -> Value | None:
+def _call_module(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value | None:
     if in_class(type(atom.value), "__call__") is not in_class(Module, "__call__"):
         return None
     return call_module(analysis, atom, arguments, node)
 
 
-def _call_cached(analysis: Analysis, atom: Known, arguments: Arguments, node: Any) -> Value | None:
+def _call_cached(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value | None:
     """Call a function whose results are kept (`lru_cache`): its effects happen once, and when it is traced as well.
 
     That is certain if each call has the same arguments; else it is not known what happens when.
@@ -211,10 +213,10 @@ def _call_cached(analysis: Analysis, atom: Known, arguments: Arguments, node: An
     function = atom.value.__wrapped__
     if not isinstance(function, FunctionType):
         return None
-    same = all(atom is PLAIN or atom is NONE or isinstance(atom, Known) for atom in arguments.all())
+    same = all(atom is PLAIN or atom is NONE or isinstance(atom, Concrete) for atom in arguments.all())
     what, field = f"calls `{atom.name}`", "harmless" if same else "unknown"
     here, analysis.at.notes = analysis.at.notes, Notes()
-    result = analysis.call_atom(Known(function, atom.name), arguments, node)
+    result = analysis.call_atom(Concrete(function, atom.name), arguments, node)
     followed, analysis.at.notes = analysis.at.notes, here
     for frame in followed.calls:
         if frame not in here.cached:
@@ -225,7 +227,7 @@ def _call_cached(analysis: Analysis, atom: Known, arguments: Arguments, node: An
     return result
 
 
-def _call_instance(analysis: Analysis, atom: Known, arguments: Arguments, node: Any) -> Value:
+def _call_instance(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value:
     """Call an object of no special type, through its `__call__` if that can be read."""
     value = atom.value
     origin = purity.origin_of(value)
@@ -233,17 +235,17 @@ def _call_instance(analysis: Analysis, atom: Known, arguments: Arguments, node: 
         return call_numpy(analysis, value, getattr(value, "__name__", ""), arguments, node)
     step = instance_dict(value).get("__wrapped__")
     if origin == "own" and isinstance(step, (FunctionType, types.MethodType)):  # it is compiled
-        return analysis.call_atom(Known(step, atom.name), arguments, node)
+        return analysis.call_atom(Concrete(step, atom.name), arguments, node)
     method = in_class(type(value), "__call__")
     if not isinstance(method, FunctionType):
         return call_unfollowed(analysis, atom, arguments, node)
     if origin == "user":
         analysis.log.class_called(atom)
-    return analysis.call_atom(Known(method, atom.name), arguments.after(frozenset([atom])), node)
+    return analysis.call_atom(Concrete(method, atom.name), arguments.after(frozenset([atom])), node)
 
 
 _FUNCTIONS: dict[int, FunctionModel] = {**builtin_functions.FUNCTIONS, **reflection.FUNCTIONS}
-_BY_TYPE: dict[type, Callable[[Analysis, Known, Arguments, Any], Value | None]] = {
+_BY_TYPE: dict[type, Callable[[Analysis, Concrete, CallArguments, Any], Value | None]] = {
     FunctionType: _call_python,
     types.MethodType: _call_bound_method,
     type: construct,
@@ -256,13 +258,13 @@ _BY_TYPE: dict[type, Callable[[Analysis, Known, Arguments, Any], Value | None]] 
     Module: _call_module,
     **dict.fromkeys(reflection.GETTERS, reflection.call_getter),
 }
-_BY_ATOM: dict[type[Atom], Callable[[Analysis, Any, Arguments, Any], Value]] = {
-    Known: _call_known,
+_BY_ATOM: dict[type[Atom], Callable[[Analysis, Any, CallArguments, Any], Value]] = {
+    Concrete: _call_known,
     Bound: _call_bound,
     Method: call_method,
     Closure: _call_closure,
     Fresh: _call_fresh,
     Simple: _call_simple,
     Super: _call_simple,
-    Namespace: _call_simple,
+    InstanceDict: _call_simple,
 }

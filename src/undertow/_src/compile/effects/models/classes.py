@@ -25,16 +25,16 @@ from undertow._src.compile.effects.values import (
     ONE,
     OWN,
     PLAIN,
-    Arguments,
     Atom,
+    CallArguments,
+    Concrete,
     Fresh,
-    Known,
     Value,
     class_of,
 )  # fmt: skip
 
 
-def construct(analysis: Analysis, atom: Known, arguments: Arguments, node: Any) -> Value:
+def construct(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value:
     """Return what calling a class gives."""
     kind = atom.value
     origin = purity.origin_of(kind)
@@ -62,7 +62,7 @@ def _is_entered(analysis: Analysis, node: Any) -> bool:
     return isinstance(statement, ast.With) and any(item.context_expr is node for item in statement.items)
 
 
-def _construct_users(analysis: Analysis, atom: Known, arguments: Arguments, node: Any) -> Value:
+def _construct_users(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value:
     kind = atom.value
     if hasattr(kind, "_member_map_"):
         return ONE[PLAIN]
@@ -86,7 +86,7 @@ def _construct_users(analysis: Analysis, atom: Known, arguments: Arguments, node
     return made
 
 
-def _construct_dataclass(analysis: Analysis, kind: Any, instance: Fresh, arguments: Arguments, node: Any) -> None:
+def _construct_dataclass(analysis: Analysis, kind: Any, instance: Fresh, arguments: CallArguments, node: Any) -> None:
     fields = [field for field in kind.__dataclass_fields__.values() if field.init]
     for field, value in zip(fields, arguments.positional):
         analysis.heap.set_field(instance, field.name, value)
@@ -95,11 +95,11 @@ def _construct_dataclass(analysis: Analysis, kind: Any, instance: Fresh, argumen
     analysis.heap.add(instance, arguments.more | arguments.more_keywords)
     for field in kind.__dataclass_fields__.values():
         if callable(field.default_factory):
-            made = analysis.call_atom(Known(field.default_factory, field.name), Arguments([]), node)
+            made = analysis.call_atom(Concrete(field.default_factory, field.name), CallArguments([]), node)
             analysis.heap.set_field(instance, field.name, made)
     after = in_class(kind, "__post_init__")
     if isinstance(after, FunctionType):
-        analysis.call_function(after, Arguments([frozenset([instance])], more=arguments.all()), node)
+        analysis.call_function(after, CallArguments([frozenset([instance])], more=arguments.all()), node)
 
 
 def enter(analysis: Analysis, atom: Atom, node: Any) -> tuple[Value, bool]:
@@ -116,9 +116,9 @@ def enter(analysis: Analysis, atom: Atom, node: Any) -> tuple[Value, bool]:
             return ONE[OWN], True
         begin, end = in_class(kind, "__enter__"), in_class(kind, "__exit__")
         if isinstance(begin, FunctionType) and isinstance(end, FunctionType) and purity.origin_of(kind) == "user":
-            entered = analysis.call_atom(Known(begin, "__enter__"), Arguments([frozenset([atom])]), node)
-            given = Arguments([frozenset([atom])], more=frozenset([NONE, PLAIN]))
-            analysis.call_atom(Known(end, "__exit__"), given, node)
+            entered = analysis.call_atom(Concrete(begin, "__enter__"), CallArguments([frozenset([atom])]), node)
+            given = CallArguments([frozenset([atom])], more=frozenset([NONE, PLAIN]))
+            analysis.call_atom(Concrete(end, "__exit__"), given, node)
             return entered, purity.origin_of(end) == "own"
-    name = atom.name if isinstance(atom, Known) else "something unknown"
+    name = atom.name if isinstance(atom, Concrete) else "something unknown"
     return analysis.log.unknown(f"enters `{name}`", node), False

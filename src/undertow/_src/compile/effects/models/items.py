@@ -10,7 +10,7 @@ import numpy as np
 from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.heap import ITEMS
 from undertow._src.compile.effects.interface import Analysis
-from undertow._src.compile.effects.models.attributes import in_namespace
+from undertow._src.compile.effects.models.attributes import in_instance_dict
 from undertow._src.compile.effects.models.namespaces import namespace_item
 from undertow._src.compile.effects.objects import (
     MISSING,
@@ -39,12 +39,12 @@ from undertow._src.compile.effects.values import (
     TENSOR,
     TENSORISH,
     TENSORS,
-    Arguments,
     Atom,
+    CallArguments,
+    Concrete,
     Fresh,
-    Known,
+    InstanceDict,
     Method,
-    Namespace,
     Value,
     few_strings,
     is_plain,
@@ -62,16 +62,16 @@ def is_iterator(value: Any) -> bool:
     return in_class(type(value), "__next__") is not MISSING
 
 
-def child(atom: Known, key: Any, value: Any) -> Known:
+def child(atom: Concrete, key: Any, value: Any) -> Concrete:
     """Return an element of a container from outside."""
 
     def again() -> Any:
         return element(atom.get(), key)
 
-    return Known(value, f"{atom.name}[{shown(key)}]", again)
+    return Concrete(value, f"{atom.name}[{shown(key)}]", again)
 
 
-def children(analysis: Analysis, atom: Known) -> Value:
+def children(analysis: Analysis, atom: Concrete) -> Value:
     """Return the elements of a container from outside (of a dict, its values)."""
     value = atom.value
     pairs = entries_of(value).items() if isinstance(value, dict) else enumerate(held_by(value))
@@ -86,7 +86,7 @@ def children(analysis: Analysis, atom: Known) -> Value:
 
 def iterate(analysis: Analysis, atom: Atom, node: Any) -> Value:
     """Return what iterating over a value gives."""
-    if isinstance(atom, Known):
+    if isinstance(atom, Concrete):
         return _iterate_known(analysis, atom, node)
     if isinstance(atom, Method):
         return iterate(analysis, atom.owner, node)
@@ -97,7 +97,7 @@ def iterate(analysis: Analysis, atom: Atom, node: Any) -> Value:
     return found or analysis.log.unknown("goes through something unknown", node)
 
 
-def _iterate_known(analysis: Analysis, atom: Known, node: Any) -> Value:
+def _iterate_known(analysis: Analysis, atom: Concrete, node: Any) -> Value:
     value, itself = atom.value, frozenset([atom])
     if is_plain(value):
         return ONE[PLAIN]
@@ -127,18 +127,18 @@ def _iterate_known(analysis: Analysis, atom: Known, node: Any) -> Value:
     return analysis.log.unknown(f"goes through `{atom.name}`", node)
 
 
-def take_from(analysis: Analysis, iterator: Known, node: Any) -> Value:
+def take_from(analysis: Analysis, iterator: Concrete, node: Any) -> Value:
     """Return what an iterator from outside gives, which is changed by it."""
     what = f"takes from the iterator `{iterator.name}`"
     analysis.log.effect("call", what, node, iterator.value, field="iterator")
     return ONE[OPAQUE]
 
 
-def _keys_of(analysis: Analysis, atom: Known) -> Value:
+def _keys_of(analysis: Analysis, atom: Concrete) -> Value:
     keys = atom.value
     if analysis.decides and keys and len(keys) <= MOST_STRINGS and all(isinstance(key, str) for key in keys):
-        return frozenset(Known(key, repr(key)) for key in keys)
-    return ONE[PLAIN] if all(map(is_plain, keys)) else frozenset(Known(key, f"key of {atom.name}") for key in keys)
+        return frozenset(Concrete(key, repr(key)) for key in keys)
+    return ONE[PLAIN] if all(map(is_plain, keys)) else frozenset(Concrete(key, f"key of {atom.name}") for key in keys)
 
 
 def _module_parts(module: Module) -> Value:
@@ -147,7 +147,7 @@ def _module_parts(module: Module) -> Value:
     for table in ("_modules", "_parameters"):
         for name, part in instance_dict(module).get(table, {}).items():
             if part is not None:
-                parts.add(Known(part, f"{type(module).__name__}[{name!r}]"))
+                parts.add(Concrete(part, f"{type(module).__name__}[{name!r}]"))
     return frozenset(parts) or ONE[PLAIN]
 
 
@@ -155,7 +155,7 @@ def dict_values(analysis: Analysis, value: Value, node: Any) -> Value:
     """Return the values of mappings, and what iterating over anything else gives."""
     found = EMPTY
     for atom in value:
-        if isinstance(atom, Known) and isinstance(atom.value, dict):
+        if isinstance(atom, Concrete) and isinstance(atom.value, dict):
             analysis.log.contents(frozenset([atom]))
             found |= children(analysis, atom)
         else:
@@ -169,7 +169,7 @@ def inside(analysis: Analysis, value: Value) -> Value:
     for atom in value:
         if isinstance(atom, Fresh):
             found |= atom.elements()
-        elif isinstance(atom, Known) and type(atom.value) in (list, tuple, dict):
+        elif isinstance(atom, Concrete) and type(atom.value) in (list, tuple, dict):
             found |= children(analysis, atom)
     return found
 
@@ -192,14 +192,14 @@ def exact_items(analysis: Analysis, value: Value) -> list[Value] | None:
         (atom,) = value
         if isinstance(atom, Fresh) and atom.items is not None and not atom.contents:
             return atom.items
-        if isinstance(atom, Known) and type(atom.value) is tuple:
+        if isinstance(atom, Concrete) and type(atom.value) is tuple:
             return [frozenset([child(atom, number, each)]) for number, each in enumerate(atom.value)]
     return None
 
 
 def read(analysis: Analysis, atom: Atom, constant: Any, key: Value, node: Any) -> Value:
     """Return what subscripting gives; `constant` is ... where the key is not known."""
-    if isinstance(atom, Known):
+    if isinstance(atom, Concrete):
         return _item_of_known(analysis, atom, constant, key, node)
     if isinstance(atom, Method):
         return read(analysis, atom.owner, constant, key, node)
@@ -209,8 +209,8 @@ def read(analysis: Analysis, atom: Atom, constant: Any, key: Value, node: Any) -
             return items[constant]
         if isinstance(constant, str) and atom.named is not None:
             return atom.named.get(constant, EMPTY)
-    elif isinstance(atom, Namespace) and isinstance(constant, str):
-        return in_namespace(analysis, atom.owner, constant) or ONE[OPAQUE]
+    elif isinstance(atom, InstanceDict) and isinstance(constant, str):
+        return in_instance_dict(analysis, atom.owner, constant) or ONE[OPAQUE]
     elif atom is GROUPS and constant == "params":
         return ONE[TENSORS]
     elif atom is GROUPS and isinstance(constant, str):
@@ -218,13 +218,13 @@ def read(analysis: Analysis, atom: Atom, constant: Any, key: Value, node: Any) -
     return iterate(analysis, atom, node)
 
 
-def _item_of_known(analysis: Analysis, atom: Known, constant: Any, key: Value, node: Any) -> Value:
+def _item_of_known(analysis: Analysis, atom: Concrete, constant: Any, key: Value, node: Any) -> Value:
     value = atom.value
     if is_namespace(value):
         return namespace_item(analysis, atom, key, node)
     custom = in_class(type(value), "__getitem__")
     if is_users_function(custom):
-        return analysis.call_function(custom, Arguments([frozenset([atom]), ONE[PLAIN]]), node)
+        return analysis.call_function(custom, CallArguments([frozenset([atom]), ONE[PLAIN]]), node)
     if isinstance(value, type) or (is_plain(value) and constant is ...):
         return ONE[PLAIN]
     if not isinstance(value, (dict, list, tuple, collections.deque)):
@@ -254,7 +254,7 @@ def _missing(analysis: Analysis, value: Any, node: Any) -> Value:
 
 def sliced(analysis: Analysis, atom: Atom, node: Any) -> Value:
     """Return the new list that a slice of a list or tuple is."""
-    if isinstance(atom, Fresh) or (isinstance(atom, Known) and isinstance(atom.value, (list, tuple))):
+    if isinstance(atom, Fresh) or (isinstance(atom, Concrete) and isinstance(atom.value, (list, tuple))):
         return analysis.heap.fresh(node, list, iterate(analysis, atom, node))
     return EMPTY
 
@@ -263,19 +263,19 @@ def store(analysis: Analysis, atom: Atom, key: Value, value: Value, node: Any, u
     """Set an item."""
     if isinstance(atom, Method):
         atom = atom.owner
-    if isinstance(atom, Known):
+    if isinstance(atom, Concrete):
         _store_in_known(analysis, atom, key, value, node, updating)
     elif isinstance(atom, Fresh):
         setter = in_class(atom.kind, "__setitem__") if isinstance(atom.kind, type) else None
         if is_users_function(setter):
-            analysis.call_function(setter, Arguments([frozenset([atom]), key, value]), node)
+            analysis.call_function(setter, CallArguments([frozenset([atom]), key, value]), node)
         names = few_strings(key) if atom.kind is dict else None
         for name in names or ():
             analysis.heap.add_entry(atom, name, value)
         if names is None:
             analysis.heap.add(atom, key | value, key)
         analysis.log.change(atom)
-    elif isinstance(atom, Namespace):  # `vars(x)["name"] = value` sets an attribute, past the code of its class
+    elif isinstance(atom, InstanceDict):  # `vars(x)["name"] = value` sets an attribute, past the code of its class
         owner, names = atom.owner, strings_in(key)
         for name in names or ():
             analysis.heap.write(owner.value, name, value)
@@ -292,7 +292,7 @@ def store(analysis: Analysis, atom: Atom, key: Value, value: Value, node: Any, u
         analysis.log.change(atom)
 
 
-def _store_in_known(analysis: Analysis, atom: Known, key: Value, value: Value, node: Any, updating: bool) -> None:
+def _store_in_known(analysis: Analysis, atom: Concrete, key: Value, value: Value, node: Any, updating: bool) -> None:
     target = atom.value
     if is_plain(target):
         return  # it would raise
@@ -316,7 +316,7 @@ def write_into(analysis: Analysis, atom: Atom, value: Value, node: Any, name: st
     if isinstance(atom, Fresh):
         analysis.heap.add(atom, value | analysis.elements(value, node))
         analysis.log.change(atom)
-    elif isinstance(atom, Known):
+    elif isinstance(atom, Concrete):
         changes = isinstance(atom.value, (list, set, dict, collections.deque, np.ndarray, bytearray))
         if is_tensor(atom.value):
             analysis.log.tensor_write()

@@ -13,15 +13,15 @@ from undertow._src.compile.effects.values import (
     NONE,
     ONE,
     PLAIN,
-    Arguments,
     Atom,
-    Known,
+    CallArguments,
+    Concrete,
     Value,
     strings_in,
 )  # fmt: skip
 
 
-def namespace_item(analysis: Analysis, atom: Known, key: Value, node: Any) -> Value:
+def namespace_item(analysis: Analysis, atom: Concrete, key: Value, node: Any) -> Value:
     """Return what there is under a name in a module, or which module of a name is loaded."""
     names = strings_in(key)
     if not names:
@@ -32,13 +32,15 @@ def namespace_item(analysis: Analysis, atom: Known, key: Value, node: Any) -> Va
         analysis.log.lookup(namespace, name)
         value = namespace.get(name, MISSING)
         if value is not MISSING:
-            known = Known(value, f"{atom.name}[{name!r}]", functools.partial(namespace.get, name, MISSING))
+            known = Concrete(value, f"{atom.name}[{name!r}]", functools.partial(namespace.get, name, MISSING))
             analysis.log.read(known, atom.value, name)
             found.add(known)
     return frozenset(found) or ONE[PLAIN]
 
 
-def namespace_method(analysis: Analysis, owner: Known, name: str, arguments: Arguments, node: Any) -> Value | None:
+def namespace_method(
+    analysis: Analysis, owner: Concrete, name: str, arguments: CallArguments, node: Any
+) -> Value | None:
     """Return what a method of a module's namespace or of `sys.modules` gives; None if it only writes."""
     if name in ("get", "__getitem__", "__contains__", "setdefault", "pop") and arguments.positional:
         found = namespace_item(analysis, owner, arguments.positional[0], node)

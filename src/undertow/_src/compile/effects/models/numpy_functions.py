@@ -14,14 +14,14 @@ from undertow._src.compile.effects.values import (
     ONE,
     OPAQUE,
     PLAIN,
-    Arguments,
-    Known,
+    CallArguments,
+    Concrete,
     Value,
     is_plain,
 )  # fmt: skip
 
 
-def call_numpy(analysis: Analysis, function: Any, name: str, arguments: Arguments, node: Any) -> Value:
+def call_numpy(analysis: Analysis, function: Any, name: str, arguments: CallArguments, node: Any) -> Value:
     """Return what a function or ufunc of NumPy's gives: an array, which may share memory with an argument."""
     module = getattr(function, "__module__", None) or ""
     if purity.numpy_effect(name, module):
@@ -34,7 +34,7 @@ def call_numpy(analysis: Analysis, function: Any, name: str, arguments: Argument
     if isinstance(function, np.ufunc):
         written += arguments.positional[function.nin if name == function.__name__ else 3 :]
     for atom in EMPTY.union(*written):
-        if isinstance(atom, Known) and not is_plain(atom.value):
+        if isinstance(atom, Concrete) and not is_plain(atom.value):
             analysis.log.effect("store", f"writes into `{atom.name}`", node, atom.value)
         elif atom is OPAQUE:
             analysis.log.effect("store", "writes into an array that is unknown", node)
@@ -45,4 +45,4 @@ def call_numpy(analysis: Analysis, function: Any, name: str, arguments: Argument
 
 def arrays_in(value: Value) -> Value:
     """Return the arrays from outside that a value may be."""
-    return frozenset(atom for atom in value if isinstance(atom, Known) and isinstance(atom.value, np.ndarray))
+    return frozenset(atom for atom in value if isinstance(atom, Concrete) and isinstance(atom.value, np.ndarray))

@@ -27,11 +27,11 @@ from undertow._src.compile.effects.values import (
     OWN,
     PLAIN,
     TENSORISH,
-    Arguments,
     Bound,
+    CallArguments,
     Closure,
+    Concrete,
     Fresh,
-    Known,
     Method,
     Value,
     class_of,
@@ -53,7 +53,7 @@ def call_special_methods(
             method = in_class(kind, name)
             method = method.__func__ if isinstance(method, (classmethod, staticmethod)) else method
             if is_users_function(method) and not _is_generated(method, kind):
-                arguments = Arguments([frozenset([atom])], more=others | value)
+                arguments = CallArguments([frozenset([atom])], more=others | value)
                 found |= analysis.call_function(method, arguments, node)
     return found
 
@@ -81,7 +81,7 @@ def arithmetic(analysis: Analysis, values: list[Value], node: Any) -> Value:
             kind = atom.kind if atom.kind in (list, tuple, dict, set) else None
             result |= analysis.heap.fresh(node, kind, atom.elements())
             result |= analysis.protocols(frozenset([atom]), node, operands, names)
-        elif isinstance(atom, Known):
+        elif isinstance(atom, Concrete):
             result |= _with_known(analysis, atom, node)
             result |= analysis.protocols(frozenset([atom]), node, operands, names)
         else:
@@ -89,7 +89,7 @@ def arithmetic(analysis: Analysis, values: list[Value], node: Any) -> Value:
     return result
 
 
-def _with_known(analysis: Analysis, atom: Known, node: Any) -> Value:
+def _with_known(analysis: Analysis, atom: Concrete, node: Any) -> Value:
     """Return what an operator in C gives for an object from outside."""
     value = atom.value
     if is_plain(value) or isinstance(value, (type, FunctionType, Module)):

@@ -32,8 +32,8 @@ from undertow._src.compile.effects.values import (
     ONE,
     OPAQUE,
     PLAIN,
-    Arguments,
-    Known,
+    CallArguments,
+    Concrete,
     Value,
     is_plain,
     only_string,
@@ -50,27 +50,27 @@ UNSEEN = (
 GETTERS = (operator.attrgetter, operator.itemgetter, operator.methodcaller)
 
 
-def _globals(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
-    return frozenset([Known(analysis.function.__globals__, "globals()")])
+def _globals(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
+    return frozenset([Concrete(analysis.function.__globals__, "globals()")])
 
 
-def _vars(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+def _vars(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     if not arguments.positional:
         return _locals(analysis, function, arguments, node)
     found = EMPTY
     for atom in arguments.positional[0]:
-        known = isinstance(atom, Known)
+        known = isinstance(atom, Concrete)
         found |= analysis.attribute(atom, "__dict__", node) if known else analysis.log.unknown("calls `vars`", node)
     return found
 
 
-def _locals(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+def _locals(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     assert analysis.at.frame is not None
     variables = analysis.at.frame.scope.values.values()
     return analysis.heap.fresh(node, dict, EMPTY.union(ONE[PLAIN], *variables), ONE[PLAIN])
 
 
-def _eval(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+def _eval(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     texts = strings_in(arguments.positional[0]) if len(arguments.positional) == 1 else None
     if not texts or arguments.keywords or arguments.more or analysis.at.frame is None:
         return analysis.log.unguardable("calls `eval` with code that is not known", node)
@@ -104,16 +104,16 @@ def _evaluate(analysis: Analysis, expression: ast.expr) -> Value:
     return analysis.evaluate(expression, frame.scope)
 
 
-def _import(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+def _import(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     whole = len(arguments.positional) > 3 or "fromlist" in arguments.keywords
     return _imported(analysis, arguments, node, whole)
 
 
-def _import_module(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+def _import_module(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     return _imported(analysis, arguments, node, True)
 
 
-def _imported(analysis: Analysis, arguments: Arguments, node: Any, whole: bool) -> Value:
+def _imported(analysis: Analysis, arguments: CallArguments, node: Any, whole: bool) -> Value:
     names = strings_in(arguments.at(0))
     if not names or any(name.startswith(".") for name in names):
         return analysis.log.unguardable("imports a module by a name that is not known", node)
@@ -122,11 +122,11 @@ def _imported(analysis: Analysis, arguments: Arguments, node: Any, whole: bool) 
         for part in (name, name.partition(".")[0]):
             analysis.log.lookup(sys.modules, part)
         module = sys.modules.get(name if whole else name.partition(".")[0])
-        found |= ONE[OPAQUE] if module is None else frozenset([Known(module, name)])
+        found |= ONE[OPAQUE] if module is None else frozenset([Concrete(module, name)])
     return found
 
 
-def call_getter(analysis: Analysis, atom: Known, arguments: Arguments, node: Any) -> Value:
+def call_getter(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value:
     """Call what `operator.attrgetter`, `itemgetter` or `methodcaller` made."""
     getter = atom.value
     _, given = getter.__reduce__()[:2]
@@ -136,11 +136,13 @@ def call_getter(analysis: Analysis, atom: Known, arguments: Arguments, node: Any
             if not all(map(is_plain, given)):
                 return analysis.log.unknown("calls a method by its name", node)
             method = analysis.attribute(atom, given[0], node)
-            found |= analysis.call(method, Arguments([frozenset([Known(each, "given")]) for each in given[1:]]), node)
+            found |= analysis.call(
+                method, CallArguments([frozenset([Concrete(each, "given")]) for each in given[1:]]), node
+            )
         elif isinstance(getter, operator.itemgetter):
             for key in given:
                 constant = key if isinstance(key, (str, int)) else ...
-                found |= analysis.item(atom, constant, frozenset([Known(key, repr(key))]), node)
+                found |= analysis.item(atom, constant, frozenset([Concrete(key, repr(key))]), node)
         else:
             for path in given:
                 reached: Value = frozenset([atom])
@@ -150,14 +152,14 @@ def call_getter(analysis: Analysis, atom: Known, arguments: Arguments, node: Any
     return found
 
 
-def _make_getter(analysis: Analysis, kind: Any, arguments: Arguments, node: Any) -> Value:
+def _make_getter(analysis: Analysis, kind: Any, arguments: CallArguments, node: Any) -> Value:
     texts = [only_string(value) for value in arguments.positional]
     if arguments.more or arguments.keywords or None in texts or not texts:
         return make_container(analysis, kind, arguments, node)
-    return frozenset([Known(analysis.once((id(kind), *texts), lambda: kind(*texts)), kind.__name__)])
+    return frozenset([Concrete(analysis.once((id(kind), *texts), lambda: kind(*texts)), kind.__name__)])
 
 
-def read_context_variable(analysis: Analysis, atom: Known, arguments: Arguments) -> Value:
+def read_context_variable(analysis: Analysis, atom: Concrete, arguments: CallArguments) -> Value:
     """Return what a context variable holds, or a default; a guard watches it."""
     variable = atom.value
     value = variable.get(MISSING)
@@ -168,18 +170,18 @@ def read_context_variable(analysis: Analysis, atom: Known, arguments: Arguments)
         value = held_by_variable(variable)
         if value is MISSING:
             return ONE[OPAQUE]  # it raises
-    return default if value is MISSING else default | {Known(value, f"{atom.name}.get()")}
+    return default if value is MISSING else default | {Concrete(value, f"{atom.name}.get()")}
 
 
-def _unseen(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value:
+def _unseen(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     name = f"{function.__module__}.{function.__name__}".removeprefix("builtins.")
     return analysis.log.unguardable(f"calls `{name}`", node)
 
 
-def _of_all_names(analysis: Analysis, function: Any, arguments: Arguments, node: Any) -> Value | None:
+def _of_all_names(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value | None:
     """Call a builtin that goes through all of its argument, which may be a namespace."""
     for each in arguments.all():
-        if isinstance(each, Known) and (is_namespace(each.value) or isinstance(each.value, ModuleType)):
+        if isinstance(each, Concrete) and (is_namespace(each.value) or isinstance(each.value, ModuleType)):
             return analysis.log.unguardable(f"goes through all of `{each.name}`", node)
     model = builtin_functions.FUNCTIONS.get(id(function))
     return None if model is None else model(analysis, function, arguments, node)

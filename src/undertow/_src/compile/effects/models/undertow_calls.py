@@ -31,10 +31,10 @@ from undertow._src.compile.effects.values import (
     PLAIN,
     TENSOR,
     TENSORS,
-    Arguments,
     Atom,
+    CallArguments,
+    Concrete,
     Fresh,
-    Known,
     Value,
     class_of,
 )  # fmt: skip
@@ -47,11 +47,11 @@ _TENSOR_MODULES = ("ops.", "engine.apply", "tensor.creation", "tensor.ranges", "
                    "nn.functional")  # fmt: skip
 
 
-def call_own(analysis: Analysis, atom: Known, function: FunctionType, arguments: Arguments, node: Any) -> Value:
+def call_own(analysis: Analysis, atom: Concrete, function: FunctionType, arguments: CallArguments, node: Any) -> Value:
     """Return what a Python function of undertow's gives. Its body is not analyzed; what it does follows from its name."""
     name, module = function.__name__, purity.own_module(function.__code__.co_filename)
     owner = next(iter(arguments.at(0)), None)
-    target = owner.value if isinstance(owner, Known) else None
+    target = owner.value if isinstance(owner, Concrete) else None
     is_method = isinstance(target, Module) and in_class(type(target), name) is function
     callbacks = arguments.rest() if is_method else arguments
     inner = wrapped_user_functions(function)
@@ -61,7 +61,7 @@ def call_own(analysis: Analysis, atom: Known, function: FunctionType, arguments:
     # A function may be shown under the package's name; and a scheduler wraps the step of its optimizer.
     shown = function.__module__ if "." in function.__module__ else module
     if purity.own_effect(name, shown) and not (isinstance(owner, Fresh) and issubclass(owner.kind or int, Module)):
-        called = f"{owner.name}.{name}" if isinstance(owner, Known) else atom.name
+        called = f"{owner.name}.{name}" if isinstance(owner, Concrete) else atom.name
         is_schedule = "lr" in module.rpartition(".")[2]
         if name in ("train", "eval"):
             analysis.heap.write_any("training")
@@ -72,7 +72,7 @@ def call_own(analysis: Analysis, atom: Known, function: FunctionType, arguments:
         if not name.startswith("register_"):  # which may call what it is given, but not now
             call_back(analysis, callbacks, node)
         return ONE[NONE] if is_schedule and name == "step" else ONE[OWN]
-    if isinstance(owner, Known) and name in purity.OWN_CHANGES and target is not None and not is_tensor(target):
+    if isinstance(owner, Concrete) and name in purity.OWN_CHANGES and target is not None and not is_tensor(target):
         analysis.log.effect("update", f"calls `{owner.name}.{name}`", node, target, field="own")
         analysis.heap.write(target, None, arguments.rest().all() | ONE[PLAIN])
         return ONE[OWN]
@@ -81,7 +81,7 @@ def call_own(analysis: Analysis, atom: Known, function: FunctionType, arguments:
     analysis.protocols(arguments.rest().all(), node, names=(*TORCH, *LOOP, *AS_NUMBER, *TRUTH))
     if isinstance(target, type) and issubclass(target, Function) and name == "apply":
         return _apply_function(analysis, target, arguments.rest(), node)
-    if isinstance(owner, Known) and isinstance(target, Module):
+    if isinstance(owner, Concrete) and isinstance(target, Module):
         found = _module_method(analysis, owner, name, arguments.rest(), node)
         if found is not None:
             return found
@@ -112,11 +112,11 @@ def _call_overrides(analysis: Analysis, owner: Atom, node: Any) -> None:
                 theirs = in_class(kind, name, parent)
                 if isinstance(theirs, FunctionType) and purity.origin_of(theirs) == "own":
                     users = purity.origin_of(method) != "own"  # an optimizer's step is wrapped by undertow
-                    called = frozenset([Known(method, name)]) if users else wrapped_user_functions(method)
-                    analysis.call(called, Arguments([frozenset([owner])], more=ONE[TENSORS]), node)
+                    called = frozenset([Concrete(method, name)]) if users else wrapped_user_functions(method)
+                    analysis.call(called, CallArguments([frozenset([owner])], more=ONE[TENSORS]), node)
 
 
-def _apply_function(analysis: Analysis, kind: Any, arguments: Arguments, node: Any) -> Value:
+def _apply_function(analysis: Analysis, kind: Any, arguments: CallArguments, node: Any) -> Value:
     """Apply a custom autograd function: its forward runs now, its backward later in the step."""
     context = analysis.heap.fresh(node, None, ONE[PLAIN] | arguments.all())
     methods = {name: in_class(kind, name) for name in ("forward", "backward", "setup_context", "vjp", "jvp", "vmap")}
@@ -128,14 +128,14 @@ def _apply_function(analysis: Analysis, kind: Any, arguments: Arguments, node: A
     for name, method in methods.items():
         if name == "forward":
             inner = arguments if "setup_context" in methods else arguments.after(context)
-            result |= analysis.call_atom(Known(method, name), inner, node) - {NONE}
+            result |= analysis.call_atom(Concrete(method, name), inner, node) - {NONE}
         else:
             given = ONE[TENSORS] | arguments.all() if name == "setup_context" else frozenset([TENSOR, NONE])
-            analysis.call_atom(Known(method, name), Arguments([context], more=given), node)
+            analysis.call_atom(Concrete(method, name), CallArguments([context], more=given), node)
     return result
 
 
-def _module_method(analysis: Analysis, owner: Known, name: str, arguments: Arguments, node: Any) -> Value | None:
+def _module_method(analysis: Analysis, owner: Concrete, name: str, arguments: CallArguments, node: Any) -> Value | None:
     """Return what a method of undertow's gives for a module; None if that is not known."""
     heap = analysis.heap
     if name in ("__call__", "_call_impl", "_wrapped_call_impl"):
@@ -147,7 +147,7 @@ def _module_method(analysis: Analysis, owner: Known, name: str, arguments: Argum
     if name in ("named_parameters", "named_buffers"):
         return heap.pairs(node, ONE[PLAIN], ONE[TENSOR])
     below = descendants(owner.value)
-    modules: Value = frozenset(Known(each, f"a {type(each).__name__} of {owner.name}") for each in below)
+    modules: Value = frozenset(Concrete(each, f"a {type(each).__name__} of {owner.name}") for each in below)
     if name in ("modules", "children"):
         return heap.fresh(node, list, modules)
     if name in ("named_modules", "named_children", "items"):
@@ -160,15 +160,15 @@ def _module_method(analysis: Analysis, owner: Known, name: str, arguments: Argum
     return None
 
 
-def call_module(analysis: Analysis, atom: Known, arguments: Arguments, node: Any) -> Value:
+def call_module(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value:
     """Call a module, hooks aside: its forward, or those of the modules below that undertow's own forward calls."""
     module = atom.value
     forward = instance_dict(module).get("forward", MISSING)
     if forward is not MISSING:
-        return analysis.call_atom(Known(forward, f"{atom.name}.forward"), arguments, node)
+        return analysis.call_atom(Concrete(forward, f"{atom.name}.forward"), arguments, node)
     forward = in_class(type(module), "forward")
     if _is_not_own(forward):
-        return analysis.call_atom(Known(forward, f"{atom.name}.forward"), arguments.after(frozenset([atom])), node)
+        return analysis.call_atom(Concrete(forward, f"{atom.name}.forward"), arguments.after(frozenset([atom])), node)
     analysis.log.contents(arguments.all(), deep=3)
     call_back(analysis, arguments, node)
     return _call_parts(analysis, module, node)
@@ -183,13 +183,13 @@ def _call_parts(analysis: Analysis, module: Module, node: Any) -> Value:
     """Call the user's code in and below a module of undertow's: forwards, and functions in attributes."""
     analysis.log.tensor_write()  # running statistics
     for part in descendants(module):
-        tensors = Arguments([], more=frozenset([TENSOR, NONE]))
+        tensors = CallArguments([], more=frozenset([TENSOR, NONE]))
         if part is not module:
             forward = in_class(type(part), "forward")
             replaced = instance_dict(part).get("forward")
             if replaced is not None or _is_not_own(forward):
-                call_module(analysis, Known(part, f"a {type(part).__name__}"), tensors, node)
+                call_module(analysis, Concrete(part, f"a {type(part).__name__}"), tensors, node)
         for name, value in instance_dict(part).items():
-            if callable(value) and not isinstance(value, Module) and is_callback(Known(value, name)):
-                analysis.call_atom(Known(value, name), tensors, node)
+            if callable(value) and not isinstance(value, Module) and is_callback(Concrete(value, name)):
+                analysis.call_atom(Concrete(value, name), tensors, node)
     return ONE[MADE]

@@ -13,8 +13,8 @@ from undertow._src.compile.effects.values import (
     ONE,
     OPAQUE,
     PLAIN,
-    Arguments,
-    Known,
+    CallArguments,
+    Concrete,
     Value,
     is_plain,
 )  # fmt: skip
@@ -24,7 +24,7 @@ from undertow.optim import Optimizer
 
 
 def call_unfollowed(
-    analysis: Analysis, atom: Known, arguments: Arguments, node: Any, field: str | None = None
+    analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any, field: str | None = None
 ) -> Value:
     """Call something that may do anything, also with its arguments."""
     name = atom.name
@@ -45,7 +45,7 @@ def call_unfollowed(
     return ONE[NONE] if atom.value is print else ONE[OPAQUE]
 
 
-def _given_away(arguments: Arguments) -> list[Any]:
+def _given_away(arguments: CallArguments) -> list[Any]:
     """Return the objects from outside among the arguments that code which is not analyzed may change."""
-    known = [atom.value for atom in arguments.all() if isinstance(atom, Known) and not is_plain(atom.value)]
+    known = [atom.value for atom in arguments.all() if isinstance(atom, Concrete) and not is_plain(atom.value)]
     return [value for value in known if not isinstance(value, (Tensor, Module, Optimizer)) and not callable(value)]

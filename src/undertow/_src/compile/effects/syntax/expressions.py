@@ -30,9 +30,9 @@ from undertow._src.compile.effects.values import (
     OPAQUE,
     PLAIN,
     TENSORISH,
-    Arguments,
+    CallArguments,
+    Concrete,
     Fresh,
-    Known,
     Scope,
     Value,
     few_strings,
@@ -62,12 +62,12 @@ def tested(analysis: Analysis, value: Value, node: ast.expr) -> tuple[bool, bool
 
 def _may_change(analysis: Analysis, value: Value) -> bool:
     """Whether the code may change what is in a container from outside."""
-    return any(isinstance(atom, Known) and analysis.heap.written(atom.value, ITEMS) for atom in value)
+    return any(isinstance(atom, Concrete) and analysis.heap.written(atom.value, ITEMS) for atom in value)
 
 
 def _constant(analysis: Analysis, node: ast.Constant, scope: Scope) -> Value:
     if type(node.value) in (str, bool):
-        return frozenset([Known(node.value, repr(node.value))])  # it may be the name of an attribute, or a key
+        return frozenset([Concrete(node.value, repr(node.value))])  # it may be the name of an attribute, or a key
     return ONE[NONE] if node.value is None else ONE[PLAIN]
 
 
@@ -88,7 +88,7 @@ def _formatted_string(analysis: Analysis, node: ast.JoinedStr, scope: Scope) -> 
         texts = [text + more for text in texts for more in new] if texts and new else None
     if texts is None or not 0 < len(texts) <= (MOST_STRINGS if analysis.decides else 1):
         return ONE[PLAIN]
-    return frozenset(Known(text, repr(text)) for text in texts)
+    return frozenset(Concrete(text, repr(text)) for text in texts)
 
 
 def _attribute(analysis: Analysis, node: ast.Attribute, scope: Scope) -> Value:
@@ -105,7 +105,7 @@ def _subscript(analysis: Analysis, node: ast.Subscript, scope: Scope) -> Value:
     if isinstance(node.slice, ast.UnaryOp) and isinstance(node.slice.operand, ast.Constant):
         constants = [-node.slice.operand.value if isinstance(node.slice.op, ast.USub) else ...]  # type: ignore[operator]
     if constants == [...] and all(atom is NONE or is_key(atom) for atom in key):
-        constants = [atom.value if isinstance(atom, Known) else None for atom in key]
+        constants = [atom.value if isinstance(atom, Concrete) else None for atom in key]
     found = EMPTY
     for atom in analysis.evaluate(node.value, scope):
         for constant in constants:
@@ -221,7 +221,7 @@ def _binary_operator(analysis: Analysis, node: ast.BinOp, scope: Scope) -> Value
     if isinstance(node.op, ast.Add):
         first, second = only_string(left), only_string(right)
         if first is not None and second is not None:
-            return frozenset([Known(first + second, repr(first + second))])
+            return frozenset([Concrete(first + second, repr(first + second))])
     return arithmetic(analysis, [left, right], node)
 
 
@@ -240,9 +240,9 @@ def _comparison(analysis: Analysis, node: ast.Compare, scope: Scope) -> Value:
     if not is_identity:
         for op, left, right in zip(node.ops, values, values[1:]):
             for atom in right if isinstance(op, (ast.In, ast.NotIn)) else EMPTY:
-                if isinstance(atom, Known) and is_namespace(atom.value):
+                if isinstance(atom, Concrete) and is_namespace(atom.value):
                     namespace_item(analysis, atom, left, node)
-        if any(isinstance(atom, Known) and is_namespace(atom.value) for value in values for atom in value):
+        if any(isinstance(atom, Concrete) and is_namespace(atom.value) for value in values for atom in value):
             return ONE[PLAIN]
         arithmetic(analysis, values, node)
     if len(values) == 2 and not _may_change(analysis, values[-1]) and analysis.decides:
@@ -257,7 +257,7 @@ def _comparison(analysis: Analysis, node: ast.Compare, scope: Scope) -> Value:
 
 def _call(analysis: Analysis, node: ast.Call, scope: Scope) -> Value:
     called = analysis.evaluate(node.func, scope)
-    arguments = Arguments([])
+    arguments = CallArguments([])
     for part in node.args:
         if isinstance(part, ast.Starred):
             value = analysis.evaluate(part.value, scope)
@@ -283,7 +283,7 @@ def _call(analysis: Analysis, node: ast.Call, scope: Scope) -> Value:
     return analysis.call(called, arguments, node)
 
 
-def _unpack(analysis: Analysis, value: Value, arguments: Arguments, node: ast.expr) -> None:
+def _unpack(analysis: Analysis, value: Value, arguments: CallArguments, node: ast.expr) -> None:
     """Add the keywords that `**` gives."""
     for atom in value:
         named = atom.named if isinstance(atom, Fresh) else None

@@ -13,7 +13,7 @@ from undertow._src.compile.effects.values import (
     ONE,
     OPAQUE,
     PLAIN,
-    Known,
+    Concrete,
     Scope,
     Value,
 )  # fmt: skip
@@ -32,7 +32,7 @@ def read_name(analysis: Analysis, node: ast.Name, scope: Scope) -> Value:
         return found
     if name == "__class__" or name == "__debug__":
         cell = cell_of(analysis.function, name)
-        return frozenset([Known(cell.cell_contents, name)]) if cell is not None else ONE[PLAIN]
+        return frozenset([Concrete(cell.cell_contents, name)]) if cell is not None else ONE[PLAIN]
     place, attribute, known = _outside_name(analysis, name)
     if known is None:
         analysis.unbound(name, None)
@@ -52,20 +52,20 @@ def bind(analysis: Analysis, name: str, value: Value, scope: Scope, updating: bo
         analysis.heap.set_variable(owner, name, value)
 
 
-def _outside_name(analysis: Analysis, name: str) -> tuple[Any, str | None, Known | None]:
+def _outside_name(analysis: Analysis, name: str) -> tuple[Any, str | None, Concrete | None]:
     """Return where a name from outside is kept (its owner, and its name there), and what is there."""
     function = analysis.function
     cell = cell_of(function, name)
     if cell is not None:
         try:
-            return cell, None, Known(cell.cell_contents, name, lambda: cell.cell_contents)
+            return cell, None, Concrete(cell.cell_contents, name, lambda: cell.cell_contents)
         except ValueError:
             return cell, None, None
     namespace = function.__globals__
     if name in namespace:
-        return namespace, name, Known(namespace[name], name, lambda: namespace[name])
+        return namespace, name, Concrete(namespace[name], name, lambda: namespace[name])
     if name in _BUILTINS:
-        return _BUILTINS, name, Known(_BUILTINS[name], name)
+        return _BUILTINS, name, Concrete(_BUILTINS[name], name)
     return namespace, name, None
 
 

@@ -24,9 +24,9 @@ from undertow._src.compile.effects.values import (
     ONE,
     OPAQUE,
     PLAIN,
-    Arguments,
+    CallArguments,
+    Concrete,
     Fresh,
-    Known,
     Scope,
 )  # fmt: skip
 
@@ -53,8 +53,8 @@ def _raise(analysis: Analysis, node: ast.Raise, scope: Scope) -> bool:
         if part is not None:
             raised = analysis.evaluate(part, scope)
             for atom in raised:
-                if isinstance(atom, Known) and isinstance(atom.value, type):
-                    analysis.call_atom(atom, Arguments([]), part)
+                if isinstance(atom, Concrete) and isinstance(atom.value, type):
+                    analysis.call_atom(atom, CallArguments([]), part)
     return False
 
 
@@ -160,10 +160,10 @@ def _import(analysis: Analysis, node: ast.Import, scope: Scope) -> None:
             analysis.log.effect("call", f"imports `{alias.name}`", node, field="harmless")
             bind(analysis, (alias.asname or alias.name).partition(".")[0], ONE[OPAQUE], scope)
         elif alias.asname:
-            bind(analysis, alias.asname, frozenset([Known(module, alias.name)]), scope)
+            bind(analysis, alias.asname, frozenset([Concrete(module, alias.name)]), scope)
         else:
             root = alias.name.partition(".")[0]
-            bind(analysis, root, frozenset([Known(sys.modules[root], root)]), scope)
+            bind(analysis, root, frozenset([Concrete(sys.modules[root], root)]), scope)
 
 
 def _import_from(analysis: Analysis, node: ast.ImportFrom, scope: Scope) -> None:
@@ -178,7 +178,7 @@ def _import_from(analysis: Analysis, node: ast.ImportFrom, scope: Scope) -> None
         if module is None or alias.name == "*":
             analysis.log.effect("call", f"imports from `{name}`", node, field="harmless")
         else:
-            found = analysis.attribute(Known(module, name), alias.name, node)
+            found = analysis.attribute(Concrete(module, name), alias.name, node)
         bind(analysis, alias.asname or alias.name, found, scope)
 
 
@@ -186,7 +186,7 @@ def _function(analysis: Analysis, node: ast.FunctionDef, scope: Scope) -> None:
     value = make_function(analysis, node, scope)
     for decorator in reversed(node.decorator_list):
         decorating = analysis.evaluate(decorator, scope)
-        value = analysis.call(decorating, Arguments([value]), decorator)
+        value = analysis.call(decorating, CallArguments([value]), decorator)
     bind(analysis, node.name, value, scope)
 
 
@@ -202,7 +202,7 @@ def _match(analysis: Analysis, node: ast.Match, scope: Scope) -> bool:
             if isinstance(part, ast.MatchClass):
                 analysis.evaluate(part.cls, scope)
                 for atom in subject:
-                    if isinstance(atom, (Known, Fresh)):
+                    if isinstance(atom, (Concrete, Fresh)):
                         for name in part.kwd_attrs:
                             inner |= analysis.attribute(atom, name, node.subject)
             elif isinstance(part, ast.MatchValue):
