@@ -22,15 +22,16 @@ from undertow._src.compile.guards.setting_guard import SettingGuard
 from undertow._src.compile.guards.snapshot import Snapshot
 from undertow._src.compile.guards.state_guards import StateGuards
 from undertow._src.compile.guards.tensor_guards import ArrayGuard, GradientGuard, RequiresGradGuard
+from undertow._src.compile.guards.walking import Walk
 from undertow._src.compile.tracing.counters import Counters
 from undertow._src.compile.tracing.options import Options
 
 
 def reached(*roots: Any) -> Reached:
-    state = Reached()
+    walk = Walk()
     for root in roots:
-        state.walk(root, "root")
-    return state
+        walk.follow(root, "root")
+    return walk.found
 
 
 def place_guard(*roots: Any) -> PlaceGuard:

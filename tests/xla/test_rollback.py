@@ -17,7 +17,7 @@ from undertow import nn
 from undertow._src.compile import CompileError, CompileWarning
 from undertow._src.compile.effects import purity
 from undertow._src.compile.guards import snapshot
-from undertow._src.compile.guards.reachability import Reached
+from undertow._src.compile.guards.walking import Walk
 from undertow._src.compile.tracing import capture as tracing
 
 case = Cases()
@@ -297,8 +297,9 @@ def test_code_of_jax_is_not_looked_at_wherever_it_is_kept(monkeypatch: pytest.Mo
     monkeypatch.setattr(purity, "is_installed", lambda file: False)
     import jax
 
-    state = Reached()
-    state.walk(lambda: jax.numpy.sin, "step")
+    walk = Walk()
+    walk.follow(lambda: jax.numpy.sin, "step")
+    state = walk.found
     assert not [kind for kind in state.classes if kind.__module__.startswith("jax")]
     assert not [each for each in state.functions if each.__module__.startswith("jax")]
 
@@ -316,9 +317,9 @@ def test_classes_of_extension_modules_are_not_watched(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "compiled_here", module)
     kind = type("Made", (), {"__module__": "compiled_here"})
     assert not purity.written_here(kind)
-    state = Reached()
-    state.walk(kind(), "made")
-    assert kind not in state.classes
+    walk = Walk()
+    walk.follow(kind(), "made")
+    assert kind not in walk.found.classes
 
 
 def test_a_container_is_not_asked_for_what_it_holds() -> None:

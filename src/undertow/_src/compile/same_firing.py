@@ -22,6 +22,7 @@ from undertow._src.compile.compiled import Compiled
 from undertow._src.compile.guards.places import PLAIN
 from undertow._src.compile.guards.reachability import GLOBAL_HOOKS, Reached
 from undertow._src.compile.guards.snapshot import Snapshot
+from undertow._src.compile.guards.walking import Walk
 from undertow._src.compile.tracing.sparse_parts import parts_of_sparse
 from undertow._src.random.generators import alive
 from undertow._src.tensor.core import TensorCore
@@ -63,12 +64,12 @@ class World:
 
     def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.args, self.kwargs = args, kwargs
-        state, of_hooks = Reached(), Reached()
+        walk, from_hooks = Walk(), Walk()
         for root in (function, args, kwargs):
-            state.walk(root, "step")
-        for hook in _hooks_in(state):
-            of_hooks.walk(hook, "hook")
-        self.state, self.of_hooks = state, of_hooks
+            walk.follow(root, "step")
+        for hook in _hooks_in(walk.found):
+            from_hooks.follow(hook, "hook")
+        self.state, self.of_hooks = state, of_hooks = walk.found, from_hooks.found
         self.snapshots = [Snapshot(of_hooks), Snapshot(state)]
         tensors = {id(tensor): tensor for tensor in (*state.tensors, *of_hooks.tensors)}.values()
         grads = [tensor._meta.grad for tensor in tensors if tensor._meta is not None and tensor._meta.grad is not None]

@@ -13,6 +13,7 @@ from undertow._src.base.sites import Site
 from undertow._src.compile.effects import purity
 from undertow._src.compile.guards.places import put_back
 from undertow._src.compile.guards.reachability import GLOBAL_HOOKS, Reached
+from undertow._src.compile.guards.walking import Walk
 
 
 class Registrations:
@@ -50,12 +51,11 @@ class Registrations:
 
     def reached(self) -> Reached:
         """Find all that was there before the step: what it reaches, and what only its hooks do."""
-        found = Reached()
-        found.seen.update(self._state.seen)
+        walk = Walk(seen=set(self._state.seen))
         for hook in [each for own in self._maps() for each in own.values()]:
             for each in (hook, *_inside(hook)):
-                found.walk(each, "a hook")
-        return found
+                walk.follow(each, "a hook")
+        return walk.found
 
     def _maps(self) -> Iterator[dict[int, Any]]:
         for tensor in (*self._state.tensors, *self._arguments):

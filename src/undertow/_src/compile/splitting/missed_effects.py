@@ -15,7 +15,7 @@ from undertow._src.compile.cures import OTHERWISE, cure_of, is_elsewhere
 from undertow._src.compile.effects import TOO_LARGE, Effect, Frame, Notes, Summary, purity
 from undertow._src.compile.effects.objects import instance_dict
 from undertow._src.compile.guards.places import OfClass, Slots
-from undertow._src.compile.guards.reachability import Reached
+from undertow._src.compile.guards.walking import Walk
 from undertow._src.compile.splitting.statement_probes import StatementProbe
 from undertow._src.compile.splitting.statements import Statements
 from undertow._src.compile.splitting.step_reading import StepReading
@@ -25,9 +25,10 @@ class GuardedPlaces:
     """The places that guards look at before each call."""
 
     def __init__(self, root: Any, reading: StepReading) -> None:
-        state = Reached()
-        state.walk(root, "step")
-        reading.names_in_packages(state)
+        walk = Walk()
+        walk.follow(root, "step")
+        reading.names_in_packages(walk)
+        state = walk.found
         places = (*state.maps, *state.lists, *state.cells, *state.arrays)
         self._objects = {id(holder.owner if isinstance(holder, (OfClass, Slots)) else holder) for holder, _ in places}
         self._objects |= {id(group) for optimizer in state.optimizers for group in optimizer.param_groups}

@@ -27,7 +27,7 @@ from undertow._src.compile.effects import (
 )
 from undertow._src.compile.effects.values import Atom
 from undertow._src.compile.guards.places import contents_of
-from undertow._src.compile.guards.reachability import Reached
+from undertow._src.compile.guards.walking import Walk
 from undertow._src.compile.splitting.statements import Statements, loaded_by
 
 FEW_STEPS = 12_000  # of the analyzer; if it takes more to read a step, only code that runs is read
@@ -189,10 +189,10 @@ class StepReading:
         """Return all names in the code of functions, of attributes too."""
         return set().union(*self.names_without(set()).values())
 
-    def names_in_packages(self, state: Reached) -> None:
+    def names_in_packages(self, walk: Walk) -> None:
         """Add what code of packages that ran in traces looks up."""
         for code, namespace in self.coverage.packages.values() if self.coverage is not None else ():
-            state.look_up_for(code, namespace)
+            walk.look_up_for(code, namespace)
 
     def arrays_read(self) -> set[int]:
         """Return the ids of NumPy arrays from outside whose numbers the code reads."""

@@ -23,12 +23,12 @@ from undertow._src.compile.guards.argument_guard import ArgumentGuard
 from undertow._src.compile.guards.guard import Guard
 from undertow._src.compile.guards.input_checks import Check, InputValueGuard
 from undertow._src.compile.guards.places import place_at
-from undertow._src.compile.guards.reachability import Reached
 from undertow._src.compile.guards.read_guard import ReadGuard
 from undertow._src.compile.guards.rollback import Rollback, TensorMarks
 from undertow._src.compile.guards.scalar_guard import AnswerGuard
 from undertow._src.compile.guards.snapshot import Snapshot
 from undertow._src.compile.guards.state_guards import StateGuards
+from undertow._src.compile.guards.walking import names_in
 from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.splitting.effect_splitting import EffectSplitter
 from undertow._src.compile.splitting.statement_probes import ProbedCode
@@ -302,11 +302,9 @@ class _Capturing:
 
     def _hook_guards(self) -> list[Guard]:
         """Return the guards on the code of hooks in the program, and on all that it names."""
-        names = Reached(self.inputs.state.replaced, already=self.inputs.state)
-        for _, effects in self.placer.traced:
-            names.names_in(effects.functions)
-            for namespace, name in effects.names:
-                names.name(namespace, name)
+        effects = [each for _, each in self.placer.traced]
+        functions = [function for each in effects for function in each.functions]
+        names = names_in(functions, [name for each in effects for name in each.names], self.inputs.state)
         if not names.functions:
             return []
         guards = StateGuards(Snapshot(names))

@@ -28,6 +28,7 @@ from undertow._src.compile.effects import Coverage, purity
 from undertow._src.compile.effects.coverage import RESULT, kind_of, spans_of
 from undertow._src.compile.guards.reachability import FOREIGN, Reached
 from undertow._src.compile.guards.snapshot import Snapshot
+from undertow._src.compile.guards.walking import Walk
 from undertow._src.compile.plan import Retrace
 from undertow._src.compile.splitting.effect_splitting import EffectSplitter
 from undertow._src.compile.tracing.results import forget_cached
@@ -185,8 +186,9 @@ class Recording:
         key = code.co_filename, code.co_firstlineno, code.co_qualname, id(frame.f_globals)
         if purity.is_installed(code.co_filename) and key not in self._coverage.packages and key not in self._met:
             self._met[key] = code, frame.f_globals
-            found = Reached(already=self._state, follows_on=True)
-            found.look_up_for(code, frame.f_globals)
+            walk = Walk(seen=self._state.seen, named=self._state.named)
+            walk.look_up_for(code, frame.f_globals)
+            found = walk.found
             self._snapshots.append(Snapshot(found))
             self._empty += _empty_among(found)
             self._state = found

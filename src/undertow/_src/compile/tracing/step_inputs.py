@@ -15,6 +15,7 @@ from undertow._src.compile.guards.facts import FactGuard
 from undertow._src.compile.guards.reachability import Reached
 from undertow._src.compile.guards.snapshot import Snapshot
 from undertow._src.compile.guards.state_guards import StateGuards
+from undertow._src.compile.guards.walking import Walk
 from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.tracing.arguments import Arguments
 from undertow._src.compile.tracing.counters import Counters
@@ -64,8 +65,8 @@ class StepInputs:
 def find_inputs(call: Call, plan: Plan) -> tuple[StepInputs, Call]:
     """Return what a step reads, and the call with tensors of the trace's own in the place of its arguments."""
     counters = Counters(plan.counters.values() if plan.counts and not plan.plain_numbers else ())
-    state = _reached(call, plan, counters)
-    hosted = state.hosted_schedulers()
+    walk = _walk(call, plan, counters)
+    state, hosted = walk.found, walk.hosted_schedulers()
     given = Arguments(leaves((call.args, call.kwargs)), state, plan.replaced.values())
     refuse_places(given.renewed, plan)
     args, kwargs = map_leaves(given.stand_in, (call.args, call.kwargs))
@@ -88,29 +89,25 @@ def find_inputs(call: Call, plan: Plan) -> tuple[StepInputs, Call]:
     return inputs, Call(call.function, args, kwargs)
 
 
-def _reached(call: Call, plan: Plan, counters: Counters) -> Reached:
-    """Return everything that the step depends on."""
+def _walk(call: Call, plan: Plan, counters: Counters) -> Walk:
+    """Find everything that the step depends on."""
     replaced = {*plan.replaced, *(plan.counters if counters.places else ())}
     splitter = plan.splitter
-    state = (
-        Reached(replaced)
-        if splitter is None
-        else Reached(replaced, splitter.names_left(), splitter.reading.arrays_read())
-    )
-    state.walk(plan.numbers, "of numbers among the arguments")
-    state.walk(call.function, getattr(call.function, "__name__", "step"))
+    walk = Walk(replaced) if splitter is None else Walk(replaced, splitter.names_left(), splitter.reading.arrays_read())
+    walk.follow(plan.numbers, "of numbers among the arguments")
+    walk.follow(call.function, getattr(call.function, "__name__", "step"))
     for leaf in leaves((call.args, call.kwargs)):
         if not isinstance(leaf, TensorCore):
-            state.walk(leaf, "an argument")
+            walk.follow(leaf, "an argument")
     for root, name in plan.roots:
-        state.walk(root, name)
+        walk.follow(root, name)
     if splitter is not None:
-        splitter.reading.names_in_packages(state)
+        splitter.reading.names_in_packages(walk)
         for namespace, name in splitter.reading.whole.effects.names:
-            state.name(namespace, name)
+            walk.name(namespace, name)
         for owner, attribute in splitter.places_in_packages():
-            state.look_at_place(owner, attribute)
-    return state
+            walk.look_at_place(owner, attribute)
+    return walk
 
 
 def refuse_places(renewed: Renewed, plan: Plan) -> None:

@@ -1,0 +1,380 @@
+"""A walk from a step's function to all that it can reach.
+
+Functions lead to what they close over, to the globals that they name, and to the code they call; objects to what they hold
+and to their classes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextvars
+import functools
+import gc
+import logging
+import os
+import threading
+import types
+import weakref
+from abc import ABCMeta
+from array import array
+from collections import defaultdict, deque
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from operator import eq
+from typing import Any
+
+import numpy as np
+
+from undertow._src.base.ownership import own_part
+from undertow._src.compile.effects import purity
+from undertow._src.compile.effects.objects import MISSING, entries_of, held_by, held_by_variable, instance_dict
+from undertow._src.compile.guards.code_names import names_of
+from undertow._src.compile.guards.name_lookup import ENVIRONMENT, NameLookup
+from undertow._src.compile.guards.places import (
+    ABSENT,
+    EXACT,
+    PLAIN,
+    OfClass,
+    Place,
+    Slots,
+    contents_of,
+    place_at,
+)
+from undertow._src.compile.guards.reachability import WATCHED_BYTES, Look, Reached, is_followed, is_foreign
+from undertow._src.random.generators import Generator
+from undertow._src.tensor.core import TensorCore
+from undertow._tensor import Tensor
+from undertow.nn.modules.module import Module
+from undertow.optim.lbfgs import LBFGS
+from undertow.optim.lr_scheduler import LRScheduler
+from undertow.optim.optimizer import Optimizer
+
+_WITH_STATE = ("optim", "amp", "distributions")  # parts of undertow whose objects are looked through as the user's are
+_OPEN = (types.SimpleNamespace, argparse.Namespace)  # the standard library's, filled by the user
+_CACHED = type(functools.lru_cache(len))
+_LOOKS_AT_SCHEDULERS = {"last_epoch", "get_last_lr", "_last_lr", "_step_count", "state_dict", "T_cur"}
+_PLAIN_LOOKUP = (object.__getattribute__, Module.__getattribute__)
+_THROUGH: tuple[type, ...] = (
+    types.MappingProxyType, types.BuiltinMethodType, types.MethodWrapperType, type({}.keys()), type({}.values()),
+    type({}.items()),
+)  # fmt: skip
+_PATCHABLE = 1 << 9  # classes that Python code made have this flag
+DEPTH = 3  # how far other objects of the standard library are followed
+_NOTES_ON_HOOKS = ("_with_kwargs", "_always_called")  # on some of a module's hooks
+
+
+class Walk:
+    """Find everything that is reached from some roots."""
+
+    def __init__(
+        self, replaced: Collection[Place] = (), names_left: Mapping[types.CodeType, set[str]] | None = None,
+        computed_with: Container[int] = (), seen: set[int] | None = None, named: Iterable[tuple[int | str, str]] = (),
+    ) -> None:  # fmt: skip
+        self.found = Reached(replaced, seen=set() if seen is None else seen, named=set(named))
+        self._computed_with = computed_with  # ids of arrays whose numbers some code is known to read
+        self._names_left = names_left or {}  # names in code of which not all is traced
+        self._names = NameLookup(self.found, self._add)
+        self._schedulers: list[tuple[Any, str]] = []
+        self._waiting: deque[tuple[Any, str, int]] = deque()
+
+    def follow(self, root: Any, name: str) -> None:
+        """Follow an object to all that it leads to."""
+        self._add(root, name)
+        self._go_on()
+
+    def name(self, namespace: dict[str, Any], key: str) -> None:
+        """Follow a name that code looks up by other means than by writing it down."""
+        self._names.name(namespace, key)
+        self._go_on()
+
+    def look_up_for(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
+        """Follow the names that code of a package looks up, where they are."""
+        self._names.look_up_for(code, namespace)
+        self._go_on()
+
+    def look_at_place(self, owner: Any, attribute: str | None) -> None:
+        """Watch a place that code of an installed package reads, and no more: what it holds is not followed."""
+        self._names.look_at_place(owner, attribute)
+
+    def hosted_schedulers(self) -> list[Any]:
+        """Return schedulers whose steps can be made on the host. Their state is not watched: the step does not read it."""
+        hosted = [each for each, _ in self._schedulers if steps_on_host(each)]
+        hosted = [] if self.found.mentioned & _LOOKS_AT_SCHEDULERS else hosted
+        kept = {id(each) for each in hosted}
+        for each, name in self._schedulers:
+            if id(each) not in kept:
+                self._look_into_object(each, name, 0)
+        self._go_on()
+        return hosted
+
+    def _go_on(self) -> None:
+        while self._waiting:
+            self._look(*self._waiting.popleft())
+
+    def _add(self, root: Any, name: str, depth: int = 0) -> None:
+        if type(root) not in EXACT and self.found.is_new(root):
+            self._waiting.append((root, name, depth))
+
+    def _look(self, root: Any, name: str, depth: int) -> None:
+        if isinstance(root, TensorCore) and root._is_strided:
+            self.found.tensors.append(root)
+            self._look_into(root.__dict__, name, depth)  # what the user has noted there
+        elif isinstance(root, TensorCore):
+            self._look_into(Slots(root), name, depth)
+        elif isinstance(root, Module):
+            self._look_at_module(root, name)
+        elif isinstance(root, Optimizer):
+            self._look_at_optimizer(root, name)
+        elif isinstance(root, types.FunctionType):
+            self._look_at_function(root, name)
+        elif isinstance(root, types.MethodType):
+            self._add(root.__self__, name)
+            self._add(root.__func__, name)
+        elif isinstance(root, (dict, list, deque, set, array, bytearray, tuple, frozenset)):
+            self._look_at_container(root, name, depth)
+        elif isinstance(root, np.ndarray):
+            self._look_at_array(root, name, depth)
+        elif isinstance(root, type):
+            self._look_at_class(root, name)
+        else:
+            self._look_at_object(root, name, depth)
+
+    def _look_at_container(self, root: Any, name: str, depth: int) -> None:
+        if isinstance(root, dict):
+            self._look_into(root, name, depth)
+        else:
+            if not isinstance(root, (tuple, frozenset)):
+                self.found.lists.append((root, name))
+            for place, value in enumerate(held_by(root)):
+                if place_at(root, place) not in self.found.replaced:
+                    self._add(value, f"{name}[{place}]", depth)
+        for inner in _parts(root):
+            self._add(inner, name, depth)
+        if isinstance(root, defaultdict):
+            self.found.looks.append(Look(f"{name}.default_factory", lambda: root.default_factory))
+        if purity.origin_of(type(root)) == "user":  # which may have attributes, and methods that compute
+            self._look_into_object(root, name, depth)
+
+    def _look_at_array(self, root: Any, name: str, depth: int) -> None:
+        if root.dtype.hasobject:
+            self.found.looks.append(Look(f"the NumPy array {name}", lambda: (root.shape, *map(id, root.flat)), eq))
+            self.found.kept.append(root.copy())
+            for value in root.flat:
+                self._add(value, name, depth)
+        elif root.nbytes <= WATCHED_BYTES or id(root) in self._computed_with:
+            self.found.arrays.append((root, name))
+
+    def _look_into(self, holder: Any, name: str, depth: int = 0) -> None:
+        """Return a dict, or attributes that are shown like one."""
+        self.found.maps.append((holder, name))
+        attributes = not isinstance(holder, dict)
+        for key, value in entries_of(holder).items():
+            shown = f"{name}.{key}" if attributes else f"{name}[{key!r}]" if isinstance(key, PLAIN) else name
+            if place_at(holder, key) not in self.found.replaced:
+                self._add(value, shown, depth)
+
+    def _look_at_object(self, root: Any, name: str, depth: int) -> None:
+        for inner in _parts(root):
+            self._add(inner, name, depth)
+        if isinstance(root, _CACHED):
+            self.found.caches.append((root, name))
+        elif isinstance(root, Generator):
+            self.found.generators.append(root)
+        elif isinstance(root, contextvars.ContextVar):
+            self.found.looks.append(Look(name, lambda: root.get(ABSENT)))
+        elif isinstance(root, functools.partial):
+            self.found.looks.append(Look(name, lambda: (id(root.func), id(root.args), id(root.keywords)), eq))
+        kind = type(root)
+        origin = purity.origin_of(kind)
+        if isinstance(root, types.ModuleType) or origin in ("numpy", "builtin"):
+            return
+        if origin == "own" and own_part(kind).partition(".")[0] not in _WITH_STATE:
+            return
+        if origin != "own" and is_foreign(kind):
+            return
+        if origin == "standard" and purity.field_of(root) == "output":  # what was written there matters to no program
+            if isinstance(root, logging.Logger):
+                self.found.maps.append((vars(root), name))  # its level may
+                self._add(root.parent, f"{name}.parent", depth)
+            return
+        if origin == "standard" and kind not in _OPEN:
+            depth += 1
+            if depth > DEPTH:
+                return
+        if isinstance(root, LRScheduler):
+            self._schedulers.append((root, name))
+            self._add(root.optimizer, name)
+        else:
+            self._look_into_object(root, name, depth)
+
+    def _look_into_object(self, root: Any, name: str, depth: int) -> None:
+        kind = type(root)
+        self.found.objects.append(root)
+        attributes, slots = instance_dict(root), Slots(root)
+        if type(root).__dictoffset__:
+            self._own(root, attributes)
+            self.found.maps.append((attributes, name))
+            for key, value in list(attributes.items()):
+                if place_at(attributes, key) not in self.found.replaced:
+                    self._add(value, f"{name}.{key}", depth)
+        if slots.members:
+            self._look_into(slots, name, depth)
+        self._add(kind, kind.__name__)
+
+    def _own(self, owner: Any, attributes: dict[str, Any]) -> None:
+        """Note in which dict an object keeps its attributes, because another one may take its place.
+
+        Objects that do not show theirs (a TypeVar, from Python 3.12 on) have no way to change it.
+        """
+        is_plain = type(owner).__getattribute__ in _PLAIN_LOOKUP and hasattr(owner, "__dict__")
+        if is_plain and not isinstance(owner, threading.local):
+            self.found.owners.append((owner, attributes))
+
+    def _look_at_class(self, root: type, name: str) -> None:
+        """Return the attributes of a class of the user's, and the code in it; those of its metaclass, which it has
+        as well.
+        """
+        self.found.has_abstract = self.found.has_abstract or isinstance(root, ABCMeta)
+        if is_followed(type(root)):
+            self._add(type(root), type(root).__name__)
+        for kind in root.__mro__:
+            if not is_followed(kind):
+                if kind.__flags__ & _PATCHABLE and kind is not Tensor and (kind is root or self.found.is_new(kind)):
+                    self.found.other_classes.append(kind)
+            elif kind is root or self.found.is_new(kind):
+                self.found.classes.append(kind)
+                attributes = OfClass(kind)
+                self.found.maps.append((attributes, kind.__name__))
+                for key, value in attributes.items():
+                    if place_at(attributes, key) not in self.found.replaced:
+                        for part in (value, *_parts(value)):
+                            self._add(part, f"{kind.__name__}.{key}")
+
+    def _look_at_module(self, root: Module, name: str) -> None:
+        for inner, module in root.named_modules():
+            shown = f"{name}.{inner}" if inner else name
+            if module is not root and not self.found.is_new(module):
+                continue
+            self.found.modules.append(module)
+            self._own(module, vars(module))
+            self._add(type(module), type(module).__name__)
+            self._look_at_own_forward(type(module))
+            self.found.maps.append((vars(module), shown))
+            for holder in (module._parameters, module._buffers, module._modules):
+                self.found.seen.add(id(holder))
+                self.found.maps.append((holder, shown))
+            for key, value in list(vars(module).items()):
+                if "hooks" in key and isinstance(value, dict):  # which hooks there are; `firing` looks into them
+                    self.found.seen.add(id(value))
+                    self.found.maps.append((value, f"the {key.removeprefix('_').replace('_', ' ')} of {shown}"))
+                    if key.endswith(_NOTES_ON_HOOKS):
+                        self.found.notes_on_hooks.add(id(value))
+                elif key != "_modules" and place_at(vars(module), key) not in self.found.replaced:
+                    self._add(value, f"{shown}.{key.removeprefix('_')}" if key != "_parameters" else shown)
+            for holder in (module._parameters, module._buffers):
+                for key, value in holder.items():
+                    if place_at(holder, key) not in self.found.replaced:
+                        self._add(value, f"{shown}.{key}")
+
+    def _look_at_optimizer(self, root: Optimizer, name: str) -> None:
+        self.found.optimizers.append(root)
+        self._add(type(root), type(root).__name__)
+        if type(root) is not LBFGS:  # whose step is no part of a program, so that a closure may be one
+            self.found.maps.append((vars(root), name))
+        self.found.seen.add(id(root.param_groups))
+        self.found.lists.append((root.param_groups, f"{name}.param_groups"))
+        for group in root.param_groups:
+            self.found.seen.add(id(group))  # `options` has an eye on the numbers
+            for key, value in group.items():
+                self._add(value, f"{name}.{key}")
+        for key, value in vars(root).items() if type(root) is not LBFGS else ():
+            if "hooks" in key and isinstance(value, dict):
+                self.found.seen.add(id(value))
+                self.found.maps.append((value, f"the hooks of {name}"))
+            elif key != "defaults":
+                self._add(value, f"{name}.{key}")
+
+    def _look_at_function(self, root: types.FunctionType, name: str) -> None:
+        origin = purity.origin_of(root)
+        if origin not in ("user", "standard"):  # a decorator of the standard library closes over the user's
+            return
+        for free, cell in zip(root.__code__.co_freevars, root.__closure__ or ()):
+            if self.found.is_new(cell):
+                self.found.cells.append((cell, free))
+                if place_at(cell, None) not in self.found.replaced:
+                    self._add(contents_of(cell), free)
+        if not is_followed(root):
+            return
+        self.found.functions.append(root)
+        names = names_of(root.__code__)
+        self.found.mentioned |= self._names_left.get(root.__code__, names.all) | names.methods
+        self._names.look_up(root, names.globals, names.all)
+        for each in names.imports:
+            self._names.look_at_import(each, root.__globals__, names.all)
+        if not names.all.isdisjoint(ENVIRONMENT):
+            self._add(os.environ._data, "os.environ")  # type: ignore[attr-defined]
+        for used in names.stored - root.__globals__.keys():
+            self._names.note(root.__globals__, used)
+        for value in (*(root.__defaults__ or ()), root.__kwdefaults__):
+            self._add(value, name)
+        self._add(vars(root), name)
+
+    def _look_at_own_forward(self, kind: type) -> None:
+        """Return the functions that the forward of one of undertow's layers calls, by name: they may be replaced."""
+        forward = vars(kind).get("forward")
+        if (
+            isinstance(forward, types.FunctionType)
+            and purity.origin_of(forward) == "own"
+            and self.found.is_new(forward)
+        ):
+            names = names_of(forward.__code__)
+            self._names.look_up(forward, names.globals, names.all)
+
+
+def names_in(
+    functions: Iterable[types.FunctionType], names: Iterable[tuple[dict[str, Any], str]], known: Reached
+) -> Reached:
+    """Return the names that functions look up, and some others, and no more: what they stand for is not followed."""
+    found = Reached(known.replaced, named=set(known.named), has_abstract=True)
+    lookup = NameLookup(found, lambda value, name: None)
+    lookup.names_in(functions)
+    for namespace, name in names:
+        lookup.name(namespace, name)
+    return found
+
+
+def steps_on_host(scheduler: Any) -> bool:
+    """Whether a scheduler only computes with plain numbers."""
+    marked = getattr(type(scheduler).step, "computes_with_numbers", False)
+    groups = scheduler.optimizer.param_groups if marked else ()
+    inner = getattr(scheduler, "_schedulers", ())
+    return marked and all(type(group["lr"]) is float for group in groups) and all(map(steps_on_host, inner))
+
+
+def _parts(root: Any) -> Iterator[Any]:
+    """Return what an object that stands for others leads to: a partial call, a method of a class, a compiled step."""
+    if isinstance(root, functools.partial):
+        yield from (root.func, root.args, root.keywords)
+    elif isinstance(root, (staticmethod, classmethod)):
+        yield root.__func__
+    elif isinstance(root, property):
+        yield from (part for part in (root.fget, root.fset, root.fdel) if part is not None)
+    elif isinstance(root, functools.cached_property):
+        yield root.func
+    elif isinstance(root, weakref.ref):
+        yield root()
+    elif isinstance(root, weakref.ProxyTypes):
+        yield root.__dir__.__self__
+    elif isinstance(root, contextvars.ContextVar):
+        yield from [held for held in [held_by_variable(root)] if held is not MISSING]
+    elif isinstance(root, defaultdict):
+        yield root.default_factory
+    elif isinstance(root, memoryview):
+        yield root.obj
+    elif isinstance(root, os._Environ):
+        yield root._data  # type: ignore[attr-defined]
+    elif isinstance(root, _THROUGH):
+        yield from (each for each in gc.get_referents(root) if not isinstance(each, types.ModuleType))
+    elif isinstance(root, threading.local):
+        yield vars(root)
+    elif "__wrapped__" in instance_dict(root):  # what is cached, or compiled
+        yield instance_dict(root)["__wrapped__"]
