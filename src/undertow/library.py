@@ -169,9 +169,7 @@ class CustomOpDef:
         self._operator.backward, self._operator.setup_context = backward, setup_context
 
     def register_vmap(self, func: Callable[..., Any] | None = None, /) -> Any:
-        """Return a function for many examples at once: `func(info, in_dims, *args)` gives the results and their
-        mapped dims.
-        """
+        """Register `func(info, in_dims, *args)`, which gives the results for many examples and their mapped dims."""
         return _set_vmap(self._operator, func)
 
     @contextlib.contextmanager

@@ -67,9 +67,7 @@ def set_rng_state(new_state: Any) -> None:
 
 @contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True, device_type: str | None = None, **names: Any) -> Iterator[None]:
-    """Return what is drawn inside leaves the default generator as it was before, and those of the devices that are
-    named.
-    """
+    """Restore the default generator at the end of the block, and those of the devices that are named."""
     if not enabled:
         yield
         return

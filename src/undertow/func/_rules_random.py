@@ -66,9 +66,7 @@ def _same(level: MappedLevel, name: str, mapped: bool, function: Any, args: Any,
 
 
 def _repeated(level: MappedLevel, value: Any) -> Any:
-    """Return what a derivative that is taken inside the vmap has repeated for every example, once; anything else
-    as it is.
-    """
+    """Return once what a derivative inside the vmap has repeated for every example; anything else as it is."""
     if not level.holds(value):
         return value
     place = level.number - 1

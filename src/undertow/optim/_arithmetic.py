@@ -301,9 +301,7 @@ def on_tensors(param: Any, grad: Any, differentiable: bool) -> Recorded:
 
 
 def blocks_for(array: Any) -> Blocks | None:
-    """Return this thread's blocks for a parameter's array; None if it is to be computed on tensors. Complex is
-    real pairs.
-    """
+    """Return this thread's blocks for a parameter's array; None if tensors compute it. Complex is real pairs."""
     if type(array) is not ndarray or array.dtype not in _COMPUTED_IN or local.modes.dispatch_modes:
         return None
     dtype = _COMPUTED_IN[array.dtype]

@@ -157,9 +157,7 @@ def _strong_wolfe(
     obj_func: Callable[[Any, float, Any], tuple[float, Any]], x: Any, t: float, d: Any, f: float, g: Any, gtd: float,
     c1: float = 1e-4, c2: float = 0.9, tolerance_change: float = 1e-9, max_ls: int = 25,
 ) -> tuple[float, Any, float, int]:  # fmt: skip
-    """Return the line search by itself, for optimizers of packages: the loss, the gradient, the step and the
-    number of losses.
-    """
+    """Search along a line, for optimizers of packages; return loss, gradient, step and number of losses."""
 
     def look(t: float) -> Point:
         loss, grad = obj_func(x, t, d)

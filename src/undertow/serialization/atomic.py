@@ -38,9 +38,7 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def replacing_by_name(path: str) -> Iterator[str]:
-    """Return the same for a library that makes the file itself: the name to give it, in a folder that holds
-    nothing else.
-    """
+    """Do the same for a library that makes the file itself: give the name to use, in a folder of its own."""
     target, mode = _target(path)
     if mode is not None and not stat.S_ISREG(mode):
         yield target
@@ -112,9 +110,7 @@ def _short(name: str) -> str:
 
 
 def _new_file(prefix: str, mode: int) -> IO[bytes]:
-    """Return a new file that is locked. Another process may find it before it is, and remove it; then there is a
-    next one.
-    """
+    """Return a new file that is locked; try the next one if another process removes it before it is."""
     while True:
         path = f"{prefix}{secrets.token_hex(6)}{_ENDING}"
         out = open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode))

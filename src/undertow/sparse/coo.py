@@ -329,17 +329,13 @@ def make(places: Any, items: Any, sizes: Any, coalesced: bool = False) -> Sparse
 
 
 def gradient(places: Any, items: Any, sizes: Any) -> SparseTensor:
-    """Return a gradient as the rules of tables make it: raw places, and items that are an array or a tensor of the
-    graph.
-    """
+    """Return a gradient as the rules of tables make it: raw places, and items as an array or a tensor of the graph."""
     items = items if isinstance(items, TensorCore) else wrap(items)
     return make(wrap(places), items, sizes)
 
 
 def known_places(tensor: SparseTensor) -> Any:
-    """Return the places as numbers. In a step that is compiled, other ones make another program: they decide about
-    shapes.
-    """
+    """Return the places as numbers. They decide about shapes, so a compiled step retraces for other ones."""
     places = tensor._places
     held = None
     if tracer.current is not None and type(places._array) is DeviceArray:

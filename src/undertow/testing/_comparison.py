@@ -46,9 +46,7 @@ def originate_pairs(
     id: tuple[Any, ...] = (),
     **options: Any,
 ) -> list[Pair]:
-    """Return the pairs that two values, or two nests of the same form, consist of. Each is of the first class that
-    takes it.
-    """
+    """Return the pairs that two values, or two alike nests, consist of, each of the first class that takes it."""
     also: Any = {
         "pair_types": pair_types, "sequence_types": sequence_types, "mapping_types": mapping_types, **options,
     }  # fmt: skip

@@ -110,9 +110,7 @@ def walk(roots: list[Any]) -> Iterator[Any]:
 
 
 def path_to(roots: list[Any], wanted: Any) -> list[Any] | None:
-    """Return the nodes from a root to the first for which `wanted(node)`, by the shortest way; None where there is
-    no way.
-    """
+    """Return the shortest path of nodes from a root to one for which `wanted(node)` holds; None if there is none."""
     came_from: dict[Any, Any] = dict.fromkeys(roots)
     queue = list(roots)
     for node in queue:

@@ -100,9 +100,7 @@ class Places:
         return not os.path.realpath(file).startswith(self.folders)
 
     def here(self, depth: int = 1) -> Place | None:
-        """Return the place that led to the caller's caller; None when only library code did (a finalizer, an idle
-        thread).
-        """
+        """Return the place that led to the caller's caller; None if only library code did (a finalizer, idle thread)."""
         return self.of(sys._getframe(depth + 1))
 
     def of(self, frame: FrameType | None) -> Place | None:

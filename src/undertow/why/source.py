@@ -171,9 +171,7 @@ def value_of(node: ast.expr, frame: FrameType) -> Any:
 
 
 def assigned(place: Place | None) -> str:
-    """Return the variable that the statement at a place binds: `loss` for `loss = f(x)`; empty if there is no
-    single one.
-    """
+    """Return the variable that the statement at a place binds: `loss` for `loss = f(x)`; empty if not just one."""
     if place is None:
         return ""
     statement = source(place.file).statement(place)
@@ -187,9 +185,7 @@ def assigned(place: Place | None) -> str:
 
 
 def carried_over(place: Place) -> str:
-    """Return the variable that the statement at a place reads and binds anew: `h` for `h = cell(x, h)`; empty if
-    there is none.
-    """
+    """Return the variable that the statement at a place reads and rebinds: `h` for `h = cell(x, h)`; empty if none."""
     statement = source(place.file).statement(place)
     if not isinstance(statement, ast.Assign):
         return ""

@@ -78,9 +78,7 @@ def tensor_namespace() -> Any:
 
 
 def _find(kind: type) -> Any:
-    """Return the namespace of a type that was not met before: by the library that it, or a class it is made from,
-    is from.
-    """
+    """Return the namespace of a type that was not met before, by the library that it or one of its bases is from."""
     for base in kind.__mro__:
         home = FOREIGN.get(base.__module__.partition(".")[0])
         if home is not None:

@@ -67,9 +67,7 @@ class Unvalued(np.ndarray[Any, Any]):
 
 
 def without_values(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """Return a new array without values, whose rows lie one after the other; what looks at a small one's values
-    finds zeros.
-    """
+    """Return a new row-major array without values; what looks at a small one's values finds zeros."""
     size = math.prod(shape) * dtype.itemsize
     if size <= LARGE:
         return np.zeros(shape, dtype).view(Unvalued)

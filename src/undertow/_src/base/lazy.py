@@ -79,9 +79,7 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
 
 
 def present(module: ModuleType) -> dict[str, Any]:
-    """Return what a module has by now. `vars(module)` is the same, but of a `WholeModule`, where it brings the
-    late names.
-    """
+    """Return what a module has by now; `vars(module)` of a `WholeModule` would bring the late names."""
     here: dict[str, Any] = vars(ModuleType)["__dict__"].__get__(module)
     return here
 

@@ -32,9 +32,7 @@ def _spec_of(output: Any) -> tuple[Any, Any]:
 
 
 def _calculate_shape(output: Any, grad: Any, is_grads_batched: bool) -> tuple[Any, Any]:
-    """Return the shapes of an output and of its gradient, which must be the same; a batch of gradients without the
-    batch.
-    """
+    """Return the shapes of an output and of its gradient, which must agree; a batch of gradients without the batch."""
     shape = _spec_of(output)[0]
     return shape, grad.shape[1:] if is_grads_batched else grad.shape
 
@@ -100,9 +98,7 @@ def run_backward(
     tensors: Sequence[Any], grad_tensors: Sequence[Any], keep_graph: bool, create_graph: bool, inputs: Sequence[Any],
     allow_unreachable: bool = False, accumulate_grad: bool = False,
 ) -> tuple[Any, ...] | None:  # fmt: skip
-    """Return a backward pass by the engine's own arguments: the gradients of the inputs, or nothing if they are
-    accumulated.
-    """
+    """Run a backward pass by the engine's own arguments; return the inputs' gradients unless they are accumulated."""
     if accumulate_grad:
         backward(tensors, grad_tensors, keep_graph, create_graph, inputs=tuple(inputs) or None)
         return None

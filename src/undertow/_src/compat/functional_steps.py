@@ -34,9 +34,7 @@ def _grad_postprocess(inputs: Any, create_graph: bool) -> Any:
 
 
 def _tuple_postprocess(res: Any, to_unpack: Any) -> Any:
-    """Return the results in the form that the arguments had: a tensor for a tensor, on each of two levels if there
-    are two.
-    """
+    """Return the results in the form of the arguments: a tensor for a tensor, on each level if there are two."""
     if not isinstance(to_unpack, tuple):
         return res if to_unpack else res[0]
     outer, inner = to_unpack

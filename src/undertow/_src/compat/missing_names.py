@@ -150,9 +150,7 @@ def in_import_system(frame: FrameType) -> bool:
 
 
 def importing_frame(frame: FrameType | None) -> FrameType | None:
-    """Return the frame whose `import` statement the import system is working on; None if it looks for a name in a
-    from-list.
-    """
+    """Return the frame whose `import` statement is being run; None if a name of a from-list is looked for."""
     while frame is not None and in_import_system(frame):
         if frame.f_code.co_name == "_handle_fromlist":
             return None

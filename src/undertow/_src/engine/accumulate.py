@@ -109,9 +109,7 @@ def _with_sparse(grad: Any, g: Any, recorded: bool) -> Any:
 
 
 def cast_to_leaf(leaf: Any, g: Any) -> Any:
-    """Return a leaf's gradient where the leaf is, a number on the CPU may have gone into ops on another device; in
-    its dtype.
-    """
+    """Return a gradient on its leaf's device and in its dtype: a number on the CPU may meet ops on another device."""
     wanted = leaf._meta.grad_dtype
     if wanted is not None and wanted.dtype is not None:
         g = g.to(wanted.dtype) if isinstance(g, TensorCore) else g.astype(wanted.dtype.numpy, copy=False)

@@ -229,9 +229,7 @@ def is_whole(other: object, kind: np.dtype[Any]) -> bool:
 
 
 def computing(rule: Rule) -> Callable[..., Any]:
-    """Return a rule's forward on NumPy's arrays: NumPy's own function where that is all there is to it, which
-    saves a call.
-    """
+    """Return a rule's forward on NumPy's arrays: NumPy's own function where it is just that, which saves a call."""
     return ufunc_of(rule) or functools.partial(rule.forward, numpy_xp)
 
 

@@ -257,9 +257,7 @@ def broadcast_two(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def as_method_error(error: TypeError, function: Callable[..., Any], called: str) -> TypeError:
-    """Return the error of a function of the module that was called as a method: positions are counted without the
-    tensor.
-    """
+    """Return the error of a module's function that was called as a method: positions do not count the tensor."""
     owner, _, name = called.rpartition(".")
     words, found, rest = str(error).partition(" (position ")
     if not owner or not found or not words.startswith(f"{name}(): argument '"):

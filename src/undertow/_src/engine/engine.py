@@ -78,9 +78,7 @@ class BackwardPass:
         return tensor._array
 
     def as_carried(self, value: Any) -> Any:
-        """Return a gradient as it goes on its way: what someone has seen stays that tensor, unless its class is
-        the user's.
-        """
+        """Return a gradient as it is passed on: one that a hook saw stays that tensor, unless its class is the user's."""
         return value if type(value) is tensor_class() else self.value(value)
 
 
@@ -126,9 +124,7 @@ MAX_DEPTH = 16  # backward passes started inside one another on one thread's sta
 
 
 def run_pass(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], waiting: dict[Node, int]) -> None:
-    """Return a pass that knows where it goes, in the modes that hold meanwhile; then the callbacks that were
-    queued in it.
-    """
+    """Run a pass that knows where it goes, in the modes that hold meanwhile; then the callbacks queued in it."""
     modes = local.modes
     before, outer = modes.grad_enabled, modes.backward_pass
     packing, modes.saved_hooks = (
@@ -401,9 +397,7 @@ def _sum(earlier: Any, g: Any) -> Any:
 def count_dependencies(
     roots: Sequence[Edge], want_parents: bool
 ) -> tuple[set[Node], dict[Node, int], dict[Node, list[Node]]]:
-    """Return the nodes that can be reached; how many gradients a node waits for, where that is not one; if wanted,
-    who sends them.
-    """
+    """Return the reachable nodes; how many gradients a node waits for, where not one; if wanted, which nodes send them."""
     reached = {root for root, _ in roots}
     waiting = dict.fromkeys(reached, 0)
     parents: dict[Node, list[Node]] = {}

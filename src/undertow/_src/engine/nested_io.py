@@ -60,9 +60,7 @@ def _unknown(value: object, condition_msg: str | None) -> ValueError:
 def _nested_map(
     condition: Condition, fn: Callable[[Any], Any], condition_msg: str | None = None
 ) -> Callable[[Any], Any]:
-    """Return a function of nested lists, tuples and dicts that puts `fn(value)` for each value that a condition
-    holds for.
-    """
+    """Return a function of nested lists, tuples and dicts that maps each value that a condition holds for by `fn`."""
 
     def mapped(obj: object) -> Any:
         if condition(obj):

@@ -231,9 +231,7 @@ class AccumulateGrad(Node):
 
 
 def wanted_spec(edge: Any, spec: Spec) -> Spec:
-    """Return what a gradient shall look like that goes along an edge: as its input, or in the dtype that a leaf
-    wants it in.
-    """
+    """Return what a gradient along an edge has to look like: as its input, or in the dtype that a leaf wants."""
     ends = edge is not None and type(edge[0]) is AccumulateGrad
     wanted = edge[0].variable._meta.grad_dtype if ends else None
     if wanted is None:

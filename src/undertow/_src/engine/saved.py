@@ -266,9 +266,7 @@ class SavedTensor:
 
 
 def short_name(node: Node) -> str:
-    """Return a node's name as errors about views and versions give it: Mul for MulBackward0, Squeeze1 for
-    SqueezeBackward1.
-    """
+    """Return a node's name as errors about views and versions give it: Mul for MulBackward0."""
     head, found, number = node._node_name().rpartition("Backward")
     return head + number.removeprefix("0") if found else number
 

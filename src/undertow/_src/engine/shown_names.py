@@ -174,9 +174,7 @@ def _size_along(place: int, dim: int) -> Callable[[Any], int]:
 
 
 def _scales(axis: int) -> Callable[[Any], Any]:
-    """Return the factor by which an axis was stretched, if it was given as one; the first axis of images is the
-    last but one.
-    """
+    """Return the factor by which an axis was stretched, if one was given; images' first axis is the last but one."""
 
     def scale(node: Any) -> Any:
         factors = node.statics[node.rule.statics.index("scale_factors")]

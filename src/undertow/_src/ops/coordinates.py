@@ -51,9 +51,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Any, ...]:
 
 
 def _edges_from(array: Any, counts: Sequence[int], limits: Any) -> list[Any]:
-    """Return the edges of equal cells along every dim of points, from the smallest point to the largest or within
-    limits.
-    """
+    """Return the edges of equal cells along every dim of points, from the smallest to the largest or within limits."""
     dims = array.shape[-1]
     points = array.reshape(-1, dims)
     edges = []

@@ -285,9 +285,7 @@ _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 def linalg_lstsq(
     input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None, out: Any = None
 ) -> Any:
-    """Return the X with the least |A X - b|; also the residuals, the rank and the singular values, as far as a
-    driver has them.
-    """
+    """Return the X with the least |A X - b|, and residuals, rank and singular values as far as a driver has them."""
     check_tensor(input, "linalg_lstsq")
     check_tensor(b, "linalg_lstsq", "b", 2)
     if input._array.ndim < 2:

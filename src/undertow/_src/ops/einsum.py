@@ -97,9 +97,7 @@ def _read_subscripts(text: str, operand: int, start: int) -> list[str]:
 
 @lru_cache(maxsize=256)
 def _spell(equation: str, ndims: tuple[int, ...]) -> tuple[list[list[str]], list[str]]:
-    """Return the letter of every dim of each operand, and the result's letters. Dims behind "..." get numbers as
-    letters.
-    """
+    """Return the letters of every operand's dims, and the result's. Dims in "..." get numbers as letters."""
     left, arrow, right = equation.partition("->")
     texts = left.split(",")
     if len(texts) > len(ndims):

@@ -127,9 +127,7 @@ def _take_rows(self: Tensor, rows: Any) -> Any | None:
 
 
 def _basic_steps(array: Any, key: tuple[Any, ...], lone: bool) -> tuple[tuple[Any, ...], Any] | None:
-    """Return the view steps of a key of plain ints, slices, None and one Ellipsis, and the raw view; None for any
-    other key.
-    """
+    """Return the view steps, and the raw view, of a key of ints, slices, None and one Ellipsis; None for other keys."""
     steps: list[Any] = []
     dim, left = 0, len(key)
     for item in key:

@@ -190,9 +190,7 @@ def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @public
 def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
-    """Return the matrix product of two tensors: of vectors, of matrices, or of stacks of matrices broadcast to
-    each other.
-    """
+    """Return the matrix product of two tensors: vectors, matrices, or stacks of matrices that broadcast."""
     check_tensor(input, "matmul")
     check_tensor(other, "matmul", "other", 2)
     if out is None:

@@ -58,9 +58,7 @@ def convolution(
 
 @public
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """Return a convolution over sequences laid out as (time, batch, channel), its weight as (kernel, channel in,
-    channel out).
-    """
+    """Convolve sequences laid out as (time, batch, channel); the weight is (kernel, channel in, channel out)."""
     for place, (argument, value) in enumerate({"input": input, "weight": weight, "bias": bias}.items(), 1):
         check_tensor(value, "conv_tbc", argument, place)
     a, w, b = input._array.shape, weight._array.shape, bias._array.shape

@@ -131,9 +131,7 @@ def linalg_matrix_norm(
     input: Tensor, ord: Number | complex | str = "fro", dim: Any = (-2, -1), keepdim: bool = False, *,
     dtype: dtype | None = None, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Return a norm of matrices: by their elements ("fro"), singular values ("nuc", 2, -2), columns (1, -1) or
-    rows (±inf).
-    """
+    """Return a norm of matrices: of elements ("fro"), singular values ("nuc", ±2), columns (±1) or rows (±inf)."""
     check_tensor(input, "linalg_matrix_norm")
     if not isinstance(dim, (tuple, list)):
         raise invalid_combination("linalg_matrix_norm", (input,), {"dim": dim})

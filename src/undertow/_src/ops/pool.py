@@ -228,9 +228,7 @@ def max_pool3d_with_indices(
 def unpool_size(
     shape: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int], output_size: Any
 ) -> Any:
-    """Return the size that a pooling to `shape` may have started from: the usual one, or one asked for that is
-    near enough.
-    """
+    """Return the size that a pooling to `shape` may have started from: the usual one, or a near one that is asked for."""
     rank = len(kernel)
     usual = [(n - 1) * s + k - 2 * p for n, k, s, p in zip(shape[-rank:], kernel, stride, padding, strict=True)]
     if output_size is None:

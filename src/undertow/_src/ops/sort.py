@@ -232,9 +232,7 @@ def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0, *, out: Any =
 
 
 def bin_edges(low: Any, high: Any, count: int, dtype: Any) -> Any:
-    """Return the edges of bins of one width, counted from both ends in the dtype's own precision; a range of none
-    is widened.
-    """
+    """Return the edges of bins of one width, counted from both ends in the dtype's precision; an empty range is widened."""
     if low == high:
         low, high = low - 0.5, high + 0.5
     first, last = np.asarray(low, dtype), np.asarray(high, dtype)

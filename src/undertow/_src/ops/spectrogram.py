@@ -144,9 +144,7 @@ def istft(
     center: bool = True, normalized: bool = False, onesided: bool | None = None, length: int | None = None,
     return_complex: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Return the signal whose `stft` comes closest: the windows' inverse transforms, weighted and added where they
-    overlap.
-    """
+    """Return the signal whose `stft` comes closest: the windows' inverse transforms, weighted and added."""
     hop = n_fft // 4 if hop_length is None else hop_length
     win = n_fft if win_length is None else win_length
     if input._array.dtype.kind != "c":

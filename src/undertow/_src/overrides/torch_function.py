@@ -48,9 +48,7 @@ def disabled(func: Public, types: Any, args: Any = (), kwargs: Any = None) -> An
 
 
 def dispatch_disabled(func: Public, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """Return a class whose `__torch_dispatch__` is this one is a plain tensor to operators; called by others, it
-    runs one.
-    """
+    """Run an operator; a class whose `__torch_dispatch__` is this one is a plain tensor to operators."""
     return slow_path.dispatcher.disabled(func, args, kwargs or {})
 
 

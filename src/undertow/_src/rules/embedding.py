@@ -68,9 +68,7 @@ def times(scale: Any, weights: object) -> Any:
 
 
 def taken_but_padding(xp: Namespace, g: Array, indices: Array, padding_idx: int) -> Any:
-    """Return the adjoint of `embedding_grad`: rows by index, zeros for padding. PyTorch does not look at
-    frequencies here.
-    """
+    """Return the adjoint of `embedding_grad`: rows by index, zeros for padding. PyTorch ignores frequencies here."""
     taken = xp.take_rows(g, indices)
     if padding_idx < 0:
         return taken

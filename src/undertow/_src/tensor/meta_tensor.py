@@ -233,9 +233,7 @@ def _rebuilt(shape: tuple[int, ...], dtype: Any, requires_grad: bool, attributes
 
 
 def moved_to_meta(tensor: Any, dtype: Any = None) -> Any:
-    """Return the shape and dtype of a tensor. The way back to it is kept, and refused when it is gone: there are
-    no gradients.
-    """
+    """Return the shape and dtype of a tensor. The way back to it is kept, and refused: there are no gradients."""
     kind = DTYPE_OF[tensor._array.dtype] if dtype is None else dtype
     if tensor._requires_grad and is_grad_enabled():
         moved = as_meta(converted(tensor, kind, copy=True))

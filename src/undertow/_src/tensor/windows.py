@@ -20,9 +20,7 @@ def _window(
     name: str, length: Any, periodic: bool, weights: Callable[[Array, int], Array], dtype: Any, layout: Any,
     device: Any, pin_memory: bool, requires_grad: bool,
 ) -> Any:  # fmt: skip
-    """Return a window as a tensor. `weights` gets the places 0, 1, … and the last place; a periodic window lacks
-    its last.
-    """
+    """Return a window as a tensor; `weights` gets the places 0, 1, … and the last. A periodic window lacks its last."""
     kind = parse_kind(dtype, name)
     check_options(name, device, layout, pin_memory)
     if not is_int(length):

@@ -94,9 +94,7 @@ def _places(batch: int, heads: int, queries: int, keys: int) -> tuple[Any, Any, 
 def create_mask(
     mod_fn: Any, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = "cpu", **options: Any
 ) -> Any:
-    """Return a function of indices as a tensor of (B, H, Q_LEN, KV_LEN): a mask, or the scores that a score_mod
-    adds to zero.
-    """
+    """Return a function of indices as a tensor (B, H, Q_LEN, KV_LEN): a mask, or what a score_mod adds to zero."""
     sizes = (B or 1, H or 1, Q_LEN, KV_LEN)
     places = _places(*sizes)
     if mod_fn.__code__.co_argcount == 5 if hasattr(mod_fn, "__code__") else False:

@@ -64,9 +64,7 @@ def flatten(value: Any, into: list[Any]) -> None:
 
 
 def rebuild(like: Any, take: Callable[[], Any]) -> Any:
-    """Return the same nesting with new values at the ends, taken in order. The containers are new, and of the same
-    classes.
-    """
+    """Return the same nesting with new values at the ends, taken in order, in new containers of the same classes."""
     if isinstance(like, tuple):
         parts = [rebuild(part, take) for part in like]
         return type(like)(*parts) if hasattr(like, "_fields") else type(like)(parts)

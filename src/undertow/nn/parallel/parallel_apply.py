@@ -24,9 +24,7 @@ def parallel_apply(
     modules: Sequence[Any], inputs: Sequence[Any], kwargs_tup: Sequence[dict[str, Any]] | None = None,
     devices: Sequence[Any] | None = None,
 ) -> list[Any]:  # fmt: skip
-    """Return the results of modules, each called with its own arguments. There is one device, so they run one
-    after the other.
-    """
+    """Call each module with its own arguments. There is one device, so they run one after the other."""
     if len(modules) != len(inputs):
         raise AssertionError(f"The number of modules {len(modules)} is not equal to the number of inputs {len(inputs)}")
     options = kwargs_tup if kwargs_tup is not None else [{}] * len(modules)

@@ -98,9 +98,7 @@ def sizes_of(batch_sizes: Any) -> tuple[int, ...]:
 def _packed_sequence_init_args(
     data: object, batch_sizes: object = None, sorted_indices: Any = None, unsorted_indices: object = None
 ) -> tuple[Any, Any, Any, Any]:
-    """Return the parts of a packed sequence; data and sizes may be given as a pair, and how to undo the sorting is
-    worked out.
-    """
+    """Return the parts of a packed sequence; data and sizes may be a pair, and how to undo the sorting is derived."""
     if batch_sizes is None:
         if not (isinstance(data, (list, tuple)) and len(data) == 2):
             raise AssertionError("Expected data to be a list or tuple of length 2")

@@ -180,9 +180,7 @@ Calls = Callable[[Maker], list[tuple[Any, ...]]]
 
 
 def _sampled(calls: Calls, loss: Any = None) -> Callable[..., list[ModuleInput]]:
-    """Return a `module_inputs_func` from rows: arguments to make the layer with (a tuple or a dict), then those of
-    the call.
-    """
+    """Return a `module_inputs_func` from rows: arguments of the layer (a tuple or a dict), then those of the call."""
 
     def inputs(
         module_info: Any, device: Any, dtype: Any, requires_grad: bool, training: bool, **kwargs: Any

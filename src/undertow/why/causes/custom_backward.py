@@ -71,9 +71,7 @@ class CustomBackward(Cause):
 
 
 def _returns(facts: Facts, op: OpRecord, record: BackwardRecord) -> tuple[Place | None, list[Place]]:
-    """Return (the return by which a Function's backward ended in a pass, or its def where that is not known; all
-    of these).
-    """
+    """Return the return by which a Function's backward ended in a pass, or else its def; and all of these."""
     defined = facts.trace.functions.get(op.id)
     if defined is None:
         return op.place, []

@@ -66,9 +66,7 @@ class FreedGraph(Cause):
 
 
 def _name(facts: Facts, carrier: OpRecord, old: int) -> str:
-    """Return what the program calls a tensor that it carries into the next pass: `state` in `out, state = cell(x,
-    state)`.
-    """
+    """Return the name of a tensor that is carried into the next pass: `state` in `out, state = cell(x, state)`."""
     name = facts.name(old)
     if " " not in name or carrier.place is None:
         return name

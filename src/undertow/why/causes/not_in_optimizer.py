@@ -206,9 +206,7 @@ def _container(made: Place | None) -> Place | None:
 
 
 def _plain_home(facts: Facts, tensor: int) -> tuple[Place | None, str]:
-    """Return the line of a class that sets the plain container in which the module of a parameter lies:
-    `self.layers = []`.
-    """
+    """Return the line of a class that sets the plain container of a parameter's module: `self.layers = []`."""
     for module in sorted(facts.ancestors(facts.trace.tensors[tensor].module)):
         hidden = facts.trace.modules[module].hidden_in
         if hidden is not None:

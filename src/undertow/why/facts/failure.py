@@ -18,9 +18,7 @@ class RootWithoutGraph:
 
 
 def errors(facts: Facts) -> list[ErrorRecord]:
-    """Return the exceptions that ended the program or its threads, and what backward passes raised and the program
-    caught.
-    """
+    """Return the exceptions that ended the program or its threads, and those of backward that the program caught."""
     trace = facts.trace
     found = [*([] if trace.error is None else [trace.error]), *trace.thread_errors]
     ended = {error.backward for error in found}

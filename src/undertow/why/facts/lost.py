@@ -70,9 +70,7 @@ def lost(facts: Facts, tensor: int, wants: list[GradEvent] | None = None) -> Los
 
 
 def _through_state_dict(facts: Facts, tensor: int) -> OpRecord | None:
-    """Return a state_dict() whose values, in place of the parameters themselves, went into something that is
-    differentiated.
-    """
+    """Return a state_dict() whose values were differentiated in place of the parameters themselves."""
     ops, uses = facts.trace.ops, facts.uses
     for op in (ops[number] for number in uses.get(tensor, ())):
         if op.name == "state_dict" and op.internal:

@@ -8,9 +8,7 @@ from undertow.why.trace import ErrorRecord, GradEvent
 
 
 def unreached(facts: Facts, error: ErrorRecord) -> Miss | None:
-    """Return the input of an autograd.grad that its root does not reach, as a missed gradient, if an error is
-    about that.
-    """
+    """Return the input of an autograd.grad that its root does not reach, as a miss, if an error is about that."""
     if "NoneType" in error.message:
         for record in reversed(facts.trace.backwards):
             for tensor in record.left_out:

@@ -116,9 +116,7 @@ class PassGraph:
                     self.edges.append({"from": f"n{node}", "to": f"n{child}", "norm": number(norm), "state": state})
 
     def _place_leaves(self) -> None:
-        """Return a leaf stands in the innermost box that holds all who use it, just before its first use; or in
-        its module's.
-        """
+        """Put a leaf into the innermost box that holds all its users, just before the first; or into its module's."""
         users: dict[str, list[str]] = {}
         for edge in self.edges:
             users.setdefault(edge["to"], []).append(edge["from"])

@@ -33,9 +33,7 @@ def length(norms: Iterable[float | None]) -> float | str | None:
 
 
 def tensor_name(facts: Facts, tensor: int) -> str:
-    """Return a parameter by the module that it is registered in (`net.fc.weight`, not the `p` of a loop); others
-    as they are.
-    """
+    """Name a parameter by the module that registers it (`net.fc.weight`, not a loop's `p`); others as they are."""
     record = facts.trace.tensors[tensor]
     if record.module is not None:
         labels = {label for label, number in facts.trace.modules[record.module].parameters.items() if number == tensor}

@@ -96,9 +96,7 @@ class Engine:
             return (0,)
 
     def peak(self, tensor: Any) -> float | None:
-        """Return the largest absolute value: 0 if all are zero, NaN or inf if any is; None where there is nothing
-        to see.
-        """
+        """Return the largest absolute value: 0 if all are zero, NaN or inf if any is; None if there are no values."""
         try:
             if not self.kind_of(tensor)[1] or not tensor.numel():
                 return None

@@ -182,9 +182,7 @@ class Watcher:
         return self.places.of(sys._getframe(1))
 
     def caller(self, function: Any = None) -> FrameType | None:
-        """Return the frame that called into the engine, past the watcher, the engine's own dispatch and the
-        function itself.
-        """
+        """Return the frame that called into the engine, past the watcher, the engine's dispatch and the function."""
         own = getattr(function, "__code__", None)
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and (frame.f_code.co_filename.endswith(_MACHINERY) or frame.f_code is own):

@@ -91,9 +91,7 @@ class Compiling:
             time.sleep(_NOTICE)
 
     def wait_for(self, tensors: list[Any]) -> None:
-        """Return this thread wants to compute with tensors. If some may hold such stand-ins, these have to be gone
-        first.
-        """
+        """Wait until the stand-ins that this thread's tensors may hold are gone: it is about to compute with them."""
         held = any(id(tensor) in self._taken or isinstance(tensor._array, DeviceMemory) for tensor in tensors)
         if held and not self._done.wait(_PATIENCE):
             raise RuntimeError(

@@ -61,9 +61,7 @@ def conv(
 
 
 def _product_with_columns(x: Array, w: Array, stride: Sizes, padding: Sizes, dilation: Sizes) -> Array:
-    """Return the convolution of few channels, which come last, as one product: XLA's own wastes most of its width
-    on them.
-    """
+    """Compute a convolution of few channels, which come last, as one product: XLA's own wastes most of its width."""
     rank = len(stride)
     kernel, counts = w.shape[2:], window_counts(x.shape[2:], w.shape[2:], stride, padding, dilation)
     frame = [(0, 0, 0), *[(p, p, 0) for p in padding], (0, 0, 0)]
@@ -141,9 +139,7 @@ def window_part(x: Array, place: Sizes, stride: Sizes, counts: Sizes) -> Array:
 
 
 def spread_part(part: Array, place: Sizes, stride: Sizes, size: Sizes) -> Array:
-    """Return the adjoint of `window_part`: elements at one place of every window, in planes of `size`, which may
-    crop them.
-    """
+    """Return the adjoint of `window_part`: elements at one place of every window, in planes of `size`."""
     lead, counts = part.ndim - len(place), part.shape[part.ndim - len(place) :]
     widths = [(0, 0, 0)] * lead + [
         (at, n - at - ((c - 1) * s + 1), s - 1) for at, s, c, n in zip(place, stride, counts, size, strict=True)

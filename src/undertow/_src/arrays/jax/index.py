@@ -82,9 +82,7 @@ def _is_shared(shape: Shape, behind: int) -> bool:
 
 
 def _spread(shape: Shape, mask: Array, values: Array, before: int) -> tuple[Array, Array]:
-    """Return a mask over axes of an array, and what x[:, mask] = values would write where it is true, in the
-    array's shape.
-    """
+    """Return a mask over axes of an array, and what x[:, mask] = values would write there, in the array's shape."""
     behind = len(shape) - before - mask.ndim
     mask = mask if mask.dtype == bool else mask != 0
     if not values.size:  # so the mask selects nothing
@@ -344,9 +342,7 @@ def sparse_gather_grad(g: Array, shape: Shape, axis: int, index: Array) -> Array
 
 
 def bag_max(x: Array, index: Array, bags: Array, scale: Array, count: int) -> tuple[Array, Array]:
-    """Return the largest element of each column over a bag's rows (0 for an empty bag), and the row it is from (−1
-    for none).
-    """
+    """Return the largest element of each column over a bag's rows (0 if empty), and the row it is from (−1 if none)."""
     rows = take_rows(x, index)
     counted = jnp.asarray(scale != 0)[:, None]
     bags = as_short_index(jnp.asarray(bags))

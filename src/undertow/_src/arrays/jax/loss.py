@@ -58,9 +58,7 @@ def class_weights(target: Array, weight: Array | None, ignore_index: int, dtype:
 
 
 def labels(target: Array, dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:
-    """Return the labels listed in each row up to the first −1: as indices (0 behind them), which are listed, which
-    classes are.
-    """
+    """Return each row's labels up to the first −1: as indices (0 after them), which are listed, which classes are."""
     listed = lax.cummin((target >= 0).astype(np.int32), target.ndim - 1) > 0
     index = jnp.where(listed, target, 0).astype(np.int64)
     classes = np.arange(target.shape[-1], dtype=np.int32)

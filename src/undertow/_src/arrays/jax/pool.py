@@ -77,9 +77,7 @@ def max_pool(
 
 
 def _default_places(kernel: Sizes, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, counts: Sizes) -> Any:
-    """Return the place that wins where nothing is larger than the lowest number: each window's first that is not
-    padding.
-    """
+    """Return each window's first place that is not padding: it wins where nothing exceeds the lowest number."""
     first = first_inside(kernel, stride, padding, dilation, counts)
     every = np.stack([_places(at, size, stride, padding, dilation, counts) for at in offsets(kernel)], -1)
     return np.take_along_axis(every, np.asarray(first)[..., None], -1)[..., 0]

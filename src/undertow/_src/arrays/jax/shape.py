@@ -243,9 +243,7 @@ def as_index(x: Array) -> Array:
 
 
 def outline(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Return the shapes and dtypes of what a function would give, computing nothing. NumPy's functions are JAX's
-    of that name.
-    """
+    """Return the shapes and dtypes of what a function would give, computing nothing; NumPy's functions stand for JAX's."""
     home = getattr(function, "__module__", None) or "numpy"  # a method of a ufunc has none
     if home.partition(".")[0] == "numpy":
         owner = getattr(function, "__self__", None)

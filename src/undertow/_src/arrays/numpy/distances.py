@@ -35,9 +35,7 @@ def pair_distances(x1: Array, x2: Array, p: float) -> Array:
 
 
 def pair_distances_grad(g: Array, x1: Array, x2: Array, result: Array, p: float, np: Any = np) -> tuple[Array, Array]:
-    """Return the gradients of both sides; every pair pulls along its difference. `np` is NumPy, or JAX's functions
-    like its.
-    """
+    """Return the gradients of both sides; every pair pulls along its difference. `np` is NumPy or jax.numpy."""
     if p == 2:
         pull = np.where(result == 0, 0, g / np.where(result == 0, 1, result))
         of_x1 = x1 * pull.sum(-1)[..., None] - pull @ x2

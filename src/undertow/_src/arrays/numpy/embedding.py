@@ -67,16 +67,12 @@ def sparse_gather_grad(g: Array, shape: tuple[int, ...], axis: int, index: Array
 
 
 def sparse_gradient(places: Array, items: Any, shape: tuple[int, ...]) -> Any:
-    """Return a gradient that travels as a sparse tensor, which is a tensor's own kind: its class is asked for when
-    first used.
-    """
+    """Return a gradient that travels as a sparse tensor, whose class is imported when first used."""
     return importlib.import_module("undertow.sparse.coo").gradient(places, items, shape)
 
 
 def bag_max(x: Array, index: Array, bags: Array, scale: Array, count: int) -> tuple[Array, Array]:
-    """Return the largest element of each column over a bag's rows (0 for an empty bag), and the row it is from (−1
-    for none).
-    """
+    """Return the largest element of each column over a bag's rows (0 if empty), and the row it is from (−1 if none)."""
     out = np.zeros((count, x.shape[1]), x.dtype)
     chosen = np.full(out.shape, -1, np.int64)
     used = np.flatnonzero(scale != 0)

@@ -83,9 +83,7 @@ def put_along(values: Array, axis: int, index: Array, shape: tuple[int, ...]) ->
 
 
 def labels(target: Array, dtype: np.dtype) -> tuple[Array, Array, Array]:
-    """Return the labels listed in each row up to the first −1: as indices (0 behind them), which are listed, which
-    classes are.
-    """
+    """Return each row's labels up to the first −1: as indices (0 after them), which are listed, which classes are."""
     listed = np.logical_and.accumulate(target >= 0, axis=-1)
     index = np.where(listed, target, 0).astype(np.int64)
     labelled = np.zeros(target.shape, dtype)

@@ -85,9 +85,7 @@ def dot_along(x: Array, y: Array, axis: int) -> Array:
 
 
 def max_along(x: Array, axis: int) -> Array:
-    """Return the maximum along one axis of at least one element, which stays as an axis of length 1; nan where
-    there is one.
-    """
+    """Return the maximum along one axis of at least one element, which is kept with length 1; nan where there is one."""
     if is_last(x, axis):
         return row_maxima(as_rows(x)).reshape(_kept(x))
     return np.maximum.reduce(x, axis=axis, keepdims=True)

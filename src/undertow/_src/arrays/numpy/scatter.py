@@ -174,9 +174,7 @@ def index_add(x: Array, axis: int, index: Array, source: Array) -> Array:
 
 
 def _runs(index: Array) -> list[tuple[int, int, int]] | None:
-    """Return an index as a few pieces that go up, or down, by ones (from, to, ±1), as those of padding do; None
-    for any other.
-    """
+    """Return an index as a few runs that go up or down by ones (from, to, ±1), as padding's do; None for any other."""
     if index.size < _FEW_RUNS:
         return None
     steps = np.diff(index)

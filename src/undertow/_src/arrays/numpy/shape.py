@@ -57,9 +57,7 @@ def restride(x: Array, shape: Sequence[int], strides: Sequence[int], offset: int
 
 
 def memory_of(x: Array) -> tuple[Array, int] | None:
-    """Return the contiguous array that owns x's memory, and where in it (in bytes) x begins; None if x's owner is
-    foreign.
-    """
+    """Return the contiguous array that owns x's memory, and x's offset there in bytes; None if its owner is foreign."""
     owner = x
     while isinstance(owner.base, np.ndarray):
         owner = owner.base

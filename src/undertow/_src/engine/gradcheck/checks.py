@@ -264,9 +264,7 @@ def _along(row: Array, along: tuple[Array, Array | None]) -> Any:
 def first_derivative(
     func: Callable[..., Any], inputs: Any, grad_outputs: object, spaced: bool
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Return the gradient of a function as a function of its inputs and of the gradients that come in, and those
-    arguments.
-    """
+    """Return a function's gradient as a function of its inputs and of incoming gradients, and those arguments."""
     func, given = of_values(func, as_tuple(inputs))
     count = len(given)
     if grad_outputs is None:

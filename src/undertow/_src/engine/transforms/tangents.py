@@ -47,9 +47,7 @@ def refuse_out(level: Any, name: str, tensors: Sequence[Any]) -> None:
 
 
 def laid_out_as(primal: Any, tangent: Any) -> Any:
-    """Return a tangent in the layout of its tensor: strides, place in the memory, and whether it is conjugated or
-    negated.
-    """
+    """Return a tangent in its tensor's layout: strides, offset, and whether it is conjugated or negated."""
     if tangent is None or not (primal._is_strided and tangent._is_strided) or primal.is_meta:
         return tangent
     if _layout(primal) == _layout(tangent):

@@ -78,9 +78,7 @@ def _spec_of(name: str, known: dict[str, Any]) -> Any:
 
 
 def _whole(node: RuleNode, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...] | None:
-    """Return a gradient that is one operator of PyTorch's, shown with what the node has kept; undertow's formula
-    computes it.
-    """
+    """Show a gradient that is one operator of PyTorch's with what the node has kept; undertow's formula computes it."""
     short = WHOLE.get(node.rule.name) or WHOLE.get(node.rule.node_name)
     if short is None:
         return None

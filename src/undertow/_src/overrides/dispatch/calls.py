@@ -159,9 +159,7 @@ def named(name: str) -> OpOverload:
 
 
 def bind(name: str, values: Values, as_scalar: bool = False) -> Call | None:
-    """Return the overload that takes these values, and the arguments to call it with. `as_scalar`: a number stays
-    a number.
-    """
+    """Return the overload that takes these values, and its arguments. `as_scalar`: a number stays a number."""
     numbers = name.rstrip("_") in _TAKES_NUMBERS_AS_TENSORS and not as_scalar
     for overload, schema in schemas.overloads(name).items():
         if numbers and overload.startswith("Scalar"):

@@ -157,9 +157,7 @@ def direct_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 def _guarded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Any]) -> Any:
-    """Return a function of tensors that may have no memory is to be made of operators that are offered: else it is
-    refused.
-    """
+    """Run a function on tensors that may have no memory; refuse it if none of its operators was offered to them."""
     if not any(type(value) in CLASSES for value in given):
         return NotImplemented
     before = offering.offers

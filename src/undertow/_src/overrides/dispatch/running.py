@@ -74,9 +74,7 @@ def run_rule(rule: Rule, inputs: tuple[Any, ...], statics: Statics) -> Any:
 
 
 def _hidden_again(rule: Rule, inputs: tuple[Any, ...], statics: Statics) -> list[Any]:
-    """Return what a rule keeps for its gradient beside its results; tensors that wrap others have no values to
-    tell it from.
-    """
+    """Return what a rule keeps for its gradient beside its results; wrapper tensors have no values to tell it from."""
     if any(type(each) in CLASSES for each in inputs):
         return [wrap(np.empty(0, np.float32)) for _ in rule.hidden]
     with nobody_asked():
@@ -101,9 +99,7 @@ def _listed(given: Any) -> list[Any]:
 
 
 def checked(given: Any, inputs: Sequence[Any]) -> Any:
-    """Return a tensor that a handler returned. One that was an argument is shown through a new tensor, which may
-    get a history.
-    """
+    """Return a tensor that a handler returned; an argument is shown through a new tensor, which may get a history."""
     if not isinstance(given, TensorCore):
         raise RuntimeError(f"Unable to cast {given!r} to Tensor")
     if any(given is each for each in inputs):

@@ -34,9 +34,7 @@ def is_laid_out_as(array: Any, order: memory_format | None) -> bool:
 
 
 def format_of(array: Any) -> memory_format:
-    """Return the memory format that an array's strides speak for: channels last if they grow in that order, and in
-    no other.
-    """
+    """Return the memory format that an array's strides speak for: channels last only if they grow in that order."""
     steps, sizes = lying(array).strides if tracer.current is not None else array.strides, array.shape
     for order, axes in CHANNELS_LAST.items():
         if len(axes) == len(sizes) and steps[1] and 0 not in sizes:

@@ -52,9 +52,7 @@ def _generate_indices_prefer_all_rows(rows: int, cols: int, num_indices: int) ->
 
 
 def random_sparse_matrix(rows: int, columns: int, density: float = 0.01, **kwargs: Any) -> Any:
-    """Return a sparse matrix, of which about that part of the elements is given; none of its singular values is
-    near zero.
-    """
+    """Return a sparse matrix of about that density, none of whose singular values is near zero."""
     dtype, device = kwargs.get("dtype"), kwargs.get("device", "cpu")
     count = max(min(rows, columns), int(rows * columns * density))
     indices = ones(2, count, dtype=int64, device=device)
