@@ -260,7 +260,7 @@ class HookPlacer(HostSchedule):
             running_trace().draws_inside = self.has_inside = True
         self.hosted.append((hook, effects))
         self._taken_out += [effect.target for effect in effects.effects if isinstance(effect.target, RemovableHandle)]
-        found, places = self._found(effects)
+        found, places = self._found(hook, effects)
         if effects.returns is False and not effects.writes and not self.plan.all_inside:
             placed = self._place(hook, "after the program", why)
             self._put_off(
@@ -360,7 +360,7 @@ class HookPlacer(HostSchedule):
                 self._again(other)
         statement = Statement(probe, function, given, self.environment)
         self.hosted.append((statement, effects))
-        found, places = self._found(effects)
+        found, places = self._found(statement, effects)
         inside, why = self.plan.all_inside, probe.why
         if inside and self.plan.waits_for:
             why += f", and has its turn in a step that waits for `{self.plan.waits_for}`"

@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Any
+from types import FunctionType
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -66,6 +67,23 @@ class _ShownNumber:
         self.place, self.kind = place, kind
 
 
+class _Bound(NamedTuple):
+    """In the place of a hook's default values, or of the arguments of a `functools.partial`."""
+
+    args: list[Any]
+    kwargs: dict[str, Any]
+    inner: _Bound | None  # of what the partial calls
+
+    def bind(self, hook: Any, shown: Callable[[Any], Any]) -> Any:
+        """Return the hook with the values of a call."""
+        args, kwargs = [*map(shown, self.args)], {name: shown(each) for name, each in self.kwargs.items()}
+        if isinstance(hook, partial):
+            return partial(hook.func if self.inner is None else self.inner.bind(hook.func, shown), *args, **kwargs)
+        made = FunctionType(hook.__code__, hook.__globals__, hook.__name__, tuple(args), hook.__closure__)
+        made.__kwdefaults__, made.__dict__ = kwargs, hook.__dict__
+        return made
+
+
 class _Contents(list[Any]):
     """In the place of all that a list, deque or set holds: what stands for each of its elements."""
 
@@ -97,14 +115,14 @@ class HostCall:
     answer: Any = None  # what it gave then
     error: BaseException | None = None  # what it raised
     answered_with: Sequence[Any] = ()  # the values of tensors in its answer, which become gradients that go on changing
-    written: Sequence[Any] = ()  # what the tensors that it was given held afterwards, if it may write
+    written: Sequence[Any] = ()  # what the tensors that it was given held afterwards, those into which it wrote
     removals = Removals(())  # of hooks
     variables: Sequence[
         tuple[Any, Any]
     ] = ()  # cells that the step makes at every call and this changes: what they hold
     written_outside: Sequence[
         tuple[Any, Any, Any]
-    ] = ()  # the same of others: how to find one, its values, its gradient's
+    ] = ()  # the same of others: a tensor from outside, its values, its gradient's
 
     def __init__(
         self, hook: Any, args: Any, kwargs: Any, found: list[Any], placed: Placed | None = None,
@@ -134,7 +152,16 @@ class HostCall:
             self._seen(tensor, by_name=True)
         self.args = tuple([self._taken(arg) for arg in args])
         self.kwargs = {name: self._taken(arg) for name, arg in kwargs.items()}
+        self.bound = self._bound(hook)
         self.state = [(place, self._held_at(*place)) for place in places]  # what it finds in Python's places
+
+    def _bound(self, hook: Any) -> _Bound | None:
+        """Return the values that a hook carries with it, if the step has made some: each call has others."""
+        inner = self._bound(hook.func) if isinstance(hook, partial) else None
+        args, kwargs = carried_by(hook)
+        taken = [self._taken(each) for each in args], {name: self._taken(each) for name, each in kwargs.items()}
+        same = all(now is each for now, each in zip((*taken[0], *taken[1].values()), (*args, *kwargs.values())))
+        return None if same and inner is None else _Bound(*taken, inner)
 
     def _held_at(self, holder: Any, key: Any) -> Any:
         held = held_at(holder, key)
@@ -220,11 +247,13 @@ class HostCall:
             kwargs = {name: shown(arg) for name, arg in self.kwargs.items()}
             for (holder, key), held in self.state:
                 put(holder, key, shown(held))
+            hook = self.hook if self.bound is None else self.bound.bind(self.hook, shown)
             self.before_hook(host_tensors)
             shown_gradients = [
                 (state.grad.mirror, host_tensors[state.mirror]) for state in self.own() if state.grad is not None
             ]
             gradients = [_gradient_of(tensor) for _, tensor in shown_gradients]
+            contents = self._contents(host_tensors, (args, kwargs)) if self.may_write else ()
             undrawn = _no_draws(self.placed) if self.draws_follow else nullcontext()
             unpacked = _no_packing(self.placed) if self.packs else nullcontext()
             with (
@@ -236,10 +265,10 @@ class HostCall:
             ):
                 try:
                     with self.removals:
-                        answer = self.hook(*args, **kwargs) if self.is_made(values) else None
+                        answer = hook(*args, **kwargs) if self.is_made(values) else None
                 except Exception:
                     if self.may_write:  # what it wrote before it raised, a replay writes too
-                        self._note_writes(host_tensors, (args, kwargs))
+                        self._note_writes(host_tensors, (args, kwargs), contents)
                     raise
             self._refuse_attributes([host_tensors[state.mirror] for state in self.computed()])
             for (mirror, tensor), earlier in zip(shown_gradients, gradients):
@@ -247,7 +276,8 @@ class HostCall:
                     self._mirrors.replace(mirror, tensor, _gradient_of(tensor), self.placed)
             held = self._held(host_tensors) if self.may_write else []
             if self.may_write:
-                self._note_writes(host_tensors, (args, kwargs))
+                self._note_writes(host_tensors, (args, kwargs), contents)
+            self._note_answer(answer, host_tensors)
             for state in (*self.computed(), *[each.grad for each in self.own() if each.grad is not None]):
                 if self.may_write:
                     state.mirror.memory.note_writes()
@@ -260,27 +290,39 @@ class HostCall:
             for state in (*self.updates, *self.states.values()):
                 state.restore()
 
-    def _note_writes(self, host_tensors: dict[HostMirror, Any], given: Any) -> None:
-        self.written = [np.array(each._array) for each in _tensors_in(given)]
-        outside = [
-            (state.mirror.find, host_tensors[state.mirror])
-            for state in self.own()
-            if isinstance(state.mirror, ExternalMirror)
+    def _contents(self, host_tensors: dict[HostMirror, Any], given: Any) -> list[Any]:
+        """Return what tensors hold: those that the hook is given, those from outside, and the gradients of these."""
+        outside = [host_tensors[state.mirror] for state in self.own()]
+        tensors = [*_tensors_in(given), *outside, *map(_gradient_of, outside)]
+        return [None if each is None else np.array(each._array) for each in tensors]
+
+    def _note_writes(self, host_tensors: dict[HostMirror, Any], given: Any, before: Sequence[Any]) -> None:
+        """Note what the hook wrote.
+
+        What it left alone is not noted: a replay computes it anew, rounded otherwise, and to write it would be a write.
+        """
+        written = [
+            None if now is None or (was is not None and _equal(now, was)) else now
+            for now, was in zip(self._contents(host_tensors, given), before, strict=True)
         ]
-        self.written_outside = [
-            (
-                find,
-                np.array(tensor._array),
-                None if _gradient_of(tensor) is None else np.array(_gradient_of(tensor)._array),
-            )
-            for find, tensor in outside
+        found = [state.mirror.find() for state in self.own() if isinstance(state.mirror, ExternalMirror)]
+        n_given, n_found = len(written) - 2 * len(found), len(found)
+        self.written = written[:n_given]
+        self.written_outside = [*zip(found, written[n_given:], written[n_given + n_found :])]
+
+    def _note_answer(self, answer: Any, host_tensors: dict[HostMirror, Any]) -> None:
+        """Note the values of tensors in an answer; those of tensors from outside a replay finds where they are."""
+        outside = [host_tensors[state.mirror]._array for state in self.own()]
+        self.answered_with = [
+            None if any(np.may_share_memory(each._array, array) for array in outside) else np.array(each._array)
+            for each in _tensors_in(answer)
         ]
 
     def repeat_writes(self, args: Any, kwargs: Any) -> None:
         """Write what the hook wrote when it was called, into the tensors of a step that runs once more."""
         pairs = [*zip(_tensors_in((args, kwargs)), self.written)]
-        for find, value, gradient in self.written_outside:
-            pairs += [(find(), value), (_gradient_of(find()), gradient)]
+        for tensor, value, gradient in self.written_outside:
+            pairs += [(tensor, value), (_gradient_of(tensor), gradient)]
         for tensor, value in pairs:
             if tensor is not None and value is not None:
                 _write_if_other(tensor, value)
@@ -288,7 +330,8 @@ class HostCall:
     def repeat_answer(self) -> Any:
         """Return what the hook gave when it was called, with the values that it had then."""
         for tensor, value in zip(_tensors_in(self.answer), self.answered_with):
-            _write_if_other(tensor.detach(), value)
+            if value is not None:
+                _write_if_other(tensor.detach(), value)
         return self.answer
 
     def before_hook(self, host_tensors: dict[HostMirror, Any]) -> None:
@@ -321,7 +364,7 @@ class HostCall:
     def refuse_writes(self, after: list[Any], before: list[Any], why: str) -> None:
         """Raise if tensors hold other values than before."""
         for array, was in zip(after, before, strict=True):
-            if not np.array_equal(np.asarray(array), np.asarray(was), equal_nan=array.dtype.kind in "fc"):
+            if not _equal(np.asarray(array), np.asarray(was)):
                 raise CompileError(
                     f"undertow.compile: {self.placed} wrote into a tensor of shape {list(array.shape)}. {why}"
                 )
@@ -335,12 +378,12 @@ class _Shown:
     """What is shown for the parts of a call's arguments."""
 
     def __init__(self, call: HostCall, host_tensors: dict[HostMirror, Any], values: list[Any]) -> None:
-        self._call, self._players, self._values = call, host_tensors, values
+        self._call, self._host_tensors, self._values = call, host_tensors, values
         self._begun: set[ContainerState] = set()
 
     def __call__(self, part: Any) -> Any:
         if type(part) is MirrorState:
-            return self._players[part.mirror]
+            return self._host_tensors[part.mirror]
         if type(part) is _ShownNumber:
             return part.kind(self._values[part.place])
         if type(part) is ContainerState:
@@ -357,6 +400,20 @@ class _Shown:
             contents.container.prepare()
             contents.container.show(contents.each(self), contents.changed, self._call.placed)
         return contents.container.live
+
+
+def carried_by(hook: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a partial, or the default values of a function."""
+    if isinstance(hook, partial):
+        return hook.args, hook.keywords
+    return (hook.__defaults__ or (), hook.__kwdefaults__ or {}) if isinstance(hook, FunctionType) else ((), {})
+
+
+def own_function(hook: Any) -> Any:
+    """Return the function whose defaults are those of a hook."""
+    while isinstance(hook, partial):
+        hook = hook.func
+    return hook
 
 
 def tensors_of(holder: Any) -> Iterator[Any]:
@@ -463,7 +520,7 @@ class OrderedCallback(HostCall):
                     mirror.replace_by(tensor)
             for state in self.computed():
                 state.mirror.memory.leave_to(tensors)
-            given = [tensor.detach().numpy().astype(spec.dtype) for tensor, spec in zip(tensors, specs)]
+            given = [np.array(tensor._array).astype(spec.dtype) for tensor, spec in zip(tensors, specs)]
             return [*given, *(after if writes else ())]
 
         values = self._call_in_program(results, specs, raised)
@@ -501,7 +558,7 @@ class OrderedCallback(HostCall):
                     f"undertow.compile: {self.placed} gives a tensor of shape {list(answer.shape)} for one that was saved "
                     f"with shape {list(spec.shape)}; a program can't change its shape while it runs"
                 )
-            return [answer.detach().numpy().astype(spec.dtype)]
+            return [np.array(answer._array).astype(spec.dtype)]
 
         (value,) = self._call_in_program(results, [spec], raised)
         return wrap(DeviceArray(value))
@@ -521,7 +578,6 @@ class OrderedCallback(HostCall):
                     called = self.call(self.values)
                     given = [np.asarray(each) for each in results(*called)] if self.is_made(values) else nothing
                 self.done, self.answer = True, called[1]
-                self.answered_with = [np.array(each._array) for each in _tensors_in(self.answer)]
                 self._mirrors.answered.append(self)
                 return given
             except BaseException as error:
@@ -605,9 +661,13 @@ def uncompiled() -> Iterator[None]:
 
 
 def _write_if_other(tensor: Any, value: Any) -> None:
-    if not np.array_equal(tensor.detach().cpu().numpy(), value, equal_nan=value.dtype.kind in "fc"):
+    if not _equal(np.asarray(tensor._array), value):
         with set_grad_enabled(False):
             tensor.copy_(wrap(value))
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return np.array_equal(one, other, equal_nan=one.dtype.kind in "fcV")  # "V": those of ml_dtypes
 
 
 def _tensors_in(given: Any) -> list[Any]:

@@ -58,6 +58,10 @@ class HostMirrors:
         """Says which tensors of the trace are others in each call: their places among the arguments."""
         self._arguments = arguments
 
+    def is_argument(self, value: Any) -> bool:
+        """Whether a tensor of the trace stands for an argument."""
+        return id(value) in self._arguments
+
     def begin(self, arguments: Sequence[Any]) -> None:
         """Return a call of the program, with these arguments."""
         self._present = arguments

@@ -18,7 +18,15 @@ from undertow._src.arrays.jax.tracing import is_traced
 from undertow._src.base.hooks import RemovableHandle
 from undertow._src.base.sites import Site
 from undertow._src.base.tree import leaves
-from undertow._src.compile.callbacks.host_calls import DeferredCallback, HostCall, OrderedCallback, Placed, tensors_of
+from undertow._src.compile.callbacks.host_calls import (
+    DeferredCallback,
+    HostCall,
+    OrderedCallback,
+    Placed,
+    carried_by,
+    own_function,
+    tensors_of,
+)
 from undertow._src.compile.callbacks.host_mirrors import HostMirrors
 from undertow._src.compile.callbacks.kept_memory import has_aliases
 from undertow._src.compile.callbacks.registrations import Registrations, Removals, where_defined
@@ -34,6 +42,7 @@ from undertow._src.compile.guards.places import (
     Places,
     Slots,
     Stores,
+    contents_of,
     held_at,
     holder_of,
     place_at,
@@ -104,17 +113,48 @@ class HostSchedule:
             self.plan.roots += new
             raise Retrace
 
-    def _found(self, effects: Effects) -> tuple[list[Any], list[tuple[Any, Any]]]:
-        """Return what a hook on the host finds by name: tensors with an identity; and places in which it finds, at
-        its turn, a
-        number that the step changes, or a tensor that each call computes anew."""
-        computed = [read for read in effects.holds if read.kept_at is not None and _is_computed(read.get())]
-        found = [tensor for read in effects.holds if read not in computed for tensor in tensors_of(read.get())]
+    def _found(self, hook: Any, effects: Effects) -> tuple[list[Any], list[tuple[Any, Any]]]:
+        """Return what a hook on the host finds by name: tensors with an identity, and places.
+
+        In places it finds, at its turn, a number that the step changes, or a tensor that is another one in each call.
+        """
+        renewed = [read for read in effects.holds if read.kept_at is not None and self._is_renewed(read.get())]
+        found = [tensor for read in effects.holds if read not in renewed for tensor in tensors_of(read.get())]
         found += [tensor for its, call in self._calls if its.feeds(effects) for tensor in call.tensors_from_outside()]
         places = self._options(effects) + self._changed_by_now(effects)
-        kept = [read.kept_at for read in computed if read.kept_at is not None]
         known = {place_at(holder, None if isinstance(key, slice) else key) for holder, key in places}
-        return found, places + [each for each in kept if {place_at(*each), place_at(each[0], None)}.isdisjoint(known)]
+        for read in renewed:
+            assert read.kept_at is not None
+            kept = read.kept_at
+            if isinstance(kept[0], tuple):
+                if any(_is_within(kept[0], each) for each in (*map(_held, places), *carried_by(hook))):
+                    continue
+                kept = self._variable_with(kept[0], hook, effects)
+            if {place_at(*kept), place_at(kept[0], None)}.isdisjoint(known):
+                known.add(place_at(*kept))
+                places.append(kept)
+        self._refuse_defaults(hook, effects)
+        return found, places
+
+    def _is_renewed(self, value: Any) -> bool:
+        """Whether a tensor is another one in each call: one that the step computes, or an argument of it."""
+        return _is_computed(value) or self.mirrors.is_argument(value)
+
+    def _variable_with(self, held: tuple[Any, ...], hook: Any, effects: Effects) -> tuple[Any, Any]:
+        """Return the closure cell that leads to a tuple, in which nothing can be put."""
+        for function in effects.functions:
+            for cell in function.__closure__ or ():
+                if _is_within(held, contents_of(cell)):
+                    return cell, None
+        raise self._refusal(hook, "it finds a tensor of the step in a tuple. Let a variable hold the tensor itself")
+
+    def _refuse_defaults(self, hook: Any, effects: Effects) -> None:
+        """Refuse functions that a hook calls with defaults that are tensors of this trace. (Its own are renewed.)"""
+        for function in effects.functions:
+            given = (function.__defaults__, function.__kwdefaults__)
+            if function is not own_function(hook) and any(map(self._is_renewed, leaves(given))):
+                why = f"it calls `{function.__qualname__}`, which has a tensor of the step as a default"
+                raise self._refusal(hook, f"{why}. Let a variable hold it, or pass it")
 
     def _changed_by_now(self, effects: Effects) -> list[tuple[Any, Any]]:
         """Places that the step has changed before this call on the host: it is to find there what it would find eagerly.
@@ -363,6 +403,18 @@ def _place(effect: Effect) -> EffectPlace:
 
 def _places(effect: Effect) -> set[Place]:
     return set() if effect.target is None else places_of(effect.target, effect.attribute)
+
+
+def _held(place: tuple[Any, Any]) -> Any:
+    return held_at(*place)
+
+
+def _is_within(wanted: Any, value: Any) -> bool:
+    """Whether a container is, or holds, however deep, one."""
+    if value is wanted:
+        return True
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (tuple, list, deque)) else ()
+    return any(_is_within(wanted, part) for part in parts)
 
 
 def _is_computed(value: Any) -> bool:

@@ -1,0 +1,153 @@
+"""A call on the host raises, after others that wrote into tensors: the step runs again as written, up to the error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import undertow as torch
+from tests.xla.twins import Case, agree
+from undertow import nn
+
+
+class Raising:
+    """A hook that raises at one of its turns."""
+
+    def __init__(self, turn: int) -> None:
+        self.turns, self.turn = 0, turn
+
+    def __call__(self, p: Any) -> None:
+        self.turns += 1
+        if self.turns == self.turn:
+            raise ValueError("late")
+
+
+def caught(backward: Any) -> str:
+    try:
+        backward()
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def test_a_hook_that_looks_at_an_argument_wrote_before_the_error() -> None:
+    def build() -> Case:
+        model, log = nn.Linear(2, 3), list[Any]()
+        raising = Raising(3)
+        model.weight.register_post_accumulate_grad_hook(raising)
+
+        def step(x: Any) -> Any:
+            y = model(x)
+
+            def hook(g: Any) -> None:
+                log.append(x.sum().item())
+                g.mul_(0.5)
+
+            y.register_hook(hook)
+            return caught(y.pow(2).mean().backward)
+
+        return Case(step, model, args=lambda turn: (torch.full((2, 2), 0.5 + turn),), log=log, look=lambda: [*log])
+
+    agree(build, steps=5)
+
+
+def test_the_hook_that_raises_has_written_to_a_gradient_given_as_argument() -> None:
+    def build() -> Case:
+        model, log = nn.Linear(2, 3), list[Any]()
+        raising = Raising(3)
+
+        def step(x: Any, extra: Any) -> Any:
+            y = model(x)
+
+            def hook(g: Any) -> None:
+                log.append(extra.sum().item())
+                extra.mul_(2)
+                g.add_(1)
+                raising(g)
+
+            y.register_hook(hook)
+            return caught(y.pow(2).mean().backward)
+
+        extra = torch.ones(2)
+        arguments = lambda turn: (torch.full((2, 2), 0.5 + turn), extra)
+        return Case(step, model, extra, args=arguments, log=log, look=lambda: [*log, extra])
+
+    agree(build, steps=5)
+
+
+@pytest.mark.parametrize("kind", ["identity", "clone", "pair"])
+def test_pack_hooks_that_only_count_are_not_taken_for_writers(kind: str) -> None:
+    """What a program computes may be rounded otherwise than what the second run does, which no hook has written."""
+
+    def build() -> Case:
+        model, log = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 2)), list[Any]()
+        raising = Raising(3)
+        model[0].weight.register_post_accumulate_grad_hook(raising)
+
+        def pack(x: Any) -> Any:
+            log.append(("pack", tuple(x.shape)))
+            return x.clone() if kind == "clone" else (x, len(log)) if kind == "pair" else x
+
+        def unpack(x: Any) -> Any:
+            log.append("unpack")
+            return x[0] if kind == "pair" else x
+
+        def step(x: Any) -> Any:
+            with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+                y = model(x)
+            return caught(y.pow(2).mean().backward)
+
+        return Case(step, model, args=lambda turn: (torch.randn(3, 2),), look=lambda: [*log])
+
+    agree(build, steps=5, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("raises", [False, True], ids=["in the program", "run again"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bfloat16", "float16"])
+@pytest.mark.parametrize("returns", [False, True], ids=["writes", "returns"])
+def test_gradients_in_half_precision_from_a_hook_on_the_host(dtype: Any, returns: bool, raises: bool) -> None:
+    def build() -> Case:
+        model, log = nn.Linear(2, 3).to(dtype), list[Any]()
+        raising = Raising(4 if raises else 100)
+        model.bias.register_post_accumulate_grad_hook(raising)
+
+        def hook(g: Any) -> Any:
+            log.append(str(g.dtype))
+            if returns:
+                return g * 0.5 * len(log)
+            g.mul_(0.5)
+            return None
+
+        def step(x: Any) -> Any:
+            model.zero_grad()
+            y = model(x)
+            y.register_hook(hook)
+            return caught(y.pow(2).sum().backward)
+
+        return Case(step, model, args=lambda turn: (torch.full((2, 2), 0.5 + turn, dtype=dtype),), look=lambda: [*log])
+
+    agree(build, steps=5, tolerance=1e-2)
+
+
+def test_saved_tensors_in_half_precision_from_hooks_on_the_host() -> None:
+    def build() -> Case:
+        model, log = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 2)).bfloat16(), list[Any]()
+
+        def pack(x: Any) -> Any:
+            log.append(tuple(x.shape))
+            return x.numpy() if x.dtype is torch.float32 else x.detach().float().numpy()
+
+        def unpack(x: Any) -> Any:
+            log.append(float(x.sum()) > 0)
+            return torch.from_numpy(x).bfloat16()
+
+        def step(x: Any) -> Any:
+            with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+                y = model(x)
+            y.float().pow(2).mean().backward()
+            return y
+
+        return Case(step, model, args=lambda turn: (torch.full((2, 2), 0.5, dtype=torch.bfloat16),), log=log)
+
+    agree(build, steps=3, tolerance=1e-2)
