@@ -16,6 +16,7 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, agree
 from undertow import nn
+from undertow.compiler import CompileError
 
 
 class Slotted:
@@ -148,3 +149,46 @@ def test_a_tensor_that_only_a_hook_reaches(name: str, prints: bool, capsys: pyte
         return trained(noisy_and_quiet if prints else quiet, kept)
 
     agree(build, steps=4)
+
+
+def test_a_gradient_that_is_a_view_shows_its_base_as_eager_mode_does() -> None:
+    """Under create_graph the base is in the graph, too: a hook on the host must not take it for a leaf."""
+
+    def build() -> Case:
+        model, log = nn.Linear(2, 3), list[Any]()
+
+        def hook(g: Any) -> None:
+            base = g._base
+            log.append((g.is_leaf, g.requires_grad, base is not None and (base.is_leaf, base.requires_grad)))
+
+        model.weight.register_hook(hook)
+
+        def step(x: Any) -> Any:
+            loss = model(x).pow(2).sum()
+            (gradient,) = torch.autograd.grad(loss, [model.weight], create_graph=True)
+            gradient.pow(2).sum().backward()
+
+        return Case(step, model, args=lambda turn: (torch.full((2, 2), 0.5),), log=log)
+
+    agree(build)
+
+
+def test_a_hook_on_the_host_that_writes_into_a_view_in_the_graph_is_refused() -> None:
+    model, state = nn.Linear(2, 3), {"n": 0, "factor": 0.5}
+
+    def write(g: Any) -> None:
+        g.mul_(state["factor"])
+
+    def count(g: Any) -> None:
+        state["n"] += 1
+
+    model.weight.register_hook(write)
+    model.bias.register_hook(count)
+
+    def step(x: Any) -> Any:
+        loss = model(x).pow(2).sum()
+        (gradient,) = torch.autograd.grad(loss, [model.weight], create_graph=True)
+        (loss + gradient.pow(2).sum()).backward()
+
+    with pytest.raises(CompileError, match="wrote into a tensor"):
+        torch.compile(step)(torch.ones(2, 2))

@@ -6,8 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -16,9 +15,16 @@ from jax.experimental import io_callback
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.base.modes import local, set_grad_enabled
 from undertow._src.base.tree import leaves, map_leaves
+from undertow._src.compile.callbacks.captured import bound_by
 from undertow._src.compile.callbacks.container_mirrors import ContainerMirror, ContainerState
 from undertow._src.compile.callbacks.registrations import Removals, where_defined
-from undertow._src.compile.callbacks.tensor_mirrors import AliasMirror, ExternalMirror, HostMirror, MirrorState
+from undertow._src.compile.callbacks.tensor_mirrors import (
+    AliasMirror,
+    ExternalMirror,
+    HostMirror,
+    MirrorState,
+    has_marks,
+)
 from undertow._src.compile.effects import purity
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import held_at, put
@@ -65,23 +71,6 @@ class _ShownNumber:
 
     def __init__(self, place: int, kind: Any) -> None:
         self.place, self.kind = place, kind
-
-
-class _Bound(NamedTuple):
-    """In the place of a hook's default values, or of the arguments of a `functools.partial`."""
-
-    args: list[Any]
-    kwargs: dict[str, Any]
-    inner: _Bound | None  # of what the partial calls
-
-    def bind(self, hook: Any, shown: Callable[[Any], Any]) -> Any:
-        """Return the hook with the values of a call."""
-        args, kwargs = [*map(shown, self.args)], {name: shown(each) for name, each in self.kwargs.items()}
-        if isinstance(hook, partial):
-            return partial(hook.func if self.inner is None else self.inner.bind(hook.func, shown), *args, **kwargs)
-        made = FunctionType(hook.__code__, hook.__globals__, hook.__name__, tuple(args), hook.__closure__)
-        made.__kwdefaults__, made.__dict__ = kwargs, hook.__dict__
-        return made
 
 
 class _Contents(list[Any]):
@@ -152,16 +141,8 @@ class HostCall:
             self._seen(tensor, by_name=True)
         self.args = tuple([self._taken(arg) for arg in args])
         self.kwargs = {name: self._taken(arg) for name, arg in kwargs.items()}
-        self.bound = self._bound(hook)
+        self.bound = bound_by(hook, self._taken)
         self.state = [(place, self._held_at(*place)) for place in places]  # what it finds in Python's places
-
-    def _bound(self, hook: Any) -> _Bound | None:
-        """Return the values that a hook carries with it, if the step has made some: each call has others."""
-        inner = self._bound(hook.func) if isinstance(hook, partial) else None
-        args, kwargs = carried_by(hook)
-        taken = [self._taken(each) for each in args], {name: self._taken(each) for name, each in kwargs.items()}
-        same = all(now is each for now, each in zip((*taken[0], *taken[1].values()), (*args, *kwargs.values())))
-        return None if same and inner is None else _Bound(*taken, inner)
 
     def _held_at(self, holder: Any, key: Any) -> Any:
         held = held_at(holder, key)
@@ -270,7 +251,8 @@ class HostCall:
                     if self.may_write:  # what it wrote before it raised, a replay writes too
                         self._note_writes(host_tensors, (args, kwargs), contents)
                     raise
-            self._refuse_attributes([host_tensors[state.mirror] for state in self.computed()])
+            for state in self.computed():
+                self._refuse_marks(host_tensors[state.mirror], state)
             for (mirror, tensor), earlier in zip(shown_gradients, gradients):
                 if _gradient_of(tensor) is not earlier and _gradient_of(tensor) is not None:
                     self._mirrors.replace(mirror, tensor, _gradient_of(tensor), self.placed)
@@ -353,13 +335,20 @@ class HostCall:
                 held.append(np.array(now._array))
         return held + [np.array(host_tensors[state.mirror]._array) for state in self.computed()]
 
-    def _refuse_attributes(self, computed: list[Any]) -> None:
-        for tensor in computed:
-            if vars(tensor):
-                raise CompileError(
-                    f"undertow.compile: {self.placed} runs on the host, where it is shown copies of tensors, and sets an "
-                    f"attribute of one ({', '.join(vars(tensor))}), which would be lost"
-                )
+    def _refuse_marks(self, tensor: Any, state: MirrorState) -> None:
+        """Raise if the hook has left something on a tensor besides values: on a copy it would be lost."""
+        what = ""
+        if vars(tensor):
+            what = f"sets an attribute of one ({', '.join(vars(tensor))})"
+        elif has_marks(tensor):
+            what = "registers a hook on one, or has it retain its gradient"
+        elif tensor._requires_grad is not state.position.requires_grad:
+            what = "sets requires_grad of one"
+        if what:
+            raise CompileError(
+                f"undertow.compile: {self.placed} runs on the host, where it is shown copies of tensors, and {what}, which "
+                "would be lost. Do that in a statement of its own."
+            )
 
     def refuse_writes(self, after: list[Any], before: list[Any], why: str) -> None:
         """Raise if tensors hold other values than before."""
@@ -400,20 +389,6 @@ class _Shown:
             contents.container.prepare()
             contents.container.show(contents.each(self), contents.changed, self._call.placed)
         return contents.container.live
-
-
-def carried_by(hook: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments of a partial, or the default values of a function."""
-    if isinstance(hook, partial):
-        return hook.args, hook.keywords
-    return (hook.__defaults__ or (), hook.__kwdefaults__ or {}) if isinstance(hook, FunctionType) else ((), {})
-
-
-def own_function(hook: Any) -> Any:
-    """Return the function whose defaults are those of a hook."""
-    while isinstance(hook, partial):
-        hook = hook.func
-    return hook
 
 
 def tensors_of(holder: Any) -> Iterator[Any]:

@@ -210,9 +210,6 @@ class HostMirrors:
         if place is not None and tensor._array._parent is not None and type(mirror) is HostMirror:
             whole = capture(parts_of(tensor._array)[0])
         state = MirrorState(mirror, place, whole, mirror.writes)
-        state.requires_grad = tensor._requires_grad
-        if tensor._edge is not None:
-            state.node_name, state.output_nr = type(tensor._edge[0]).__name__, tensor._edge[1]
         state.retains = mirror.retains = tensor._meta is not None and tensor._meta.retains
         mirror.grad = None if tensor._meta is None else tensor._meta.grad
         if mirror.grad is not None:

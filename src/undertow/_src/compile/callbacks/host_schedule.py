@@ -18,13 +18,12 @@ from undertow._src.arrays.jax.tracing import is_traced
 from undertow._src.base.hooks import RemovableHandle
 from undertow._src.base.sites import Site
 from undertow._src.base.tree import leaves
+from undertow._src.compile.callbacks.captured import carried_by, fixed_in, function_of, variables_of
 from undertow._src.compile.callbacks.host_calls import (
     DeferredCallback,
     HostCall,
     OrderedCallback,
     Placed,
-    carried_by,
-    own_function,
     tensors_of,
 )
 from undertow._src.compile.callbacks.host_mirrors import HostMirrors
@@ -42,7 +41,6 @@ from undertow._src.compile.guards.places import (
     Places,
     Slots,
     Stores,
-    contents_of,
     held_at,
     holder_of,
     place_at,
@@ -123,38 +121,49 @@ class HostSchedule:
         found += [tensor for its, call in self._calls if its.feeds(effects) for tensor in call.tensors_from_outside()]
         places = self._options(effects) + self._changed_by_now(effects)
         known = {place_at(holder, None if isinstance(key, slice) else key) for holder, key in places}
-        for read in renewed:
-            assert read.kept_at is not None
-            kept = read.kept_at
-            if isinstance(kept[0], tuple):
-                if any(_is_within(kept[0], each) for each in (*map(_held, places), *carried_by(hook))):
-                    continue
-                kept = self._variable_with(kept[0], hook, effects)
-            if {place_at(*kept), place_at(kept[0], None)}.isdisjoint(known):
-                known.add(place_at(*kept))
+        for kept in [read.kept_at for read in renewed if read.kept_at is not None]:
+            if not isinstance(kept[0], tuple) and {place_at(*kept), place_at(kept[0], None)}.isdisjoint(known):
                 places.append(kept)
-        self._refuse_defaults(hook, effects)
-        return found, places
+        return found, places + self._captured(hook, effects, places)
+
+    def _captured(self, hook: Any, effects: Effects, places: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        """Return more places, in which a hook that the step has made carries tensors that are others in each call."""
+        for function in effects.functions:
+            if function is not function_of(hook):
+                self._refuse_fixed(hook, (function.__defaults__, function.__kwdefaults__), function.__qualname__)
+        self._refuse_fixed(hook, fixed_in(function_of(hook)), type(hook).__name__)
+        known = {place_at(*each) for each in places if not isinstance(each[1], slice)}
+        found = {id(each) for place in places for each in tensors_in(held_at(*place))}
+        found |= {id(each) for each in tensors_in(carried_by(hook))}
+        more: list[tuple[Any, Any]] = []
+        for holder, key in variables_of(hook, effects.functions):
+            held = held_at(holder, key)
+            self._refuse_fixed(hook, fixed_in(held), getattr(held, "__name__", type(held).__name__))
+            if place_at(holder, key) not in known and {*map(id, self._renewed_in(held))} - found:
+                known.add(place_at(holder, key))
+                more.append((holder, key))
+        found |= {id(each) for place in more for each in tensors_in(held_at(*place))}
+        for read in effects.holds:
+            if self._is_renewed(read.get()) and id(read.get()) not in found:
+                self._keep(hook)
+                raise self._refusal(
+                    hook, f"it finds a tensor of the step ({read.name}) where there are others in each call"
+                )
+        return more
+
+    def _renewed_in(self, value: Any) -> list[Any]:
+        return [each for each in tensors_in(value, running_trace().before.seen) if self._is_renewed(each)]
+
+    def _refuse_fixed(self, hook: Any, held: Any, name: str) -> None:
+        """Refuse tensors of this trace where no others can be put."""
+        if any(map(self._is_renewed, leaves(held))):
+            self._keep(hook)
+            why = f"it uses `{name}`, which the step has made around one of its tensors"
+            raise self._refusal(hook, f"{why}. Let a variable hold the tensor, or pass it")
 
     def _is_renewed(self, value: Any) -> bool:
         """Whether a tensor is another one in each call: one that the step computes, or an argument of it."""
         return _is_computed(value) or self.mirrors.is_argument(value)
-
-    def _variable_with(self, held: tuple[Any, ...], hook: Any, effects: Effects) -> tuple[Any, Any]:
-        """Return the closure cell that leads to a tuple, in which nothing can be put."""
-        for function in effects.functions:
-            for cell in function.__closure__ or ():
-                if _is_within(held, contents_of(cell)):
-                    return cell, None
-        raise self._refusal(hook, "it finds a tensor of the step in a tuple. Let a variable hold the tensor itself")
-
-    def _refuse_defaults(self, hook: Any, effects: Effects) -> None:
-        """Refuse functions that a hook calls with defaults that are tensors of this trace. (Its own are renewed.)"""
-        for function in effects.functions:
-            given = (function.__defaults__, function.__kwdefaults__)
-            if function is not own_function(hook) and any(map(self._is_renewed, leaves(given))):
-                why = f"it calls `{function.__qualname__}`, which has a tensor of the step as a default"
-                raise self._refusal(hook, f"{why}. Let a variable hold it, or pass it")
 
     def _changed_by_now(self, effects: Effects) -> list[tuple[Any, Any]]:
         """Places that the step has changed before this call on the host: it is to find there what it would find eagerly.
@@ -370,9 +379,16 @@ class HostSchedule:
     def changed_on_host(self) -> set[Place]:
         """Return what hooks and statements on the host change from step to step, and no program depends on."""
         effects = [effect for _, effects in self.hosted for effect in effects.effects]
-        if self.plan.splitter is not None:
+        if (
+            self.plan.splitter is not None
+        ):  # statements that this trace does not come to, and what no other code changes
             read = [place for _, its in self.traced for place in its.places]
-            effects += [effect for effect in self.plan.splitter.moved_effects() if not effect.feeds(tuple(read))]
+            own = self.plan.splitter.rest.effects
+            effects += [
+                effect
+                for effect in self.plan.splitter.moved_effects()
+                if not effect.feeds(tuple(read)) and not any(effect.meets(other) for other in own)
+            ]
         return {each for effect in effects for each in _places(effect)}
 
     def _place(self, hook: Any, runs: str, why: str) -> Placed:
@@ -403,18 +419,6 @@ def _place(effect: Effect) -> EffectPlace:
 
 def _places(effect: Effect) -> set[Place]:
     return set() if effect.target is None else places_of(effect.target, effect.attribute)
-
-
-def _held(place: tuple[Any, Any]) -> Any:
-    return held_at(*place)
-
-
-def _is_within(wanted: Any, value: Any) -> bool:
-    """Whether a container is, or holds, however deep, one."""
-    if value is wanted:
-        return True
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (tuple, list, deque)) else ()
-    return any(_is_within(wanted, part) for part in parts)
 
 
 def _is_computed(value: Any) -> bool:

@@ -20,6 +20,26 @@ from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
 
 
+class GraphPosition(NamedTuple):
+    """What is to be seen of a tensor's place in the graph."""
+
+    requires_grad: bool
+    node_name: str  # of the node that computed it
+    output_nr: int
+
+    @staticmethod
+    def of(tensor: Any) -> GraphPosition:
+        node, number = tensor._edge or (None, 0)
+        return GraphPosition(tensor._requires_grad, "" if node is None else type(node).__name__, number)
+
+    def edge(self) -> Any:
+        """Return an edge that shows it, to a node without a graph behind it."""
+        return (gone(self.node_name)(self.output_nr + 1), self.output_nr) if self.node_name else None
+
+    def show_on(self, tensor: Any) -> None:
+        tensor._requires_grad, tensor._edge = self.requires_grad, self.edge()
+
+
 class MirrorState:
     """A mirror as one hook call sees it: which captured value it shows, and what else is to be seen of the tensor.
 
@@ -27,7 +47,7 @@ class MirrorState:
     """
 
     __slots__ = (
-        "mirror", "place", "whole", "writes", "requires_grad", "retains", "node_name", "output_nr", "grad", "kind",
+        "mirror", "place", "whole", "writes", "retains", "position", "base_position", "grad", "kind",
         "inference", "version", "moved",
     )  # fmt: skip
 
@@ -35,8 +55,9 @@ class MirrorState:
         self.mirror, self.place = mirror, place
         self.whole = whole  # the same of all its memory, of which it may be a view
         self.writes = writes  # to its memory so far
-        self.requires_grad = self.retains = False
-        self.node_name, self.output_nr = "", 0  # of where it was computed
+        self.retains = False
+        self.position = GraphPosition.of(mirror.kept)
+        self.base_position = mirror.base_position()  # of the tensor that the step has made and it is a view of
         self.grad: MirrorState | None = None
         tensor = mirror.kept
         self.kind: type = type(tensor)
@@ -119,6 +140,11 @@ class HostMirror:
         host_tensor, memory = self._host_tensor(), self.memory.array()
         return host_tensor if memory is None else self.on(memory)
 
+    def base_position(self) -> GraphPosition | None:
+        """Return where the tensor of which it is a view is in the graph, unless that comes from outside."""
+        has_base = self._base is not None and not self._base.itself
+        return GraphPosition.of(self.kept._view.base) if has_base else None
+
     def on(self, memory: Any) -> Any:
         """Return the tensor on the host, which stands on a memory."""
         host_tensor = self._host_tensor()
@@ -146,8 +172,9 @@ class HostMirror:
         return host_tensor
 
     def _show(self, host_tensor: Any, state: MirrorState) -> None:
-        host_tensor._requires_grad = state.requires_grad
-        host_tensor._edge = (gone(state.node_name)(state.output_nr + 1), state.output_nr) if state.node_name else None
+        state.position.show_on(host_tensor)
+        if state.base_position is not None and host_tensor._view is not None:
+            state.base_position.show_on(host_tensor._view.base)
         if type(host_tensor) is not state.kind:
             host_tensor.__class__ = state.kind
         if state.inference and type(host_tensor._storage) is not InferenceStorage:
@@ -233,12 +260,12 @@ class ExternalMirror(HostMirror):
         """Show what a tensor was at a hook call besides its value; return what puts it back."""
         flag, edge, shown = tensor._requires_grad, tensor._edge, tensor._edge
         if state.moved:
-            shown = (gone(state.node_name)(state.output_nr + 1), state.output_nr) if state.node_name else None
-        tensor._requires_grad, tensor._edge = state.requires_grad, shown
+            shown = state.position.edge()
+        tensor._requires_grad, tensor._edge = state.position.requires_grad, shown
         uncount = self.count(state.version)
 
         def undo() -> None:
-            if tensor._requires_grad is state.requires_grad:  # else the hook has set it
+            if tensor._requires_grad is state.position.requires_grad:  # else the hook has set it
                 tensor._requires_grad = flag
             if tensor._edge is shown:
                 tensor._edge = edge
@@ -360,6 +387,19 @@ class Gone(Node):
             "this tensor was computed in a compiled step and kept by a hook or a statement that runs on the host: there is "
             "no graph to go back through. Return it from the step by itself, or call backward inside the step."
         )
+
+
+def has_marks(tensor: Any) -> bool:
+    """Whether hooks were registered on a mirror of a computed tensor, or it was told to retain its gradient."""
+    meta, node = tensor._meta, None if tensor._edge is None else tensor._edge[0]
+    if meta is not None and (meta.hooks or meta.post_hooks):
+        return True
+    if not isinstance(node, Gone):
+        return False
+    extras = node._extras
+    return bool(node._tensor_hooks) or (
+        extras is not None and bool(extras.pre_hooks or extras.post_hooks or extras.retained)
+    )
 
 
 @cache

@@ -118,6 +118,7 @@ def _tensor_method(analysis: Analysis, owner: Atom, name: str, arguments: CallAr
             analysis.log.effect("call", "registers a hook on a tensor from outside", node, owner.value, field="own")
         elif owner is not MADE:
             analysis.log.effect("call", "registers a hook on a tensor", node, field="own")
+        analysis.log.tensor_write()  # so it is not moved to the host, where the tensor is a copy without a graph
         return ONE[OWN]
     if name in purity.ON_GRAPH and owner is not MADE:
         analysis.log.effect("call", f"calls `.{name}()` of a tensor", node, field="own")

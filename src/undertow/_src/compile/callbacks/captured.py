@@ -1,0 +1,74 @@
+"""What a hook carries that the step has made: its closure, its default values, the arguments of a partial, attributes.
+
+Eager code makes another hook in each call, around other tensors. A program has the hook of the trace, and shows it what
+the hook of the call would carry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from types import BuiltinMethodType, FunctionType, MethodType
+from typing import Any, NamedTuple
+
+from undertow._src.compile.effects import purity
+from undertow._src.compile.effects.objects import instance_dict
+
+
+class Bound(NamedTuple):
+    """In the place of a hook's default values, or of the arguments of a partial."""
+
+    args: list[Any]
+    kwargs: dict[str, Any]
+    inner: Bound | None  # of what the partial calls
+
+    def bind(self, hook: Any, shown: Callable[[Any], Any]) -> Any:
+        """Return the hook with the values of a call."""
+        args, kwargs = [*map(shown, self.args)], {name: shown(each) for name, each in self.kwargs.items()}
+        if isinstance(hook, partial):
+            return partial(hook.func if self.inner is None else self.inner.bind(hook.func, shown), *args, **kwargs)
+        made = FunctionType(hook.__code__, hook.__globals__, hook.__name__, tuple(args), hook.__closure__)
+        made.__kwdefaults__, made.__dict__ = kwargs, hook.__dict__
+        return made
+
+
+def bound_by(hook: Any, taken: Callable[[Any], Any]) -> Bound | None:
+    """Return what a hook carries as arguments, each value as `taken` gives it; None if that changes nothing."""
+    inner = bound_by(hook.func, taken) if isinstance(hook, partial) else None
+    args, kwargs = carried_by(hook)
+    now = [*map(taken, args)], {name: taken(each) for name, each in kwargs.items()}
+    same = all(one is other for one, other in zip((*now[0], *now[1].values()), (*args, *kwargs.values())))
+    return None if same and inner is None else Bound(*now, inner)
+
+
+def carried_by(hook: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a partial, or the default values of a function."""
+    if isinstance(hook, partial):
+        return hook.args, hook.keywords
+    return (hook.__defaults__ or (), hook.__kwdefaults__ or {}) if isinstance(hook, FunctionType) else ((), {})
+
+
+def function_of(hook: Any) -> Any:
+    """Return what a partial calls, or the hook itself."""
+    while isinstance(hook, partial):
+        hook = hook.func
+    return hook
+
+
+def variables_of(hook: Any, functions: Iterable[FunctionType]) -> Iterator[tuple[Any, Any]]:
+    """Places from which a hook, and the functions that it calls, take what they carry: closure cells and attributes."""
+    for function in functions:
+        yield from ((cell, None) for cell in function.__closure__ or ())
+    hook = function_of(hook)
+    held = instance_dict(hook.__self__ if isinstance(hook, MethodType) else hook)
+    yield from ((held, name) for name in held)
+
+
+def fixed_in(value: Any) -> tuple[Any, ...]:
+    """Return what something holds that is called, where nothing else can be put."""
+    if isinstance(value, partial):
+        return (*value.args, *value.keywords.values())
+    if isinstance(value, (MethodType, BuiltinMethodType)):
+        return (value.__self__,)
+    kind = value if isinstance(value, type) else type(value)
+    return tuple(vars(kind).values()) if purity.origin_of(kind) == "user" else ()
