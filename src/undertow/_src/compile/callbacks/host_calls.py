@@ -234,7 +234,7 @@ class HostCall:
                 (state.grad.mirror, host_tensors[state.mirror]) for state in self.own() if state.grad is not None
             ]
             gradients = [_gradient_of(tensor) for _, tensor in shown_gradients]
-            contents = self._contents(host_tensors, (args, kwargs)) if self.may_write else ()
+            values_before = self._contents(host_tensors, (args, kwargs)) if self.may_write else ()
             undrawn = _no_draws(self.placed) if self.draws_follow else nullcontext()
             unpacked = _no_packing(self.placed) if self.packs else nullcontext()
             with (
@@ -249,7 +249,7 @@ class HostCall:
                         answer = hook(*args, **kwargs) if self.is_made(values) else None
                 except Exception:
                     if self.may_write:  # what it wrote before it raised, a replay writes too
-                        self._note_writes(host_tensors, (args, kwargs), contents)
+                        self._note_writes(host_tensors, (args, kwargs), values_before)
                     raise
             for state in self.computed():
                 self._refuse_marks(host_tensors[state.mirror], state)
@@ -258,7 +258,7 @@ class HostCall:
                     self._mirrors.replace(mirror, tensor, _gradient_of(tensor), self.placed)
             held = self._held(host_tensors) if self.may_write else []
             if self.may_write:
-                self._note_writes(host_tensors, (args, kwargs), contents)
+                self._note_writes(host_tensors, (args, kwargs), values_before)
             self._note_answer(answer, host_tensors)
             for state in (*self.computed(), *[each.grad for each in self.own() if each.grad is not None]):
                 if self.may_write:
