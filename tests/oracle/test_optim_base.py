@@ -244,6 +244,21 @@ def test_more_wrong_options():
     agree(program)
 
 
+@pytest.mark.parametrize(("name", "options"), ONE_OF_EACH, ids=[name for name, _ in ONE_OF_EACH])
+def test_state_lies_in_memory_as_its_parameter_does(name, options):
+    def program(torch, log):
+        w = torch.arange(12.0).reshape(3, 4).t().clone().requires_grad_()
+        optimizer = getattr(torch.optim, name)([w], **options)
+        for _ in range(2):
+            optimizer.zero_grad()
+            (w * w).sum().backward()
+            optimizer.step(lambda: (w * w).sum())
+            tensors = {key: value for key, value in optimizer.state[w].items() if hasattr(value, "stride")}
+            log({key: value.stride() for key, value in tensors.items()})
+
+    agree(program)
+
+
 @pytest.mark.parametrize("name", "Adam AdamW RMSprop Adadelta Adamax NAdam RAdam ASGD Rprop".split())
 def test_capturable_is_for_other_devices(name):
     def program(torch, log):

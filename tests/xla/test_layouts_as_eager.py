@@ -221,3 +221,127 @@ def test_hooks_are_shown_gradients_that_lie_as_they_do() -> None:
         return [torch.ones(3, 4).mul(2).requires_grad_(), torch.ones(2, 3).requires_grad_()]
 
     assert repr(torch.compile(step)(*given())) == repr(step(*given()))
+
+
+# --- what a program leaves
+
+
+def transposed(*sizes: int) -> Any:
+    return torch.randn(*reversed(sizes)).t().requires_grad_()
+
+
+def images() -> Any:
+    layer = torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+    x = torch.randn(2, 3, 5, 5).to(memory_format=torch.channels_last)
+
+    def step() -> Any:
+        y = layer(x).relu()
+        y.sum().backward()
+        return y.detach()
+
+    return step, lambda y: [y, layer.weight.grad, layer.bias.grad]
+
+
+def views_of_one_result() -> Any:
+    x = torch.randn(4, 6)
+
+    def step() -> Any:
+        y = x * 2
+        return y.t(), y[1:, ::2], y.reshape(2, 12).t(), y.expand(2, 4, 6), y[:, 0]
+
+    return step, list
+
+
+def kept_in_a_dict() -> Any:
+    w, kept = transposed(4, 3), dict[str, Any]()
+
+    def step() -> Any:
+        y = w * w
+        kept.update(y=y.detach(), turned=y.t().detach())
+        y.sum().backward()
+        return y
+
+    return step, lambda y: [y.detach(), w.grad, *kept.values()]
+
+
+def optimizer_state() -> Any:
+    w = transposed(4, 3).detach().clone().requires_grad_()
+    optimizer = torch.optim.Adam([w])
+
+    def step() -> None:
+        optimizer.zero_grad()
+        (w * w).sum().backward()
+        optimizer.step()
+
+    return step, lambda _: [w.grad, w.detach(), optimizer.state[w]["exp_avg"], optimizer.state[w]["exp_avg_sq"]]
+
+
+def backward_outside() -> Any:
+    w = transposed(4, 3)
+
+    def look(y: Any) -> list[Any]:
+        gradients = [torch.autograd.grad(y, w, seed, retain_graph=True)[0] for seed in (torch.ones(4, 3), y.detach())]
+        return [y.detach(), *gradients, *torch.autograd.grad(y.sum(), w, create_graph=True)]
+
+    return (lambda: (w * w).t().contiguous().t()), look
+
+
+def factorizations() -> Any:
+    a, b = transposed(4, 3), torch.randn(3, 5, requires_grad=True)
+
+    def step() -> Any:
+        a.grad = b.grad = None
+        y = a @ b
+        y.pow(2).sum().backward()
+        return y.detach(), torch.linalg.qr(y.detach())[0]
+
+    return step, lambda found: [*found, a.grad, b.grad]
+
+
+@pytest.mark.parametrize(
+    "make", [images, views_of_one_result, kept_in_a_dict, optimizer_state, backward_outside, factorizations]
+)
+def test_what_a_program_leaves_lies_as_in_eager_mode(make: Any) -> None:
+    """Also to what eager code does with it afterwards: draws, copies, NumPy's view of it."""
+
+    def noted(compiled: bool) -> list[Any]:
+        torch.manual_seed(0)
+        step, look = make()
+        call = torch.compile(step) if compiled else step
+        notes: list[Any] = []
+        for _ in range(3):
+            for left in look(call()):
+                noise = torch.randn_like(left.detach()).flatten()[:3].tolist()
+                again = [(left * 2).stride(), left.detach().clone().stride(), left.detach().numpy().strides]
+                notes.append((left.stride(), left.is_contiguous(), left.storage_offset(), noise, again))
+        return notes
+
+    assert noted(compiled=True) == noted(compiled=False)
+
+
+def test_hooks_on_the_host_are_shown_gradients_that_lie_as_they_do() -> None:
+    def noted(compiled: bool) -> list[Any]:
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Dropout(0.2), torch.nn.Linear(3, 2))
+        model[2].register_forward_hook(lambda module, inputs, output: output.t().contiguous().t())
+        log: list[Any] = []
+
+        def noisy(g: Any) -> Any:
+            log.append((g.stride(), round(g.mean().item(), 4)))
+            g = g + torch.randn_like(g.t()).t() * 0.01
+            log.append(g.stride())
+            return g
+
+        def step(x: Any) -> None:
+            y = model(x)
+            y.register_hook(noisy)
+            y.backward(torch.ones_like(y) * 0.1)
+
+        call = torch.compile(step) if compiled else step
+        for _ in range(3):
+            call(torch.randn(3, 2))
+            log.append(model[2].bias.grad.tolist())
+        return log
+
+    for eager, compiled in zip(noted(compiled=False), noted(compiled=True), strict=True):
+        assert compiled == (pytest.approx(eager) if isinstance(eager, list) else eager)

@@ -190,3 +190,33 @@ def test_stores_through_the_dict_that_are_refused(store: Callable[[Notes], None]
     with pytest.raises(CompileError, match=said):
         torch.compile(step)(torch.ones(2, 3))
     assert notes.n == 0 and "seen" not in notes.entries
+
+
+def test_a_list_that_a_hook_in_the_program_shortens_is_guarded() -> None:
+    """The hook is made by the step and writes to its gradient, so it is part of the program, with its stores."""
+
+    def noted(compiled: bool) -> list[Any]:
+        torch.manual_seed(0)
+        log: list[Any] = []
+        model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2))
+        model[0].register_forward_hook(lambda module, inputs, output: log.append("forward"))
+
+        def step(x: Any) -> None:
+            y = model(x)
+
+            def hook(g: Any) -> None:
+                log.append("backward")
+                log[-2:] = [0]
+                g.mul_(0.5)
+
+            y.register_hook(hook)
+            y.pow(2).mean().backward()
+
+        call = torch.compile(step) if compiled else step
+        lengths = []
+        for _ in range(4):
+            call(torch.ones(4, 2))
+            lengths.append(list(log))
+        return lengths
+
+    assert noted(compiled=True) == noted(compiled=False)

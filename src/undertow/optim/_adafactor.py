@@ -56,8 +56,8 @@ class Adafactor(PerParameter):
     def _begin(self, group: Group, param: Any, state: State) -> None:
         state["step"] = count_from(0.0)
         if param.dim() > 1:
-            state["row_var"] = zeros_for(param[..., :1])
-            state["col_var"] = zeros_for(param[..., :1, :])
+            state["row_var"] = zeros_for(param[..., :1].contiguous())
+            state["col_var"] = zeros_for(param[..., :1, :].contiguous())
         else:
             state["variance"] = zeros_for(param)
 

@@ -70,14 +70,14 @@ def has_own_dispatch(*tensors: Any) -> bool:
 
 
 def zeros_for(param: Any) -> Any:
-    """Return a buffer of zeros with a parameter's shape and dtype."""
+    """Return a buffer of zeros with a parameter's shape, dtype and memory order."""
     return full_for(param, 0)
 
 
 def full_for(param: Any, value: Any) -> Any:
-    """Return a buffer filled with a value, with a parameter's shape and dtype."""
+    """Return a buffer filled with a value, with a parameter's shape, dtype and memory order."""
     array = param._array
-    if has_own_dispatch(param):
+    if has_own_dispatch(param) or (type(array) is ndarray and not array.flags.c_contiguous):
         return full_like(param.detach(), value)
     if type(array) is ndarray:
         return wrap(np.full(array.shape, value, array.dtype) if value else np.zeros(array.shape, array.dtype))

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undertow._src.arrays.device.array import DeviceArray, lying
-from undertow._src.base import tracer
+from undertow._src.arrays.device.array import DeviceArray, with_layout
 from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import (
     as_int,
@@ -74,7 +73,7 @@ def clone(input: Tensor, *, memory_format: memory_format | None = None) -> Tenso
 @public
 def contiguous(self: Tensor, *, memory_format: Any = contiguous_format) -> Tensor:
     """Return the tensor itself if its elements lie in memory in order, else a copy of which they do."""
-    array = self._array if tracer.current is None else lying(self._array)
+    array = with_layout(self._array)
     axes = CHANNELS_LAST.get(memory_format) if not isinstance(memory_format, (int, str)) else None
     if axes is not None and array.ndim == len(axes):
         if array.transpose(axes).flags.c_contiguous:

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.base import tracer
+from undertow._src.arrays.device.array import DeviceArray, with_layout
 
 _LAST = {4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
 _BACK = {4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
@@ -15,8 +14,7 @@ _BACK = {4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
 
 def has_channels_last(array: object) -> bool:
     """Whether the channels of images or volumes lie side by side, and could not be said to lie apart as well."""
-    if type(array) is DeviceArray and array.ndim in _LAST and tracer.current is not None:
-        array = array.lying()
+    array = with_layout(array)
     if type(array) is not np.ndarray or array.flags.c_contiguous or array.ndim not in _LAST:
         return False
     return array.transpose(_LAST[array.ndim]).flags.c_contiguous

@@ -40,9 +40,7 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
 
     @property
     def flags(self) -> Any:
-        if not self._is_new_in_order() and tracer.current is not None and tracer.current.device is cpu:
-            return self.lying().flags
-        return _IN_ORDER
+        return self.lying().flags if self.lies_as_on_host() else _IN_ORDER
 
     def copy(self, order: str = "C") -> DeviceArray:
         """Return a memory of its own with the same value."""
@@ -241,7 +239,12 @@ def lying(array: Any) -> Any:
 
 def in_memory(array: Any) -> Any:
     """Return an array with the strides that code which runs eagerly on the CPU would find."""
-    return lying(array) if tracer.current is not None and tracer.current.device is cpu else array
+    return array.lying() if type(array) is DeviceArray and array.lies_as_on_host() else array
+
+
+def with_layout(array: Any) -> Any:
+    """Return an array whose strides tell copies from views: a traced array as it would lie on the host, on any device."""
+    return lying(array) if tracer.current is not None else in_memory(array)
 
 
 def _is_basic(index: Any) -> bool:

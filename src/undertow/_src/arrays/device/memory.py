@@ -185,6 +185,7 @@ class DeviceMemory:
         """Return a memory of its own that looks as this one does, and holds a value of its kind."""
         array = object.__new__(type(self))
         array.buffer, array._parent = Buffer(value, self.buffer.device), None
+        array.buffer.strides = self.buffer.strides
         array.shape, array.dtype = self.shape, self.dtype
         return array
 
@@ -274,7 +275,7 @@ class DeviceMemory:
         if self._parent is not None:
             return self._take(numpy_xp, self._parent.on_host())
         if self.buffer.host is None:
-            self.buffer.host = np.array(self.buffer.value)
+            self.buffer.host = laid_out(self.buffer.value, self.buffer.strides)
         return self.buffer.host
 
     @property
@@ -303,8 +304,8 @@ class DeviceMemory:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Those of memory in order: a device lays arrays out as it likes. A program for the CPU has those of eager code."""
-        if not self._is_new_in_order() and tracer.current is not None and tracer.current.device is cpu:
+        """Those of memory in order: a device lays arrays out as it likes. On the CPU they are those of eager code."""
+        if self.lies_as_on_host():
             return self.lying().strides
         return contiguous_strides(self.shape, self.dtype.itemsize)
 
@@ -316,8 +317,7 @@ class DeviceMemory:
             return self.buffer.host
         if (strides := self.buffer.strides) is None:
             return np.empty(self.shape, self.dtype)
-        size = sum([step * (n - 1) for step, n in zip(strides, self.shape) if n]) + self.dtype.itemsize
-        return np.ndarray(self.shape, self.dtype, np.empty(size, np.uint8), strides=strides)
+        return _empty(self.shape, self.dtype, strides)
 
     def lie_with(self, strides: tuple[int, ...] | None) -> None:
         """Note with which strides a new memory would lie on the host; None, or some below 0: in order."""
@@ -354,6 +354,12 @@ class DeviceMemory:
             reached += step * (n - 1)
         return False
 
+    def lies_as_on_host(self) -> bool:
+        """Whether its strides may differ from those of memory in order: those of a CPU program and its results may."""
+        if self._is_new_in_order():
+            return False
+        return (self.device if tracer.current is None else tracer.current.device) is cpu
+
     def _is_new_in_order(self) -> bool:
         return self._parent is None and self.buffer.strides is None and self.buffer.host is None
 
@@ -363,6 +369,20 @@ class DeviceMemory:
             return
         lying = [each.lying() if isinstance(each, DeviceMemory) else each for each in operands]
         self.lie_in_order_of(outer_to_inner(self.shape, lying))
+
+
+def laid_out(value: Any, strides: tuple[int, ...] | None) -> np.ndarray[Any, Any]:
+    """Copy a value to the host's memory, with strides if it is not to lie in order."""
+    if strides is None:
+        return np.array(value)
+    array = _empty(value.shape, value.dtype, strides)
+    array[...] = value
+    return array
+
+
+def _empty(shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    size = sum([step * (n - 1) for step, n in zip(strides, shape) if n]) + dtype.itemsize
+    return np.ndarray(shape, dtype, np.empty(size, np.uint8), strides=strides)
 
 
 def device_of(value: Any) -> Device:

@@ -161,7 +161,7 @@ class HostMirrors:
             its = self.mirror_of(owner)
             assert isinstance(its, ExternalMirror)
             return AliasMirror(tensor, its, parts, base)
-        return HostMirror(tensor, self._memories.setdefault(whole.buffer, Memory()), parts, base)
+        return HostMirror(tensor, self._memories.setdefault(whole.buffer, Memory(whole.buffer.strides)), parts, base)
 
     def _before(self, tensor: Any) -> tuple[Any, int]:
         """Return the edge and the version of a tensor from outside, before the trace."""

@@ -71,7 +71,8 @@ class _Present:
 class Memory:
     """A memory that a program computes, on the host: in each call another one, which is there while something holds it."""
 
-    def __init__(self) -> None:
+    def __init__(self, strides: tuple[int, ...] | None = None) -> None:
+        self.strides = strides  # of the memory of eager code, if it is not in order
         self.is_over = False  # whether the trace has left it to a gradient
         self.begin()
 

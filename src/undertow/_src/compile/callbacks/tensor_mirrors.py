@@ -10,6 +10,7 @@ from weakref import ref
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import laid_out
 from undertow._src.base.modes import local
 from undertow._src.compile.callbacks.kept_memory import Memory, Part, nothing_held, part_of
 from undertow._src.compile.errors import CompileError
@@ -162,7 +163,8 @@ class HostMirror:
         memory = self.refresh(state, values)
         if memory is None:
             value = values[self._value_in(state)]
-            memory = np.array(value) if device is None or device is cpu else DeviceArray(value, device)
+            on_cpu = device is None or device is cpu
+            memory = laid_out(value, self.memory.strides) if on_cpu else DeviceArray(value, device)
             if self._parts and not np.may_share_memory(part_of(memory, self._parts), memory):
                 self._is_apart, self._parts, self._base, self.memory = True, (), None, Memory()
                 return self.materialize(state, values, device)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.array import DeviceArray, in_memory
 from undertow._src.arrays.device.memory import Buffer, Compiling, NeedsValue
 from undertow._src.arrays.device.placement import jax_device
 from undertow._src.arrays.namespaces import DeviceNamespace
@@ -45,6 +45,10 @@ if TYPE_CHECKING:
     from undertow._src.compile.tracing.capture import Capture
 
 
+_Strides = tuple[int, ...] | None  # of memory that does not lie in order
+_Found = tuple[list[Any], list[_Strides], list[Any]]  # gradients, how they lie, and what more is kept
+
+
 class Graph:
     """A graph that was recorded during a trace: its ends, and the memories that hold what it saved."""
 
@@ -62,47 +66,47 @@ class Graph:
     other_nodes: set[Node]  # those of all the parts
 
     def __init__(self) -> None:
-        self.programs: dict[Any, tuple[Callable[..., Any], HookPlacer, list[ScalarGuard]]] = {}
+        self.programs: dict[Any, tuple[Callable[..., Any], HookPlacer, list[ScalarGuard], list[_Strides]]] = {}
         self.further: dict[Any, GraphOfGradients] = {}
         self.plan = Plan()
         self.plan.all_inside = True
 
     def run(self, call: CompiledBackward, grads: Sequence[Any]) -> tuple[Any, ...]:
         """Return the gradients of the leaves, for a call of the function."""
-        given = [None if g is None else _raw(g) for g in grads]
-        found = self._run(tuple([g is not None for g in given]), self._backward, call, given)
-        return tuple([None if value is None else DeviceArray(value, self.device) for value in found])
+        return tuple(self._run(tuple([g is not None for g in grads]), self._backward, call, grads)[0])
 
     def go_back_recorded(self, call: CompiledBackward, grads: Sequence[Any]) -> tuple[Any, ...]:
         """Return the gradients of the leaves, which lead back to the given gradients and to the leaves."""
         defined = tuple([g is not None for g in grads])
-        given = [None if g is None else _raw(g) for g in grads]
-        found, more = self._run(defined, self._recorded, call, given)
+        found, more = self._run(defined, self._recorded, call, grads)
         graph = self.further[defined]
         before = tuple([edge_of(g) if g._requires_grad else None for g in grads if g is not None])
         node = CompiledBackward(graph, (*before, *call._edges), [*call.kept, *more], call.read, call.numbers)
-        results: list[Any] = [None if value is None else wrap(DeviceArray(value, self.device)) for value in found]
+        results: list[Any] = [None if array is None else wrap(array) for array in found]
         for number, place in enumerate(graph.places):
             results[place]._edge, results[place]._requires_grad = (node, number), True
         return tuple(results)
 
     def _run(
-        self, defined: tuple[bool, ...], body: Callable[..., Any], call: CompiledBackward, given: list[Any]
-    ) -> Any:
-        key = body.__name__, defined, Precision.float32_products
+        self, defined: tuple[bool, ...], body: Callable[..., Any], call: CompiledBackward, grads: Sequence[Any]
+    ) -> tuple[list[Any], list[Any]]:
+        given = [_raw(g) for g in grads if g is not None]
+        strides = tuple([_strides_of(g) for g in grads if g is not None])
+        key = body.__name__, defined, strides, Precision.float32_products
         known = self.programs.get(key)
         if known is None or any(each.changed() for each in known[1].reads) or not all_hold(known[2], call.numbers):
             placer, asked = HookPlacer(self.plan, self.registrations), list[ScalarGuard]()
             options = options_for(jax_device(self.device).platform)
-            traced = self._traced(defined, placer, body, NumbersOfCall(self.scalars, call.numbers, asked))
-            known = self.programs[key] = (jax.jit(traced, compiler_options=options), placer, asked)
-        program, placer, _ = known
+            numbers, layouts = NumbersOfCall(self.scalars, call.numbers, asked), list[Any]()
+            traced = self._traced(defined, strides, placer, body, numbers, layouts)
+            known = self.programs[key] = (jax.jit(traced, compiler_options=options), placer, asked, layouts)
+        program, placer, _, layouts = known
         placer.mirrors.begin(())
         try:
-            found = program(call.kept, call.read, [g for g in given if g is not None])
+            found, more = program(call.kept, call.read, given)
         except Retrace:  # the plan knows more about the hooks now
             del self.programs[key]
-            return self._run(defined, body, call, given)
+            return self._run(defined, body, call, grads)
         except (NeedsValue, jax.errors.ConcretizationTypeError) as error:
             raise explained(error) from None
         if placer.has_inside:
@@ -110,11 +114,23 @@ class Graph:
             jax.effects_barrier()
             if placer.raised:
                 raise placer.raised.pop()
-        return found
+        arrays = [None if value is None else DeviceArray(value, self.device) for value in found]
+        for array, laid in zip(arrays, layouts, strict=True):
+            if array is not None:
+                array.buffer.strides = laid
+        return arrays, more
 
     def _traced(
-        self, defined: tuple[bool, ...], placer: HookPlacer, body: Callable[..., Any], numbers: NumbersOfCall
+        self,
+        defined: tuple[bool, ...],
+        strides: Sequence[_Strides],
+        placer: HookPlacer,
+        body: Callable[..., Any],
+        numbers: NumbersOfCall,
+        layouts: list[_Strides],
     ) -> Callable[..., Any]:
+        """Return the function that is jitted; a trace of it notes the strides of the gradients in `layouts`."""
+
         def traced(kept: list[Any], read: list[Any], grads: list[Any]) -> Any:
             trace = Trace(self.device)
             trace.placer = placer
@@ -135,14 +151,17 @@ class Graph:
                     for meta, _ in hidden:
                         meta.hooks = None
                     numbers.show()
-                    found = body(defined, [DeviceArray(value) for value in grads], trace)
+                    seeds = [DeviceArray(value) for value in grads]
+                    for seed, laid in zip(seeds, strides, strict=True):
+                        seed.lie_with(laid)
+                    found, layouts[:], more = body(defined, seeds, trace)
                     placer.finish()
                     if trace.draws:
                         raise CompileError(
                             "undertow.compile: random numbers are drawn while the gradients of a compiled function are "
                             "computed. Compile the whole step, with its backward()."
                         )
-                    return found
+                    return found, more
             finally:
                 numbers.take_back()
                 for meta, own in hidden:
@@ -161,12 +180,12 @@ class Graph:
 
         return program
 
-    def _backward(self, defined: tuple[bool, ...], seeds: list[Any], trace: Trace) -> list[Any]:
+    def _backward(self, defined: tuple[bool, ...], seeds: list[Any], trace: Trace) -> _Found:
         roots = [edge for edge, is_defined in zip(self.roots, defined) if is_defined]
         found = engine.run(roots, seeds, True, False, self.leaf_edges, accumulates=False)
-        return [None if g is None else _raw(g) for g in found]
+        return [None if g is None else _raw(g) for g in found], [*map(_strides_of, found)], []
 
-    def _recorded(self, defined: tuple[bool, ...], seeds: list[Any], trace: Trace) -> tuple[list[Any], list[Any]]:
+    def _recorded(self, defined: tuple[bool, ...], seeds: list[Any], trace: Trace) -> _Found:
         roots = [edge for edge, is_defined in zip(self.roots, defined) if is_defined]
         tensors = [wrap(seed) for seed in seeds]
         for tensor in tensors:
@@ -176,11 +195,11 @@ class Graph:
         known = {id(scalar) for scalar, _ in self.scalars}
         new = [scalar for scalar, _ in scalars_in(nodes_behind(graph.roots)) if id(scalar) not in known]
         graph.scalars = [*self.scalars, *[(scalar, DeviceArray(scalar.traced)) for scalar in new]]
-        values = [None if g is None else _raw(g) for g in found]
+        values, layouts = [None if g is None else _raw(g) for g in found], [*map(_strides_of, found)]
         del found, tensors, seeds
         gc.collect()
         graph.kept += trace.living()
-        return values, [buffer.value for buffer in graph.kept[len(self.kept) :]]
+        return values, layouts, [buffer.value for buffer in graph.kept[len(self.kept) :]]
 
 
 class GraphOfGradients(Graph):
@@ -336,7 +355,7 @@ class CompiledBackward(Node):
             return self.graph.go_back_recorded(self, grads)
         results = self.graph.run(self, grads)
         return (
-            results if isinstance(xp, DeviceNamespace) else tuple([None if r is None else r.numpy() for r in results])
+            results if isinstance(xp, DeviceNamespace) else tuple([None if r is None else r.on_host() for r in results])
         )
 
     def _release(self, freed: Freed) -> None:
@@ -347,6 +366,14 @@ class CompiledBackward(Node):
 def _raw(g: Any) -> Any:
     array = g._array if isinstance(g, TensorCore) else g
     return array.value if type(array) is DeviceArray else array
+
+
+def _strides_of(g: Any) -> _Strides:
+    """Return how a gradient lies in memory; None if it lies in order, or is none."""
+    if g is None:
+        return None
+    array = in_memory(g._array if isinstance(g, TensorCore) else g)
+    return None if array.flags.c_contiguous or min(array.strides) < 0 else array.strides
 
 
 def _at_present(value: Any) -> Any:

@@ -33,6 +33,7 @@ class Gradients:
         self._device, self._jax_device = device, jax_device
         self._leaves = [meta for meta, _ in leaves]
         self._specs = [(left._array.shape, left._array.dtype) for _, left in leaves]
+        self._strides = [left._array.buffer.strides for _, left in leaves]
         self._last: list[Any] = [None] * len(leaves)  # the values that the last call left
         self._again: list[DeviceArray | None] = []  # during a call: gradients that stay the same tensors
         self.n_arrays = len(leaves)
@@ -61,7 +62,9 @@ class Gradients:
         for place, value in enumerate(values):
             array = self._again[place]
             if array is None:
-                self._leaves[place].grad = wrap(DeviceArray(value, self._device))
+                array = DeviceArray(value, self._device)
+                array.buffer.strides = self._strides[place]
+                self._leaves[place].grad = wrap(array)
             else:
                 array.buffer.value = value
                 array.buffer.writes += 1

@@ -65,7 +65,10 @@ def find_left_state(
     handed.refuse_to_leave([*parts, *[entry[1] for entry in entries]], known)
     inputs.counters.check(entries, result, known)
     placer.refuse_shared(entries)
-    guards.ignore(placer.changed_on_host() | inputs.entry.large_arrays_in(trace.host_memories()[1]))
+    # What the program leaves in a place it made of what was there: it is guarded, whatever else changes it on the host.
+    left_at = {place_at(holder, None if isinstance(key, slice) else key) for holder, key, _ in entries}
+    changed_on_host = placer.changed_on_host() - left_at
+    guards.ignore(changed_on_host | inputs.entry.large_arrays_in(trace.host_memories()[1]))
     graphs = [tensor._edge for tensor in tensors_in(parts, known) if graph_is_left(tensor)]
     scalars = [(each, DeviceArray(each.traced)) for each, _ in scalars_in(nodes_behind(graphs))]
     only_if = _left_only_if(entries, trace.chosen)
