@@ -351,3 +351,47 @@ def test_a_gradient_that_the_program_reads_is_not_written_over() -> None:
         return Case(step, layer, args=lambda turn: (torch.ones(4, 2) * (turn + 1),))
 
     agree(build, steps=5)
+
+
+@pytest.mark.parametrize("replaces", [torch.clone, lambda grad: grad.t().contiguous().t(), torch.zeros_like])
+def test_a_gradient_that_a_hook_keeps_is_replaced_between_calls(replaces: Any) -> None:
+    def build() -> Case:
+        layer, kept = nn.Linear(2, 3), list[Any]()
+        bias = layer.bias
+
+        def keep(p: Any) -> None:
+            kept[:] = kept[-3:]
+            kept.append(layer.weight.grad)
+            p.grad.add_(0.01)
+
+        bias.register_post_accumulate_grad_hook(keep)
+
+        def step(x: Any) -> Any:
+            loss = layer(x).pow(2).mean()
+            loss.backward(retain_graph=True)
+            loss.backward()
+            return loss
+
+        def replace(turn: int) -> None:
+            if turn == 2:
+                layer.weight.grad = replaces(layer.weight.grad)
+
+        return Case(step, layer, kept, args=lambda turn: (torch.ones(4, 2) * (turn + 1),), between=replace)
+
+    agree(build, steps=5)
+
+
+def test_gradients_that_a_hook_keeps_and_each_step_clears_are_one_program() -> None:
+    def build() -> Case:
+        layer, kept = nn.Linear(2, 3), list[Any]()
+        layer.bias.register_post_accumulate_grad_hook(lambda p: kept.append(p.grad))
+
+        def step(x: Any) -> Any:
+            layer.zero_grad()
+            loss = layer(x).pow(2).mean()
+            loss.backward()
+            return loss
+
+        return Case(step, layer, kept, args=lambda turn: (torch.ones(4, 2) * (turn + 1),))
+
+    agree(build, steps=5, programs=2)

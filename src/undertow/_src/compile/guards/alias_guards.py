@@ -113,6 +113,31 @@ class GradientAliasGuard(Guard):
         return "other gradients than before share their memory"
 
 
+class KeptGradientGuard(Guard):
+    """Guard which tensors some gradients are.
+
+    A gradient is an input of the program, because most steps make new ones. But one that the step also reaches elsewhere (a
+    hook keeps it in a list) is a tensor of the step's own: a program that uses it is for that tensor.
+    """
+
+    def __init__(self, kept: list[tuple[Any, Any]]) -> None:
+        self._kept = kept  # leaves, and their gradients
+
+    @property
+    def watches(self) -> str:
+        """Say how many gradients there are."""
+        return f"that {counted(len(self._kept), 'gradient')} kept by the step are still the same tensors"
+
+    def hold(self, arguments: Sequence[Any]) -> bool:
+        """Return whether each leaf still has the gradient that the step keeps."""
+        return all(leaf.grad is gradient for leaf, gradient in self._kept)
+
+    def reason(self) -> str:
+        """Name a leaf that has not."""
+        leaf = next(leaf for leaf, gradient in self._kept if leaf.grad is not gradient)
+        return f"the gradient of a parameter of shape {list(leaf.shape)} is no longer the tensor that the step keeps"
+
+
 def _stands_on(array: Any, buffers: set[int]) -> bool:
     return type(array) is DeviceArray and id(array.buffer) in buffers
 

@@ -20,7 +20,7 @@ from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import Buffer, BufferOffCpu
 from undertow._src.arrays.jax import layout as jax_layout
 from undertow._src.arrays.target import options_for, traced_for
-from undertow._src.compile.guards.alias_guards import AliasGuard, GradientAliasGuard, Memory
+from undertow._src.compile.guards.alias_guards import AliasGuard, GradientAliasGuard, KeptGradientGuard, Memory
 from undertow._src.compile.guards.guard import Guard
 from undertow._src.compile.lowering.compiled_backward import WayBack
 from undertow._src.compile.lowering.donation import Gradients, PackedGradients
@@ -284,7 +284,23 @@ class _Lowering:
             for each in gradients
         ]
         tied = [None if alone else each for each, alone in zip(gradients, is_alone)]
-        return [memories, *([GradientAliasGuard(memories, self.given, tied)] if uses_gradients else ())]
+        kept = self._kept_gradients(inputs)
+        return [
+            memories,
+            *([GradientAliasGuard(memories, self.given, tied)] if uses_gradients else ()),
+            *([KeptGradientGuard(kept)] if kept else ()),
+        ]
+
+    def _kept_gradients(self, inputs: InputBuffers) -> list[tuple[Any, Any]]:
+        """Return leaves whose gradients are also kept elsewhere and are used: by the program, a callback or a result."""
+        capture = self.capture
+        memories = (*inputs.donated, *inputs.packed, *inputs.states, *inputs.only_written)
+        buffers = {id(buffer) for _, _, buffer in memories}
+        used = {id(tensor) for tensor, held in self.trace.adopted if id(held.buffer) in buffers}
+        used |= {id(mirror.tensor()) for mirror in capture.callbacks.mirrors.tensors}
+        used |= {id(tensor) for tensor in tensors_in(capture.left.parts(), capture.left.known)}
+        used &= capture.inputs.state.seen
+        return [(leaf, gradient) for leaf, gradient in capture.inputs.entry.grads if id(gradient) in used]
 
     def _gradients_alone(self, arguments: list[int]) -> tuple[LeafGradients, LeafGradients]:
         """Return the gradients that the step leaves in memories of their own, of which nothing else that it leaves is part.
