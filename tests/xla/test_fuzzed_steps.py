@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from tests.xla.step_fuzzer import WIDE, check
+from tests.xla.step_fuzzer import WIDE, check, rounding_explains
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -17,3 +18,20 @@ def test_compiled_steps_do_what_eager_ones_do(seed: int) -> None:
 def test_the_same_with_more_kinds_of_hooks_and_state(seed: int) -> None:
     outcome, detail = check(seed, with_torch=True)
     assert outcome in ("same", "refused", "both raise"), f"{outcome}: {detail}"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "nudged", "explained"),
+    [
+        ([1.0, 2.0], [1.0, 2.0 + 1e-8], [1.0, 2.0 + 1e-13], True),
+        ([1.0, 2.0], [1.0, 2.01], [1.0, 2.0 + 1e-13], False),
+        ([3e7, 5e7], [3e7, 5.1e7], [3e7, 5e7 + 1.0], False),  # large, and a nudge changes little
+        ([6.9e12, 4e11], [-5.5e11, 2.6e12], [2.1e12, -3e12], True),  # nothing but rounding errors of something larger
+        ([6.9e12, 4e11], [-5.5e14, 2.6e12], [2.1e12, -3e12], False),
+    ],
+)
+def test_what_is_taken_for_rounding(one: list[float], other: list[float], nudged: list[float], explained: bool) -> None:
+    arrays = [{"value": np.array(each), "steps": 3} for each in (one, other, nudged)]
+    assert rounding_explains(*arrays) is explained
+    assert not rounding_explains(arrays[0], {**arrays[1], "steps": 4}, arrays[2])
+    assert not rounding_explains(arrays[0], {"value": arrays[1]["value"]}, arrays[2])

@@ -192,3 +192,26 @@ def test_a_hook_on_the_host_that_writes_into_a_view_in_the_graph_is_refused() ->
 
     with pytest.raises(CompileError, match="wrote into a tensor"):
         torch.compile(step)(torch.ones(2, 2))
+
+
+@pytest.mark.parametrize("what", ["argument", "computed", "entry of a list"])
+def test_a_tensor_that_the_step_leaves_for_a_hook_is_no_reason_to_compile_again(what: str) -> None:
+    """The hook is part of the program; what it reads is there in each call before its turn."""
+
+    def build() -> Case:
+        model, state = nn.Linear(2, 3), dict[str, Any](last=None, all=[])
+
+        def hook(g: Any) -> Any:
+            last: Any = state["all"][-1] if what == "entry of a list" else state["last"]
+            return g + last.mean()
+
+        def step(x: Any) -> Any:
+            y = model(x)
+            state["last"] = x if what == "argument" else y.detach()
+            state["all"][:] = [y.detach()]
+            y.register_hook(hook)
+            y.pow(2).sum().backward()
+
+        return Case(step, model, args=lambda turn: (torch.full((2, 2), 0.5 + turn),))
+
+    agree(build, steps=5, programs=2)

@@ -186,7 +186,11 @@ class HookPlacer(HostSchedule):
             for array, value in before:
                 array.write(value)
             raise
-        self.reads += [read for read in (*effects.reads, *effects.holds) if not isinstance(read.value, SymbolicScalar)]
+        self.reads += [  # a tensor of this trace is one that each call leaves there before the hook reads it
+            read
+            for read in (*effects.reads, *effects.holds)
+            if not (isinstance(read.value, SymbolicScalar) or self._is_renewed(read.value))
+        ]
         self.traced.append((hook, effects))
         if effects.effects:
             self.seen_by_keepers.update(array.buffer for array in _arrays_of((args, kwargs, answer)))

@@ -7,7 +7,7 @@ from typing import Any
 
 from undertow._src.compile.effects import Read
 from undertow._src.compile.guards.guard import Guard
-from undertow._src.compile.guards.places import Place, held_at, place_at
+from undertow._src.compile.guards.places import Place, change, held_at, place_at
 
 
 class ReadGuard(Guard):
@@ -36,7 +36,7 @@ class ReadGuard(Guard):
     def reason(self) -> str:
         """Name one that is not."""
         read = next(read for read in self._reads if read.changed())
-        return f"`{read.name}`, which a hook reads, was {read.value!r} and is {read.get()!r}"
+        return change(f"`{read.name}`, which a hook reads,", read.value, read.get())
 
     def changed_numbers(self) -> dict[Place, tuple[Any, Any]]:
         """Return the places that hold another number of the same kind than they held."""
