@@ -17,7 +17,7 @@ import pytest
 
 import undertow
 from tests.oracle.harness import agree, outcome
-from undertow._src.base.hooks import POINTS, Point
+from undertow._src.base.hooks import POINTS, Point, fire
 from undertow._src.engine.node import Node
 
 BEYOND_PYTORCH = {"module.parameters_ready"}
@@ -41,10 +41,12 @@ class Bench:
     def __init__(self, torch: Any, log: Any, point: Point) -> None:
         self.torch, self.log, self.point = torch, log, point
         self.handles: list[Any] = []
+        self.callers: set[Any] = set()  # the code that calls the hooks
 
     def hook(self, name: str, result: Callable[..., Any] | None = None) -> Callable[..., Any]:
         def fired(*args: Any) -> Any:
             self.log(name)
+            self.callers.add(sys._getframe(1).f_code)
             return None if result is None else result(*args)
 
         return fired
@@ -171,6 +173,8 @@ def program_of(point: Point) -> Callable[..., None]:
             PROGRAMS[point.name](bench)
         finally:
             bench.finish()
+        if torch is undertow:
+            assert bench.callers == {fire.__code__}, "one function calls all hooks"
 
     return program
 

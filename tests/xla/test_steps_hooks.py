@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, Cases, agree
 from undertow import nn, optim
+from undertow._src.base.hooks import fire
 from undertow._src.compile import CompileError
 from undertow.autograd import graph
 
@@ -514,3 +516,24 @@ def test_what_a_hook_calls_may_be_another_function_or_object_later(monkeypatch: 
         return Case(step, weight, args=lambda turn: (torch.full((3,), 1.0 + turn),), between=between)
 
     agree(build, steps=6)
+
+
+def test_one_function_calls_hooks_on_the_host() -> None:
+    """After the program, and inside it: `hooks.fire`, as in eager code."""
+    callers: list[Any] = []
+
+    def notes(grad: Any) -> None:
+        callers.append(sys._getframe(1).f_code is fire.__code__)
+
+    def notes_and_doubles(grad: Any) -> Any:
+        callers.append(sys._getframe(1).f_code is fire.__code__)
+        return grad * 2
+
+    for hook, where in ((notes, "after the program"), (notes_and_doubles, "inside the program")):
+        w = torch.ones(3, requires_grad=True)
+        w.register_hook(hook)
+        step = torch.compile(lambda w=w: (w * 2).sum().backward())
+        step()
+        step()
+        assert where in str(torch.compile.explain(step))
+    assert callers == [True] * 4

@@ -49,6 +49,31 @@ def test_a_training_step_with_a_sparse_buffer_and_a_hook_that_looks_at_it() -> N
     agree(build, programs=3)  # without gradients, with them, for an argument with two elements
 
 
+def test_a_hook_on_a_sparse_tensor_runs_in_every_call() -> None:
+    def build() -> Case:
+        places, values = torch.tensor([[0, 2]]), torch.tensor([1.0, 2.0], requires_grad=True)
+        log: list[Any] = []
+
+        def notes(grad: Any) -> None:
+            log.append(grad.to_dense().tolist())
+
+        def doubles(grad: Any) -> Any:
+            log.append("doubles")
+            return grad * 2
+
+        def step(x: Any) -> Any:
+            values.grad = None
+            sparse = torch.sparse_coo_tensor(places, values, (3,))
+            sparse.register_hook(notes)
+            sparse.register_hook(doubles)
+            (sparse.to_dense() * x).sum().backward()
+            return values.grad
+
+        return Case(step, args=lambda turn: (torch.tensor(1.0 + turn),), log=log)
+
+    agree(build)
+
+
 def test_sparse_tensors_are_added_up_changed_kept_and_returned() -> None:
     def build() -> Case:
         twice = torch.sparse_coo_tensor([[0, 0, 1], [1, 1, 2]], [1.0, 2.0, 3.0], (4, 4))

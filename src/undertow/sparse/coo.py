@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from undertow._src.arrays.device.array import DeviceArray
-from undertow._src.base import tracer
+from undertow._src.base import hooks, tracer
 from undertow._src.engine.apply import apply
 from undertow._src.ops.index import index_add
 from undertow._src.rules.convert import alias
@@ -129,7 +129,7 @@ class SparseTensor(Tensor):
         """hook(grad) -> Tensor or None, with the gradient at this tensor's places."""
 
         def fired(values: Any) -> Any:
-            answer = hook(self._as_gradient(values))
+            answer = hooks.fire(hook, self._as_gradient(values))
             return None if answer is None else self._seed(answer)
 
         return self._items.register_hook(fired)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._src.base.hooks import fire
 from undertow._src.base.modes import slow_path
 from undertow.why.hook_list import HookEntry, hooks, of_everything
 from undertow.why.objects import name_of, norm, packages, version_of
@@ -64,10 +65,10 @@ class _Entered(StandIn):
         self._source = source
         self._book = book
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any) -> Any:
         if not self._book.open:  # wired into a graph that outlived the block
-            return self.__wrapped__(*args, **kwargs)
-        return self._book.enter(self.__wrapped__, self._source, args, kwargs)
+            return fire(self.__wrapped__, *args, decided=True)
+        return self._book.enter(self.__wrapped__, self._source, args)
 
 
 class ledger(Report):
@@ -151,7 +152,7 @@ class ledger(Report):
 
     # --- firing
 
-    def enter(self, hook: Any, source: _Source, args: Any, kwargs: Any) -> Any:
+    def enter(self, hook: Any, source: _Source, args: Any) -> Any:
         """Run a hook and writes down what it did."""
         kind = source.kind.removeprefix("global ")
         given = _gradients(kind, args)
@@ -161,7 +162,7 @@ class ledger(Report):
         if source.registration is not None:
             source.registration.fired = (source.registration.fired or 0) + 1
         try:
-            answer = hook(*args, **kwargs)
+            answer = fire(hook, *args, decided=True)
         except BaseException as error:
             firing.error = f"{type(error).__name__}: {error}"
             raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
+from undertow._src.base.hooks import fire
 from undertow.why.objects import defined_at, name_of
 from undertow.why.registrations import Registration, StandIn, listen, unlisten
 from undertow.why.report import Report, Table
@@ -20,8 +21,8 @@ class _WhileOpen(StandIn):
         super().__init__(hook)
         self.scope = scope
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.__wrapped__(*args, **kwargs) if self.scope.open else None
+    def __call__(self, *args: Any) -> Any:
+        return fire(self.__wrapped__, *args, decided=True) if self.scope.open else None
 
 
 class scope(Report):

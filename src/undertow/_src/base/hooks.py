@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
-import operator
 import sys
 import weakref
 from collections import OrderedDict
@@ -17,6 +16,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any, NamedTuple
 
+from undertow._src.base import tracer
 from undertow._src.base.sites import PACKAGE, Site, outside, warn
 
 Hook = Callable[..., Any]
@@ -166,8 +166,16 @@ def defined(hook: Hook) -> str:
     return "" if code is None else f" The hook is {name}, at {code.co_filename}:{code.co_firstlineno}."
 
 
-# fire(hook, *args): the one line of undertow that calls a user's hook.
-fire = operator.call
+def fire(hook: Hook, /, *args: Any, decided: bool = False) -> Any:
+    """Call a user's hook. This function has the only line of undertow that does.
+
+    A user's hook is a callable that was registered at one of `POINTS`, put into a map of hooks by hand, or queued for the
+    end of a backward pass. While a step is traced, the tracer takes over: it calls the hook with `decided=True`, or leaves
+    that to the program. What stands around a hook, as `why` does, or calls it on the host says `decided` as well.
+    """
+    if tracer.hooks is None or decided:
+        return hook(*args)
+    return tracer.hooks.call_hook(hook, args)
 
 
 def thread(hooks: HookMap[int, Hook], value: Any, check: Callable[[Hook, Any, Any], Any]) -> Any:

@@ -116,17 +116,14 @@ class Tracer(Protocol):
 
 
 class HookTracer(Protocol):
-    """What `hooks.fire` asks: a trace, or a run that repeats one, which decides when a hook is called."""
+    """What decides, in the place of `hooks.fire`, when a hook is called: a trace, or a run that repeats one."""
 
-    def takes(self, hook: Callable[..., Any]) -> bool:
-        """Whether this call of a hook is the tracer's to make."""
-
-    def call(self, hook: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """Return what a hook gives: call it now, or see that the program does."""
+    def call_hook(self, hook: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Return what a hook gives: call it now by `hooks.fire(…, decided=True)`, or see that the program does."""
 
 
 current: Tracer | None = None
-hooks: HookTracer | None = None  # set with `current`, and while a step is repeated as it is written
+hooks: HookTracer | None = None  # set with `current`, and where hooks are observed without a trace
 epoch = 0  # a different number in each trace: what a view has cached outside of it is no value inside
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from undertow._src.base import hooks
+from undertow._src.base import hooks, tracer
 from undertow._src.base.tree import leaves, map_leaves
 from undertow._src.compile.callbacks.hook_facts import is_own
 from undertow._src.compile.callbacks.hook_placement import HookPlacer
@@ -136,37 +137,39 @@ def _hooks_in(state: Reached) -> Iterator[Any]:
 
 @contextmanager
 def _noting_eagerly(fired: list[Fired]) -> Iterator[None]:
-    before = hooks.fire
-
-    def fire(hook: Any, *args: Any, **kwargs: Any) -> Any:
-        if not is_own(hook):
-            _witness(hook, fired)(*args, **kwargs)
-        return before(hook, *args, **kwargs)
-
-    hooks.fire = fire  # type: ignore[assignment]
+    before, tracer.hooks = tracer.hooks, _Witness(fired)
     try:
         with uncompiled():
             yield
     finally:
-        hooks.fire = before
+        tracer.hooks = before
+
+
+class _Witness:
+    """Notes hooks that fire eagerly."""
+
+    def __init__(self, fired: list[Fired]) -> None:
+        self._fired = fired
+
+    def call_hook(self, hook: Any, args: tuple[Any, ...]) -> Any:
+        """Call a hook, having noted what it is given."""
+        if not is_own(hook):
+            _note(self._fired, hook, *args)
+        return hooks.fire(hook, *args, decided=True)
 
 
 @contextmanager
 def _noting_in_programs(fired: list[Fired]) -> Iterator[None]:
-    HookPlacer.witness = lambda hook, *args, **kwargs: _witness(hook, fired)(*args, **kwargs)
+    HookPlacer.witness = partial(_note, fired)
     try:
         yield
     finally:
         HookPlacer.witness = None
 
 
-def _witness(hook: Any, fired: list[Fired]) -> Callable[..., None]:
+def _note(fired: list[Fired], hook: Any, *args: Any) -> None:
     placed = Placed(hook, "", "")
-
-    def note(*args: Any, **kwargs: Any) -> None:
-        fired.append((f"{placed.name} ({placed.where})", [described(each) for each in leaves((args, kwargs))]))
-
-    return note
+    fired.append((f"{placed.name} ({placed.where})", [described(each) for each in leaves(args)]))
 
 
 # --- comparing

@@ -148,7 +148,7 @@ class NestedBackwardHook(BackwardHook):
         by = None  # the hook that replaced them
         for hook in self.user_pre_hooks:
             if type(hook) is NestedHook:
-                answer = hook(self.module, rebuild(self.output, iter(ends).__next__))
+                answer = hooks.fire(hook.hook, self.module, rebuild(self.output, iter(ends).__next__))
                 if answer is not None:
                     ends, by = self._ends_of(answer, self.output, "grad_output"), hook.hook
             elif self.plain_places is not None:
@@ -183,7 +183,7 @@ class NestedBackwardHook(BackwardHook):
             grad_args, grad_kwargs = rebuild(self.arguments, iter(ends).__next__)
             if type(hook) is NestedHook:
                 shown = rebuild(self.output, iter(grad_outputs).__next__)
-                answer = hook(self.module, grad_args, grad_kwargs, shown)
+                answer = hooks.fire(hook.hook, self.module, grad_args, grad_kwargs, shown)
             elif self.plain_places is not None:
                 flat = tuple([part if isinstance(part, TensorCore) else None for part in grad_args])
                 answer = hooks.fire(hook, self.module, flat, grad_outputs)

@@ -172,7 +172,9 @@ class StateDict:
         """Load this module's own tensors, noting what is missing, unexpected or wrong."""
         self._upgrade_own_entries(state_dict, prefix, local_metadata.get("version"), error_msgs)
         for hook in tuple(self._load_state_dict_pre_hooks.values()):
-            hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+            hooks.fire(
+                hook, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+            )  # fmt: skip
         persistent = {k: v for k, v in self._buffers.items() if k not in self._non_persistent_buffers_set}
         own = {k: v for k, v in (*self._parameters.items(), *persistent.items()) if v is not None}
         assign = bool(local_metadata.get("assign_to_params_buffers", False))

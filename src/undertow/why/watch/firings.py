@@ -8,6 +8,7 @@ import weakref
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
+from undertow._src.base.hooks import fire
 from undertow.why.places import Place
 from undertow.why.trace import FiringRecord, HookRecord
 
@@ -88,11 +89,11 @@ class Firings:
         self.trace = watcher.trace
         self.last: int | None = None  # the firing that ended last
 
-    def fire(self, hook: Any, record: HookRecord, args: Any, kwargs: Any) -> Any:
+    def fire(self, hook: Any, record: HookRecord, args: Any) -> Any:
         """Run a user's hook in place of the engine."""
         watcher = self.watcher
         if not watcher.in_thread:
-            return hook(*args, **kwargs)
+            return fire(hook, *args, decided=True)
         firing = FiringRecord(
             id=-1, time=self.trace.tick(), hook=record.id,
             backward=watcher.backwards.current, call=watcher.module_calls.current,
@@ -110,7 +111,7 @@ class Firings:
         try:
             code = code_of(hook)[0] if len(record.firings) <= RETURNS else None
             with watcher.listening(), Returns(watcher, code) as returns:
-                result = hook(*args, **kwargs)
+                result = fire(hook, *args, decided=True)
         except Exception as error:
             firing.error = f"{type(error).__name__}: {error}"
             raise

@@ -70,8 +70,8 @@ class WatchedHook:
         self.record = record
         self.hooks = hooks
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.hooks.firings.fire(self.hook, self.record, args, kwargs)
+    def __call__(self, *args: Any) -> Any:
+        return self.hooks.firings.fire(self.hook, self.record, args)
 
     def __getattr__(self, name: str) -> Any:
         if name in ("hook", "record", "hooks"):

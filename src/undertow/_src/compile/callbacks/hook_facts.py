@@ -93,26 +93,26 @@ def kind_of_variable(value: Any) -> Kind:
     return Exactly(value.value) if type(value) is AsItIs else kind_of(value)
 
 
-def effects_of(hook: Any, args: tuple[Any, ...], kwargs: dict[str, Any], is_new: Callable[[Any], bool]) -> Effects:
+def effects_of(hook: Any, args: tuple[Any, ...], is_new: Callable[[Any], bool]) -> Effects:
     """Return what calling a hook does. Effects on objects that it is given and that the step has made are marked
     as `given`:
     the step goes on with these."""
-    effects = analyse(hook, *kinds_of(args, kwargs))
+    effects = analyse(hook, *kinds_of(args))
     unknown = [
         each for each in effects.effects if each.target is None and (each.kind != "call" or each.field == "unknown")
     ]
-    objects = [each for each in leaves((args, kwargs)) if kind_of(each) == "other"] if unknown else []
+    objects = [each for each in leaves(args) if kind_of(each) == "other"] if unknown else []
     if not objects:
         return effects
-    exactly = analyse(hook, [_exactly(arg) for arg in args], {name: _exactly(arg) for name, arg in kwargs.items()})
+    exactly = analyse(hook, [_exactly(arg) for arg in args])
     made = objects_in([each for each in objects if is_new(each)], ())
     marked = [replace(each, field="given") if id(each.target) in made else each for each in exactly.effects]
     return replace(effects, effects=tuple(marked))
 
 
-def kinds_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Kind], dict[str, Kind]]:
+def kinds_of(args: tuple[Any, ...]) -> tuple[list[Kind], dict[str, Kind]]:
     """Return what is known of a hook's arguments."""
-    return [kind_of(arg) for arg in args], {name: kind_of(arg) for name, arg in kwargs.items()}
+    return [kind_of(arg) for arg in args], {}
 
 
 def _exactly(arg: Any) -> Kind:

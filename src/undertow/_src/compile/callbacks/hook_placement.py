@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from undertow._src.arrays.device.array import DeviceArray
 from undertow._src.arrays.device.memory import NeedsValue
+from undertow._src.base import hooks
 from undertow._src.base.hooks import RemovableHandle
 from undertow._src.base.modes import local
 from undertow._src.base.tree import leaves
@@ -71,13 +72,12 @@ class HookCall(NamedTuple):
 
     hook: Any
     args: tuple[Any, ...]
-    kwargs: dict[str, Any]
     effects: Effects
     number: int
 
 
 class HookPlacer(HostSchedule):
-    """Takes the place of `hooks.fire` while a step is traced."""
+    """Decides when the hooks of a traced step are called, and where: see `hooks.fire`."""
 
     witness: Callable[..., None] | None = None  # told of every hook and what it is given, when the program has run
 
@@ -91,14 +91,15 @@ class HookPlacer(HostSchedule):
         self._old: dict[int, Any] = {}  # what hooks change and the step has not made: to find that out takes a while
         self._taken_out: list[RemovableHandle] = []  # handles that hooks on the host remove
 
-    def __call__(self, hook: Any, *args: Any, **kwargs: Any) -> Any:
+    def call_hook(self, hook: Any, args: tuple[Any, ...]) -> Any:
+        """Run a hook in the program if it only computes, else have it run on the host."""
         unpacks = len(args) == 1 and type(args[0]) is Kept  # what a hook on the host has packed
         if (is_own(hook) and not unpacks) or threading.get_ident() != self.thread:
-            return hook(*args, **kwargs)  # undertow's own bookkeeping is made of tensor work
+            return hooks.fire(hook, *args, decided=True)  # undertow's own bookkeeping is made of tensor work
         number = self.fired = self.fired + 1
         subject = getattr(hook, "hook", hook) if is_watched(hook) else hook
-        kinds = kinds_of(args, kwargs)
-        effects = effects_of(subject, args, kwargs, running_trace().is_own)
+        kinds = kinds_of(args)
+        effects = effects_of(subject, args, running_trace().is_own)
         for effect in effects.effects:
             if effect.what.startswith("registers a hook on a tensor from outside"):
                 raise self._refusal(hook, f"it {effect}. {_HOOKS}")
@@ -106,11 +107,11 @@ class HookPlacer(HostSchedule):
             raise self._refusal(hook, "a hook on the host takes it out, and its turn comes again in the same step")
         self._find_state(effects)
         if HookPlacer.witness is not None:
-            self.turns.append(DeferredCallback(_told, (hook, *args), kwargs, []))
+            self.turns.append(DeferredCallback(_told, (hook, *args), []))
         self._is_pack(hook)
         part = None if self.plan.splitter is None else self.plan.splitter.rest_of_hook((hook, *kinds))
         if part is not None:
-            return self._in_parts(HookCall(hook, args, kwargs, part[1], number), part[0])
+            return self._in_parts(HookCall(hook, args, part[1], number), part[0])
         lasting = [effect for effect in effects.effects if id(effect.target) not in self.groups]
         holders = [holder for holder in map(_holder, lasting) if holder is not None]
         always = (
@@ -118,14 +119,14 @@ class HookPlacer(HostSchedule):
         )  # what is stored on some calls only is stored on the host
         may_be = all(self._may_be_traced(effect, hook) for effect in lasting)
         if always and may_be and not self._must_be_hosted(hook) and not unpacks:
-            return self._traced(HookCall(hook, args, kwargs, effects, number), holders)
+            return self._traced(HookCall(hook, args, effects, number), holders)
         why = "another hook reads what it stores, or changes what it reads"
         if unpacks or hook in self.packs.values():
             why = "it unpacks what was packed on the host" if unpacks else "its unpack hook runs on the host"
         others = [effect for effect in effects.effects if not acts_on_own(effect)]
         if others:
             why = f"it {others[0].what}" + (f" (line {others[0].line})" if others[0].line else "")
-        return self._hosted(HookCall(hook, args, kwargs, effects, number), why)
+        return self._hosted(HookCall(hook, args, effects, number), why)
 
     def _may_be_traced(self, effect: Effect, hook: Any) -> bool:
         return acts_on_own(effect) or _holder(effect) is not None or self._is_for_step(effect, hook)
@@ -167,8 +168,8 @@ class HookPlacer(HostSchedule):
             raise Retrace from None
 
     def _run(self, hook_call: HookCall, holders: list[MutableMapping[Any, Any]], why: str) -> Any:
-        hook, args, kwargs, effects, _ = hook_call
-        before = [(array, array.value) for array in _arrays((args, kwargs), effects)]
+        hook, args, effects, _ = hook_call
+        before = [(array, array.value) for array in _arrays(args, effects)]
         self.stores += [(holder, entries_of(holder)) for holder in holders]
         self.stored += [(holder, effect) for effect in effects.effects if (holder := _holder(effect)) is not None]
         stopped: list[BaseException] = running_trace().stopped
@@ -176,7 +177,7 @@ class HookPlacer(HostSchedule):
         hangs = any("register" in effect.what for effect in effects.effects)
         on_leaves = hooks_on_leaves(running_trace().state.tensors) if hangs else []
         try:
-            answer = hook(*args, **kwargs)
+            answer = hooks.fire(hook, *args, decided=True)
             if stopped[earlier:]:  # and the hook itself handled it
                 raise stopped[earlier]
             if hangs and hooks_on_leaves(running_trace().state.tensors) != on_leaves:
@@ -193,13 +194,13 @@ class HookPlacer(HostSchedule):
         ]
         self.traced.append((hook, effects))
         if effects.effects:
-            self.seen_by_keepers.update(array.buffer for array in _arrays_of((args, kwargs, answer)))
+            self.seen_by_keepers.update(array.buffer for array in _arrays_of((args, answer)))
         self._place(hook, "in the program", why)
         return answer
 
     def _may_come_apart(self, hook_call: HookCall) -> bool:
         """Whether a hook that the program would wait for, or that nothing can be made of, is to be taken apart."""
-        hook, args, kwargs, effects, _ = hook_call
+        hook, args, effects, _ = hook_call
         others = [effect for effect in effects.effects if not acts_on_own(effect)]
         comes_after = effects.returns is False and not effects.writes and len(others) == len(effects.effects)
         if self.plan.splitter is None or not others or comes_after or self._is_pack(hook) or id(hook) in self.packs:
@@ -208,10 +209,10 @@ class HookPlacer(HostSchedule):
             effect.field == "unknown" or isinstance(effect.target, (RemovableHandle, LRScheduler)) for effect in others
         ):
             return False
-        given = objects_in([each for each in leaves((args, kwargs)) if kind_of(each) == "other"], ())
+        given = objects_in([each for each in leaves(args) if kind_of(each) == "other"], ())
         if any(id(effect.target) in given for effect in effects.effects):  # not known to who reads its statements
             return False
-        call = hook, *kinds_of(args, kwargs)
+        call = hook, *kinds_of(args)
         return self.plan.splitter.split_hook(call, self._met, [*hooks_alike(running_trace().state, call)])
 
     def _in_parts(self, hook_call: HookCall, key: Any) -> Any:
@@ -235,7 +236,7 @@ class HookPlacer(HostSchedule):
 
     def _hosted(self, hook_call: HookCall, why: str) -> Any:
         """Has the hook run on the host: after the program if nothing waits for it."""
-        hook, args, kwargs, effects, _ = hook_call
+        hook, args, effects, _ = hook_call
         splitter = self.plan.splitter
         captured = [each for each in captured_by(hook) if isinstance(each, SymbolicScalar)]
         if captured:  # the step made the hook, for this turn
@@ -267,9 +268,7 @@ class HookPlacer(HostSchedule):
         found, places = self._found(hook, effects)
         if effects.returns is False and not effects.writes and not self.plan.all_inside:
             placed = self._place(hook, "after the program", why)
-            self._put_off(
-                self._noted(effects, DeferredCallback(hook, args, kwargs, found, placed, places), hook_call.number)
-            )
+            self._put_off(self._noted(effects, DeferredCallback(hook, args, found, placed, places), hook_call.number))
             return None
         if self.later and (effects.effects or self._must_be_hosted(hook)):
             self.plan.all_inside, self.plan.waits_for = True, self._place(hook, "", "").name
@@ -301,7 +300,7 @@ class HookPlacer(HostSchedule):
 
     def _inside(self, hook_call: HookCall, found: list[Any], places: list[Any], why: str) -> Any:
         """Has the program stop for the hook, and go on with what it gives."""
-        hook, args, kwargs, effects, _ = hook_call
+        hook, args, effects, _ = hook_call
         packs = self._is_pack(hook) and type(args[0]) is not Kept
         unpacks = id(hook) in self.packs
         if unpacks and not packs and type(args[0]) is not Kept:  # it gets what the pack hook gives, from the host
@@ -321,7 +320,7 @@ class HookPlacer(HostSchedule):
                 "Let one hook compute, and another one do the rest",
             )
         placed = self._place(hook, "inside the program, on the host", why)
-        call = self._noted(effects, OrderedCallback(hook, args, kwargs, found, placed, places), hook_call.number)
+        call = self._noted(effects, OrderedCallback(hook, args, found, placed, places), hook_call.number)
         self.has_inside = True
         self._waited_for.append((hook, effects))
         if packs:
@@ -375,10 +374,10 @@ class HookPlacer(HostSchedule):
         if inside:
             self.has_inside = True
             self._waited_for.append((statement, effects))
-            call = self._noted(effects, OrderedCallback(statement, (known,), {}, found, placed, places), number)
+            call = self._noted(effects, OrderedCallback(statement, (known,), found, placed, places), number)
             call.place(None, False, self.raised)
             return False
-        later = self._noted(effects, DeferredCallback(statement, (known,), {}, found, placed, places), number)
+        later = self._noted(effects, DeferredCallback(statement, (known,), found, placed, places), number)
         later.may_write, later.begins = effects.writes, begins
         self._put_off(later)
         _leave_schedulers(effects, placed)
@@ -439,9 +438,9 @@ def _leave_schedulers(effects: Effects, placed: Placed) -> None:
             running_trace().schedules.leave_to_host(effect.target, str(placed))
 
 
-def _told(hook: Any, *args: Any, **kwargs: Any) -> None:
+def _told(hook: Any, *args: Any) -> None:
     if HookPlacer.witness is not None:
-        HookPlacer.witness(hook, *args, **kwargs)
+        HookPlacer.witness(hook, *args)
 
 
 def _arrays(given: Any, effects: Effects) -> list[DeviceArray]:

@@ -13,6 +13,7 @@ import numpy as np
 from jax.experimental import io_callback
 
 from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.base import hooks
 from undertow._src.base.modes import local, set_grad_enabled
 from undertow._src.base.tree import leaves, map_leaves
 from undertow._src.compile.callbacks.captured import bound_by
@@ -114,7 +115,7 @@ class HostCall:
     ] = ()  # the same of others: a tensor from outside, its values, its gradient's
 
     def __init__(
-        self, hook: Any, args: Any, kwargs: Any, found: list[Any], placed: Placed | None = None,
+        self, hook: Any, args: Any, found: list[Any], placed: Placed | None = None,
         places: Sequence[tuple[Any, Any]] = (),
     ) -> None:  # fmt: skip
         self.hook, self.placed = hook, placed or Placed(hook, "", "")
@@ -140,7 +141,6 @@ class HostCall:
         for tensor in found:
             self._seen(tensor, by_name=True)
         self.args = tuple([self._taken(arg) for arg in args])
-        self.kwargs = {name: self._taken(arg) for name, arg in kwargs.items()}
         self.bound = bound_by(hook, self._taken)
         self.state = [(place, self._held_at(*place)) for place in places]  # what it finds in Python's places
 
@@ -225,7 +225,6 @@ class HostCall:
                 if contents.container.live is not None:
                     shown(contents)
             args = tuple(map(shown, self.args))
-            kwargs = {name: shown(arg) for name, arg in self.kwargs.items()}
             for (holder, key), held in self.state:
                 put(holder, key, shown(held))
             hook = self.hook if self.bound is None else self.bound.bind(self.hook, shown)
@@ -234,7 +233,7 @@ class HostCall:
                 (state.grad.mirror, host_tensors[state.mirror]) for state in self.own() if state.grad is not None
             ]
             gradients = [_gradient_of(tensor) for _, tensor in shown_gradients]
-            values_before = self._contents(host_tensors, (args, kwargs)) if self.may_write else ()
+            values_before = self._contents(host_tensors, args) if self.may_write else ()
             undrawn = _no_draws(self.placed) if self.draws_follow else nullcontext()
             unpacked = _no_packing(self.placed) if self.packs else nullcontext()
             with (
@@ -246,10 +245,10 @@ class HostCall:
             ):
                 try:
                     with self.removals:
-                        answer = hook(*args, **kwargs) if self.is_made(values) else None
+                        answer = hooks.fire(hook, *args, decided=True) if self.is_made(values) else None
                 except Exception:
                     if self.may_write:  # what it wrote before it raised, a replay writes too
-                        self._note_writes(host_tensors, (args, kwargs), values_before)
+                        self._note_writes(host_tensors, args, values_before)
                     raise
             for state in self.computed():
                 self._refuse_marks(host_tensors[state.mirror], state)
@@ -258,7 +257,7 @@ class HostCall:
                     self._mirrors.replace(mirror, tensor, _gradient_of(tensor), self.placed)
             held = self._held(host_tensors) if self.may_write else []
             if self.may_write:
-                self._note_writes(host_tensors, (args, kwargs), values_before)
+                self._note_writes(host_tensors, args, values_before)
             self._note_answer(answer, host_tensors)
             for state in (*self.computed(), *[each.grad for each in self.own() if each.grad is not None]):
                 if self.may_write:
@@ -300,9 +299,9 @@ class HostCall:
             for each in _tensors_in(answer)
         ]
 
-    def repeat_writes(self, args: Any, kwargs: Any) -> None:
+    def repeat_writes(self, args: Any) -> None:
         """Write what the hook wrote when it was called, into the tensors of a step that runs once more."""
-        pairs = [*zip(_tensors_in((args, kwargs)), self.written)]
+        pairs = [*zip(_tensors_in(args), self.written)]
         for tensor, value, gradient in self.written_outside:
             pairs += [(tensor, value), (_gradient_of(tensor), gradient)]
         for tensor, value in pairs:

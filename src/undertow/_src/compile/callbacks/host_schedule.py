@@ -254,9 +254,9 @@ class HostSchedule:
         if self.mirrors.is_up_to_date():
             return
         if self.plan.all_inside:
-            OrderedCallback(_nothing, (), {}, []).place(None, False, self.raised)
+            OrderedCallback(_nothing, (), []).place(None, False, self.raised)
         else:
-            last = DeferredCallback(_nothing, (), {}, [])
+            last = DeferredCallback(_nothing, (), [])
             self.later.append(last)
             self.turns.append(last)
 

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from undertow._src.base import hooks
+from undertow._src.base import hooks, tracer
 from undertow._src.compile.callbacks.hook_facts import is_own
 from undertow._src.compile.callbacks.host_calls import HostCall
 from undertow._src.compile.errors import CompileError
@@ -36,13 +36,12 @@ class Replay:
         """Call the step."""
         for call in reversed([*self._calls.values()]):
             call.removals.undo()
-        fire, hooks.fire = hooks.fire, self._fire  # type: ignore[assignment]
-        StatementProbe.replay = self
+        before, tracer.hooks, StatementProbe.replay = tracer.hooks, self, self
         try:
             with self._code:
                 result = function(*args, **kwargs)
         finally:
-            hooks.fire, StatementProbe.replay = fire, None
+            tracer.hooks, StatementProbe.replay = before, None
         for call in self._calls.values():
             if call.error is not None:
                 raise CompileError(
@@ -52,16 +51,17 @@ class Replay:
                 ) from call.error
         return result
 
-    def _fire(self, hook: Any, *args: Any, **kwargs: Any) -> Any:
+    def call_hook(self, hook: Any, args: tuple[Any, ...]) -> Any:
+        """Call a hook unless that was done on the host; then return what it gave."""
         if is_own(hook) or threading.get_ident() != self._thread:
-            return hook(*args, **kwargs)
+            return hooks.fire(hook, *args, decided=True)
         raising = self._calls.get(self._turn + 1)
         if raising is not None and raising.error is not None:
-            raising.repeat_writes(args, kwargs)
+            raising.repeat_writes(args)
         done = self._next()
         if done is None:
-            return hook(*args, **kwargs)
-        done.repeat_writes(args, kwargs)
+            return hooks.fire(hook, *args, decided=True)
+        done.repeat_writes(args)
         return done.repeat_answer()
 
     def meets(self, probe: StatementProbe) -> bool:

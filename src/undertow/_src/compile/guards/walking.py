@@ -92,7 +92,7 @@ class Walk:
         self._go_on()
 
     def look_at_place(self, owner: Any, attribute: str | None) -> None:
-        """Watch a place that code of an installed package reads, and no more: what it holds is not followed."""
+        """Guard a place that code of an installed package reads, and no more: what it holds is not followed."""
         self._names.look_at_place(owner, attribute)
 
     def hosted_schedulers(self) -> list[Any]:

@@ -26,7 +26,7 @@ from undertow._src.arrays.device.array import DeviceArray, is_known, wrapped
 from undertow._src.arrays.device.memory import Buffer, DeviceMemory, NeedsValue, Target, known_value, may_be_known
 from undertow._src.arrays.device.placement import jax_device
 from undertow._src.arrays.jax import namespace as _words  # noqa: F401  (turns on 64-bit types)
-from undertow._src.base import hooks, tracer
+from undertow._src.base import tracer
 from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import Site, outside
 from undertow._src.compile.cures import VALUE, VALUE_FOR_NUMPY
@@ -233,7 +233,7 @@ class Trace:
         self._before = [stream.get_state() for _, stream in self._streams]
         for generator, stream in self._streams:
             generator.stream = WatchedStream(stream, self)  # type: ignore[assignment]
-        self._fire, hooks.fire = hooks.fire, self.placer or hooks.fire
+        self._hooks, tracer.hooks = tracer.hooks, self.placer or tracer.hooks
         modes = local.modes
         self._autocast = modes.autocast
         if modes.autocast is not None:
@@ -244,7 +244,7 @@ class Trace:
         if kind is not None and self.of_jax is not None:
             self.of_jax.invalidate()  # JAX would keep what it has traced so far, constants and all, for ever
         self.of_jax = None
-        hooks.fire = self._fire
+        tracer.hooks = self._hooks
         local.modes.autocast = self._autocast
         for generator, stream in self._streams:
             generator.stream = stream
