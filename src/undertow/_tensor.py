@@ -36,13 +36,7 @@ class _TensorMeta(type):
 
 
 class Tensor(
-    PythonMethods,
-    LayoutMethods,
-    AutogradMethods,
-    ConvertMethods,
-    CreationMethods,
-    CopyMethods,
-    metaclass=_TensorMeta,
+    PythonMethods, LayoutMethods, AutogradMethods, ConvertMethods, CreationMethods, CopyMethods, metaclass=_TensorMeta
 ):
     """A multi-dimensional array that can remember how it was computed.
 

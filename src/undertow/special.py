@@ -10,46 +10,20 @@ from undertow._src.engine.arguments import invalid_combination
 from undertow._src.ops.activation import functional_log_softmax as _log_softmax
 from undertow._src.ops.activation import softmax as softmax
 from undertow._src.ops.clamp import xlogy as xlogy
-from undertow._src.ops.elementwise import (
-    digamma as digamma,
-)
-from undertow._src.ops.elementwise import (
-    erf as erf,
-)
-from undertow._src.ops.elementwise import (
-    erfc as erfc,
-)
-from undertow._src.ops.elementwise import (
-    erfinv as erfinv,
-)
-from undertow._src.ops.elementwise import (
-    exp2 as exp2,
-)
-from undertow._src.ops.elementwise import (
-    expm1 as expm1,
-)
-from undertow._src.ops.elementwise import (
-    i0 as i0,
-)
-from undertow._src.ops.elementwise import (
-    log1p as log1p,
-)
-from undertow._src.ops.elementwise import (
-    logit as logit,
-)
-from undertow._src.ops.elementwise import (
-    mvlgamma as mvlgamma,
-)
+from undertow._src.ops.elementwise import digamma as digamma
+from undertow._src.ops.elementwise import erf as erf
+from undertow._src.ops.elementwise import erfc as erfc
+from undertow._src.ops.elementwise import erfinv as erfinv
+from undertow._src.ops.elementwise import exp2 as exp2
+from undertow._src.ops.elementwise import expm1 as expm1
+from undertow._src.ops.elementwise import i0 as i0
+from undertow._src.ops.elementwise import log1p as log1p
+from undertow._src.ops.elementwise import logit as logit
+from undertow._src.ops.elementwise import mvlgamma as mvlgamma
 from undertow._src.ops.elementwise import of_two_tensors
-from undertow._src.ops.elementwise import (
-    polygamma as polygamma,
-)
-from undertow._src.ops.elementwise import (
-    round as round,
-)
-from undertow._src.ops.elementwise import (
-    sinc as sinc,
-)
+from undertow._src.ops.elementwise import polygamma as polygamma
+from undertow._src.ops.elementwise import round as round
+from undertow._src.ops.elementwise import sinc as sinc
 from undertow._src.ops.numbers import is_number
 from undertow._src.ops.public import finish, overloaded
 from undertow._src.ops.reduce import logsumexp as logsumexp

@@ -60,7 +60,7 @@ class autocast:
         if device_type == "cpu" and enabled and self.fast_dtype not in _CPU_DTYPES:
             warn(
                 "In CPU autocast, but the target dtype is not supported. Disabling autocast.\nCPU Autocast only supports "
-                "dtypes of torch.bfloat16, torch.float16 currently.",
+                "dtypes of torch.bfloat16, torch.float16 currently."
             )
             enabled = False
         if device_type != "cpu" and enabled and not (device_type == "xla" or (device_type == "cuda" and gpus())):

@@ -36,7 +36,7 @@ class detect_anomaly:
         self.check_nan = check_nan
         warn(
             "Anomaly Detection has been enabled. It costs time at every node: switch it on to find a fault, and off "
-            "again.",
+            "again."
         )
 
     def __enter__(self) -> None:

@@ -49,8 +49,7 @@ from undertow.cuda.streams import Stream as Stream
 
 _PARTS = ("_utils", "amp", "comm", "nccl", "nvtx", "profiler")
 __getattr__, __dir__ = lazy_names(
-    __name__,
-    {name: f"undertow.cuda.{name}" for name in _PARTS} | {"AcceleratorError": "undertow._src.base.errors"},
+    __name__, {name: f"undertow.cuda.{name}" for name in _PARTS} | {"AcceleratorError": "undertow._src.base.errors"}
 )
 
 default_generators: tuple[Any, ...] = ()

@@ -82,11 +82,7 @@ class Attribute(NamedTuple):
 
 
 def script(
-    obj: Decorated,
-    optimize: Any = None,
-    _frames_up: int = 0,
-    _rcb: Any = None,
-    example_inputs: Any = None,
+    obj: Decorated, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None
 ) -> Decorated:
     """Return the function, class or module itself.
 

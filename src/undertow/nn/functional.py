@@ -38,9 +38,7 @@ from undertow._src.ops.activation import (
     threshold as threshold,
     threshold_ as threshold_,
 )
-from undertow._src.ops.attention import (
-    scaled_dot_product_attention as scaled_dot_product_attention,
-)
+from undertow._src.ops.attention import scaled_dot_product_attention as scaled_dot_product_attention
 from undertow._src.ops.conv import (
     conv1d as conv1d,
     conv2d as conv2d,
@@ -68,10 +66,7 @@ from undertow._src.ops.dropout import (
     rrelu as rrelu,
     rrelu_ as rrelu_,
 )
-from undertow._src.ops.embedding import (
-    embedding as embedding,
-    embedding_bag as embedding_bag,
-)
+from undertow._src.ops.embedding import embedding as embedding, embedding_bag as embedding_bag
 from undertow._src.ops.loss import (
     binary_cross_entropy as binary_cross_entropy,
     binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
@@ -98,15 +93,9 @@ from undertow._src.ops.loss_class import (
     nll_loss as nll_loss,
 )
 from undertow._src.ops.loss_linear import linear_cross_entropy as linear_cross_entropy
-from undertow._src.ops.masks import (
-    one_hot as one_hot,
-)
-from undertow._src.ops.matmul import (
-    linear as linear,
-)
-from undertow._src.ops.multi_head import (
-    multi_head_attention_forward as multi_head_attention_forward,
-)
+from undertow._src.ops.masks import one_hot as one_hot
+from undertow._src.ops.matmul import linear as linear
+from undertow._src.ops.multi_head import multi_head_attention_forward as multi_head_attention_forward
 from undertow._src.ops.norm import (
     batch_norm as batch_norm,
     group_norm as group_norm,
@@ -116,9 +105,7 @@ from undertow._src.ops.norm import (
     normalize as normalize,
     rms_norm as rms_norm,
 )
-from undertow._src.ops.pad import (
-    pad as pad,
-)
+from undertow._src.ops.pad import pad as pad
 from undertow._src.ops.pool import (
     max_pool1d as max_pool1d,
     max_pool1d_with_indices as max_pool1d_with_indices,
@@ -163,10 +150,7 @@ from undertow._src.ops.resize import (
     upsample_bilinear as upsample_bilinear,
     upsample_nearest as upsample_nearest,
 )
-from undertow._src.ops.sampling import (
-    affine_grid as affine_grid,
-    grid_sample as grid_sample,
-)
+from undertow._src.ops.sampling import affine_grid as affine_grid, grid_sample as grid_sample
 
 _LAZY = {"conv_tbc": "undertow._src.ops.native", "grad": "undertow.nn:grad"}
 _LAZY |= dict.fromkeys(("_pair", "_single", "_triple"), "undertow.nn.modules.utils")

@@ -144,9 +144,7 @@ def _no_grad_trunc_normal_(
             "values are known only when the program runs. Call it outside of the compiled step."
         )
     if mean < a - 2 * std or mean > b + 2 * std:
-        warn(
-            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_: nearly all values will lie at the bounds.",
-        )
+        warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_: nearly all values will lie at the bounds.")
 
     def below(x: float) -> float:
         return (1.0 + math.erf((x - mean) / std / math.sqrt(2.0))) / 2.0

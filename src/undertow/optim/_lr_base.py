@@ -147,10 +147,7 @@ def in_step(scheduler: LRScheduler) -> Iterator[None]:
 
 def warn_outside_step(scheduler: LRScheduler) -> None:
     if not scheduler._get_lr_called_within_step:
-        warn(
-            "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
-            UserWarning,
-        )
+        warn("To get the last learning rate computed by the scheduler, please use `get_last_lr()`.", UserWarning)
 
 
 def _note_steps(optimizer: Any) -> None:

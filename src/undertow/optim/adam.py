@@ -38,12 +38,7 @@ def _check_tensor(name: str, value: Any, options: check.Options) -> None:
 
 
 _OPTIONS = "lr betas eps weight_decay amsgrad maximize foreach capturable differentiable fused decoupled_weight_decay"
-_CHECKS = {
-    "lr": _check_lr,
-    "eps": check.eps,
-    "betas": _check_betas,
-    "weight_decay": check.weight_decay,
-}
+_CHECKS = {"lr": _check_lr, "eps": check.eps, "betas": _check_betas, "weight_decay": check.weight_decay}
 
 
 class Adam(PerParameter):

@@ -14,12 +14,7 @@ from undertow.optim.optimizer import ParamsT
 __all__ = ["Adamax", "adamax"]
 
 _OPTIONS = "lr betas eps weight_decay foreach maximize differentiable capturable"
-_CHECKS = {
-    "lr": check.lr,
-    "eps": check.eps,
-    "betas": check.betas,
-    "weight_decay": check.weight_decay,
-}
+_CHECKS = {"lr": check.lr, "eps": check.eps, "betas": check.betas, "weight_decay": check.weight_decay}
 
 
 class Adamax(PerParameter):

@@ -16,10 +16,7 @@ from undertow.optim.optimizer import ParamsT
 __all__ = ["ASGD", "asgd"]
 
 _OPTIONS = "lr lambd alpha t0 weight_decay foreach maximize differentiable capturable"
-_CHECKS = {
-    "lr": check.lr,
-    "weight_decay": check.weight_decay,
-}
+_CHECKS = {"lr": check.lr, "weight_decay": check.weight_decay}
 
 
 class ASGD(PerParameter):

@@ -218,7 +218,7 @@ class Optimizer:
         if len(params) != len({id(param) for param in params}):
             warn(
                 "optimizer contains a parameter group with duplicate parameters; each is updated as often as it is listed. "
-                "List it once: it may become an error.",
+                "List it once: it may become an error."
             )
         if self.param_groups and ("param_names" in param_group) != ("param_names" in self.param_groups[0]):
             kind = "with names" if "param_names" in param_group else "without names"

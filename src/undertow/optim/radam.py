@@ -15,12 +15,7 @@ from undertow.optim.optimizer import ParamsT
 __all__ = ["RAdam", "radam"]
 
 _OPTIONS = "lr betas eps weight_decay maximize foreach capturable decoupled_weight_decay differentiable"
-_CHECKS = {
-    "lr": check.lr,
-    "eps": check.eps,
-    "betas": check.betas,
-    "weight_decay": check.weight_decay,
-}
+_CHECKS = {"lr": check.lr, "eps": check.eps, "betas": check.betas, "weight_decay": check.weight_decay}
 
 
 class RAdam(PerParameter):

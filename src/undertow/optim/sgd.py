@@ -24,12 +24,7 @@ def _check_nesterov(nesterov: bool, options: check.Options) -> None:
 
 
 _OPTIONS = "lr momentum dampening weight_decay nesterov maximize foreach differentiable fused"
-_CHECKS = {
-    "lr": check.lr,
-    "momentum": check.momentum,
-    "weight_decay": check.weight_decay,
-    "nesterov": _check_nesterov,
-}
+_CHECKS = {"lr": check.lr, "momentum": check.momentum, "weight_decay": check.weight_decay, "nesterov": _check_nesterov}
 
 
 class SGD(PerParameter):

@@ -159,8 +159,7 @@ def assert_allclose(
 ) -> None:
     """Return the old form of `assert_close`: anything that makes a tensor is compared, and dtypes may differ."""
     warn(
-        "`torch.testing.assert_allclose()` is deprecated since 1.12: use `torch.testing.assert_close()`.",
-        FutureWarning,
+        "`torch.testing.assert_allclose()` is deprecated since 1.12: use `torch.testing.assert_close()`.", FutureWarning
     )
     one, other = [value if isinstance(value, Tensor) else as_tensor(value) for value in (actual, expected)]
     if rtol is None and atol is None:

@@ -101,7 +101,7 @@ def checkpoint(
     if use_reentrant is None:
         warn(
             "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
-            "recommended; the default is use_reentrant=True.",
+            "recommended; the default is use_reentrant=True."
         )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)

@@ -161,11 +161,7 @@ def attention_grad_from(
     slopes = xp.matmul(g, xp.swapaxes(v, 2, 3))
     slopes = weights * (slopes - xp.sum(g * out, axis=(3,), keepdims=True))
     grads = xp.matmul(xp.swapaxes(slopes, 2, 3), q * scale), xp.matmul(xp.swapaxes(weights, 2, 3), g)
-    return (
-        xp.matmul(slopes, k) * scale,
-        _unrepeated(xp, grads[0], key_shape),
-        _unrepeated(xp, grads[1], value_shape),
-    )
+    return (xp.matmul(slopes, k) * scale, _unrepeated(xp, grads[0], key_shape), _unrepeated(xp, grads[1], value_shape))
 
 
 def repeated(xp: Any, x: Any, q: Any) -> Any:

@@ -262,5 +262,5 @@ def warn_if_has_hooks(tensor: Any) -> None:
         if not getattr(hook, "__torch_unserializable__", False):
             warn(
                 f"backward hook {hook!r} on tensor will not be serialized.  Where it need not be, mark it with "
-                "@torch.utils.hooks.unserializable_hook.",
+                "@torch.utils.hooks.unserializable_hook."
             )

@@ -86,7 +86,7 @@ def backward(
         warn_once(
             "Using backward() with create_graph=True will create a reference cycle of each parameter and its "
             "gradient, which is not freed at once. Take the gradients from autograd.grad() instead, which writes to no "
-            ".grad; or set .grad of the parameters to None as soon as you are done with it.",
+            ".grad; or set .grad of the parameters to None as soon as you are done with it."
         )
     engine.run(roots, _as_carried(seeds, given, create_graph), keep, create_graph, aims)
 

@@ -71,7 +71,7 @@ def wrap_outputs(
         if records and id(tensor) not in given:
             warn(
                 "ctx.mark_dirty() received a tensor that was not an input. Mark inputs that forward() writes "
-                "to, and nothing else.",
+                "to, and nothing else."
             )
         if records and id(tensor) not in constant and tensor._view is not None and len(outputs) > 1:
             raise RuntimeError(

@@ -205,7 +205,7 @@ class AutogradMethods(HookMethods):
             warn(
                 "The .grad attribute of a Tensor that is not a leaf is being accessed. It won't "
                 "be populated: backward() writes to leaves only. Call .retain_grad() on it before the backward pass if "
-                "its gradient shall be kept, or look at the leaf that it was computed from.",
+                "its gradient shall be kept, or look at the leaf that it was computed from."
             )
         return None
 

@@ -119,7 +119,7 @@ def write_out(out: Any, result: Any, name: str, casts: bool = False) -> None:
             warn(
                 f"An output with one or more elements was resized since it had shape {list(out._array.shape)} "
                 f"and not that of the result, {list(result._array.shape)}. Give an empty tensor, or one "
-                "of that shape.",
+                "of that shape."
             )
         out._array = empty_beside(out._array, result._array.shape, result._array)
     quietly(np.copyto, out._array, result._array, casting="unsafe")

@@ -200,10 +200,7 @@ DERIVED: dict[str, dict[str, Callable[[Any], Any]]] = {
     "MeanBackward1": {"self_sym_numel": _elements},
     "ConvolutionBackward0": {"bias_sym_sizes_opt": _bias_size},
     "EmbeddingBackward0": {"weight_sym_argsize_0": _size_along(0, 0)},
-    "Im2ColBackward0": {
-        "self_sym_argsize_minus_1": _size_along(0, -1),
-        "self_sym_argsize_minus_2": _size_along(0, -2),
-    },
+    "Im2ColBackward0": {"self_sym_argsize_minus_1": _size_along(0, -1), "self_sym_argsize_minus_2": _size_along(0, -2)},
     "IndexAddBackward0": {
         "source_dim": lambda node: node.specs[1].ndim,
         "alpha": lambda node: 1 if (alpha := node.statics[node.rule.statics.index("alpha")]) is None else alpha,
@@ -228,10 +225,7 @@ DERIVED: dict[str, dict[str, Callable[[Any], Any]]] = {
         for rank in (2, 3)
     },
     **{
-        name: {
-            "scales_h": _scales(0),
-            "scales_w": _scales(1),
-        }
+        name: {"scales_h": _scales(0), "scales_w": _scales(1)}
         for name in (
             "UpsampleNearest2DBackward0",
             "UpsampleNearestExact2DBackward0",

@@ -201,10 +201,7 @@ def _laying_out(rule: Rule, first: str, rest: list[str]) -> list[str]:
     in_rows = f"a_{first}.size == computed_.size and " + " and ".join(
         f"({array} is None or {array}.flags.c_contiguous)" for array in arrays
     )
-    return [
-        f"if computed_.ndim > 1 and not ({in_rows}):",
-        f"    computed_ = ordered(computed_, ({', '.join(arrays)}))",
-    ]
+    return [f"if computed_.ndim > 1 and not ({in_rows}):", f"    computed_ = ordered(computed_, ({', '.join(arrays)}))"]
 
 
 def _recording(rule: Rule, single: bool) -> list[str]:

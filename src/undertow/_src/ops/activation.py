@@ -310,9 +310,7 @@ def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Ten
 
 def usual_dim(name: str, ndim: int) -> int:
     """Return the dim that softmax and its kin take if none is given, with a warning."""
-    warn(
-        f"Implicit dimension choice for {name} has been deprecated. Say which dim: dim=-1, for example.",
-    )
+    warn(f"Implicit dimension choice for {name} has been deprecated. Say which dim: dim=-1, for example.")
     return 0 if ndim in (0, 1, 3) else 1
 
 

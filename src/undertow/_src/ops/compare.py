@@ -194,7 +194,7 @@ def _mask(condition: Tensor) -> Any:
     if condition._array.dtype == np.uint8:
         warn_once(
             "where received a uint8 condition tensor. This behavior is deprecated: give bools, as a comparison makes "
-            "them.",
+            "them."
         )
         return wrap(condition._array != 0)
     raise RuntimeError(

@@ -268,7 +268,7 @@ def _named_padding(input: Tensor, weight: Tensor, padding: str, stride: Sizes, d
     total = [d * (k - 1) for k, d in zip(weight._array.shape[2:], dilation, strict=True)]
     if any(n % 2 for n in total):
         warn_once(
-            "Using padding='same' with even kernel lengths and odd dilation may need a padded copy of the input first",
+            "Using padding='same' with even kernel lengths and odd dilation may need a padded copy of the input first"
         )
         widths = [side for n in reversed(total) for side in (0, n % 2)]
         input = constant_pad_nd(input, widths, 0)

@@ -11,14 +11,7 @@ import numpy as np
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.base.modes import local
 from undertow._src.engine.apply import apply
-from undertow._src.engine.arguments import (
-    as_int,
-    as_ints,
-    check_tensor,
-    only_named,
-    spread_ints,
-    wrap_dim,
-)
+from undertow._src.engine.arguments import as_int, as_ints, check_tensor, only_named, spread_ints, wrap_dim
 from undertow._src.engine.outputs import into
 from undertow._src.engine.record import record
 from undertow._src.ops.index import check_fits_part

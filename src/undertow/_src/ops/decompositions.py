@@ -85,7 +85,7 @@ def qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
     check_tensor(input, "qr")
     warn_once(
         "torch.qr is deprecated in favor of torch.linalg.qr.\nThe new "
-        "function has mode='reduced' for some=True, and 'complete' for False.",
+        "function has mode='reduced' for some=True, and 'complete' for False."
     )
     mode = "reduced" if some else "complete"
     if out is None:

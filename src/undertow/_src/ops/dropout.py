@@ -185,7 +185,7 @@ def _warn_of_dims(name: str, ndim: int, spatial: int) -> None:
     warn(
         f"{name}: Received a {ndim}-D input to {name}, which is deprecated and will result in an error in a future "
         f"release. It drops whole channels, and so wants channels and {spatial} dimensions behind them, in a batch or "
-        f"alone: {spatial + 1}D or {spatial + 2}D inputs. dropout takes any.",
+        f"alone: {spatial + 1}D or {spatial + 2}D inputs. dropout takes any."
     )
 
 
@@ -199,7 +199,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     if ndim == 3:
         warn(
             "dropout2d: Received a 3D input to dropout2d and takes it for one of dropout1d: "
-            "shape (N, C, L), whole channels set to zero. Use dropout1d to say so.",
+            "shape (N, C, L), whole channels set to zero. Use dropout1d to say so."
         )
     return _drop(input, p, training, inplace, features=True)
 

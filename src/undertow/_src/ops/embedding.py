@@ -177,7 +177,7 @@ def embedding_bag(
     if weight._array.dtype == np.int64 and isinstance(input, TensorCore) and input._array.dtype.kind == "f":
         warn(
             "Argument order of nn.functional.embedding_bag was changed. The input, which holds the indices, now "
-            "comes before the weight.",
+            "comes before the weight."
         )
         input, weight = weight, input
     if per_sample_weights is not None and input._array.shape != per_sample_weights._array.shape:

@@ -18,13 +18,7 @@ from undertow._src.engine.outputs import into
 from undertow._src.ops.arithmetic import div
 from undertow._src.ops.broadcasting import squeeze
 from undertow._src.ops.compare import where
-from undertow._src.ops.decompositions import (
-    check_inexact,
-    check_matrices,
-    check_square,
-    in_batch,
-    linalg_svdvals,
-)
+from undertow._src.ops.decompositions import check_inexact, check_matrices, check_square, in_batch, linalg_svdvals
 from undertow._src.ops.matmul import matrix_product, product
 from undertow._src.ops.named import into_all, run
 from undertow._src.ops.norms import linalg_matrix_norm

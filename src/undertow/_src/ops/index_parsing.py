@@ -85,7 +85,7 @@ def _as_tuple(key: object) -> tuple[Any, ...]:
             ):
                 warn(
                     "Using a non-tuple sequence for multidimensional indexing is deprecated: x[seq] is taken for "
-                    "x[tuple(seq)] here. Write that, or x[torch.tensor(seq)].",
+                    "x[tuple(seq)] here. Write that, or x[torch.tensor(seq)]."
                 )
                 return tuple(key)
     return (key,)

@@ -63,7 +63,7 @@ def _same_shapes(input: Tensor, target: Any) -> tuple[Any, Any]:
         return input, target
     warn(
         f"Using a target size ({target.size()}) that is different to the input size ({input.size()}): they are "
-        "broadcast, which compares each number with several others. Please ensure they have the same size.",
+        "broadcast, which compares each number with several others. Please ensure they have the same size."
     )
     return broadcast_tensors(input, target)
 
@@ -230,7 +230,7 @@ def kl_div(
         if reduction == "mean":
             warn(
                 "reduction: 'mean' divides the total loss by both the batch size and the rest. 'batchmean' divides "
-                "by the batch size alone, as the divergence is defined.",
+                "by the batch size alone, as the divergence is defined."
             )
         how = SUM if reduction == "batchmean" else reduction_of(reduction)
     for kind in (DTYPE_OF[given._array.dtype] for given in (input, target)):

@@ -32,7 +32,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Tensor | Non
     warn_once(
         "torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex."
         "\nThey take A and whether to exchange rows; the second also tells which matrices are "
-        "singular, as get_infos=True did.",
+        "singular, as get_infos=True did."
     )
     if A._array.ndim < 2:
         raise RuntimeError(
@@ -121,6 +121,6 @@ def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor |
     """X with A X = input, given `lu_factor(A)`."""
     warn_once(
         "torch.lu_solve is deprecated in favor of torch.linalg.lu_solveand will be removed in a future PyTorch release.\n"
-        "The new function takes the factors first: torch.linalg.lu_solve(LU, pivots, B).",
+        "The new function takes the factors first: torch.linalg.lu_solve(LU, pivots, B)."
     )
     return linalg_lu_solve(LU_data, LU_pivots, input, out=out)

@@ -56,9 +56,7 @@ def additive_masks(
     """Both masks as what is added to the scores. PyTorch wants them of one dtype."""
     added = _additive(padding, names[0], like)
     if padding is not None and mask is not None and padding.dtype != mask.dtype:
-        warn(
-            f"Support for mismatched {names[0]} and {names[1]} is deprecated. Use same type for both instead.",
-        )
+        warn(f"Support for mismatched {names[0]} and {names[1]} is deprecated. Use same type for both instead.")
     return added, _additive(mask, names[1], like)
 
 

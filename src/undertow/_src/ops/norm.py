@@ -114,7 +114,7 @@ def rms_norm(input: Tensor, normalized_shape: _size, weight: Tensor | None = Non
         names = [DTYPE_OF[given._array.dtype].c_name for given in (input, weight)]
         warn_once(
             f"Mismatch dtype between input and weight: input dtype = {names[0]}, weight dtype = {names[1]}, Cannot "
-            "dispatch to fused implementation.",
+            "dispatch to fused implementation."
         )
     if kind.itemsize == 2 or (weight is not None and weight.dtype.itemsize > kind.itemsize):
         wide = kind.opmath if weight is None or weight.dtype.itemsize < 8 else weight.dtype

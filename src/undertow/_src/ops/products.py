@@ -177,7 +177,7 @@ def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
     """Return the product of several matrices."""
     warn_once(
         "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot, "
-        "which takes the matrices as one list.",
+        "which takes the matrices as one list."
     )
     for matrix in matrices:
         if matrix._array.ndim != 2:
@@ -236,7 +236,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor |
     if dim is None:
         warn_once(
             "Using torch.cross without specifying the dim arg is deprecated.\nGive the dim: linalg.cross takes "
-            "the last one by default, and this function the first of length 3.",
+            "the last one by default, and this function the first of length 3."
         )
         places = [place for place, n in enumerate(input._array.shape) if n == 3]
         if not places:

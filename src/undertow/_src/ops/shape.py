@@ -392,7 +392,7 @@ class ShapeMethods(TensorCore):
             warn_once(
                 "The use of `x.T` on tensors of dimension other than 2 is deprecated and will "
                 "be an error one day. `x.mT` transposes each matrix of a batch; a permute with the "
-                "dims counted down reverses them all.",
+                "dims counted down reverses them all."
             )
         return permuted(self, tuple(range(ndim - 1, -1, -1)))
 

@@ -98,7 +98,7 @@ def stft(
     if window is None:
         warn_once(
             "A window was not provided. A rectangular window will be applied, and each frequency will leak into its "
-            "neighbours. torch.hann_window(n_fft) is a better one; window=torch.ones(n_fft) says that this one is wanted.",
+            "neighbours. torch.hann_window(n_fft) is a better one; window=torch.ones(n_fft) says that this one is wanted."
         )
     is_complex = input._array.dtype.kind == "c" or (window is not None and window._array.dtype.kind == "c")
     if return_complex is None:
@@ -113,7 +113,7 @@ def stft(
     if not return_complex:
         warn_once(
             "stft with return_complex=False is deprecated. Ask for complex numbers, and take torch.view_as_real of "
-            "them where two real ones are wanted.",
+            "them where two real ones are wanted."
         )
     single = input._array.ndim == 1
     rows = unsqueeze(input, 0) if single else input
@@ -154,7 +154,7 @@ def istft(
     if window is None:
         warn(
             "A window was not provided. A rectangular window will be applied, which gives the signal back only if stft had "
-            "one too. `window=torch.ones(n_fft)` says that it is meant.",
+            "one too. `window=torch.ones(n_fft)` says that it is meant."
         )
     name = _istft_name(input, n_fft, hop, win, window, center, normalized, onesided, length, return_complex)
     shape = input._array.shape
@@ -187,7 +187,7 @@ def istft(
     if length is not None and length > end - start:
         warn(
             "The length of signal is shorter than the length parameter. Zeros are put behind it: do center and "
-            "hop_length say what stft was given?",
+            "hop_length say what stft was given?"
         )
         result = constant_pad_nd(result, (0, length - (end - start)))
     return squeeze(result, 0) if single else result

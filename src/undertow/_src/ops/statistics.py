@@ -54,7 +54,7 @@ def _spread(
     if rules.folded_count(input._array.shape, dims) - correction <= 0:
         warn(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the number of elements that "
-            "each result is made of.",
+            "each result is made of."
         )
     statics = {"dim": dims, "correction": correction, "keepdim": bool(keepdim)}
     if rule.outputs == 1:

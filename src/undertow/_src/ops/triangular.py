@@ -83,7 +83,7 @@ def triangular_solve(
     warn_once(
         "torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangularand will be removed in a future "
         "PyTorch release.\nThe new function takes the matrix first and gives the solution alone:\n"
-        "torch.linalg.solve_triangular(A, B, upper=...) for torch.triangular_solve(B, A).solution.",
+        "torch.linalg.solve_triangular(A, B, upper=...) for torch.triangular_solve(B, A).solution."
     )
     statics = {"upper": upper, "transpose": transpose, "unitriangular": unitriangular}
     return run_named(
@@ -144,7 +144,7 @@ def cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -
     check_tensor(input, "cholesky")
     warn_once(
         "torch.cholesky is deprecated in favor of torch.linalg.cholesky and will be removed in a future PyTorch release.\n"
-        "Write torch.linalg.cholesky(A), and torch.linalg.cholesky(A).mH for upper=True.",
+        "Write torch.linalg.cholesky(A), and torch.linalg.cholesky(A).mH for upper=True."
     )
     kind = DTYPE_OF[input._array.dtype]
     if kind.category < FLOATING or kind.opmath is not kind:

@@ -214,7 +214,7 @@ class Operator:
         elif self.backward is None and not self.is_custom:
             warn(
                 f"{self.name}: an autograd kernel was not registered to the Autograd key(s) but a backward pass goes "
-                "through it: the gradients may be wrong without a word.",
+                "through it: the gradients may be wrong without a word."
             )
             result = kernel(*positional, **keyword)
         else:

@@ -210,9 +210,7 @@ def ask(public: Public, askers: list[Any], args: tuple[Any, ...], kwargs: dict[s
         if isinstance(implementation, FunctionType):
             implementation = value.__torch_function__
             if getattr(implementation, "__self__", None) is value:
-                warn(
-                    "Defining your `__torch_function__` as a plain method is deprecated: make it a classmethod.",
-                )
+                warn("Defining your `__torch_function__` as a plain method is deprecated: make it a classmethod.")
         result = implementation(public, types, args, given)
         if result is not NotImplemented:
             return result

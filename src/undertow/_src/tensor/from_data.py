@@ -40,7 +40,7 @@ def tensor(
 def warn_of_copy_construction(instead_of: str) -> None:
     warn(
         "To copy construct from a tensor, it is recommended to use tensor.detach().clone() (with "
-        f".requires_grad_(True) after it if need be), not {instead_of}.",
+        f".requires_grad_(True) after it if need be), not {instead_of}."
     )
 
 
@@ -73,7 +73,7 @@ def asarray(
         if requires_grad is None and obj._requires_grad:
             warn(
                 "torch.asarray: unspecified requires_grad now defaults to that of obj. Pass "
-                "requires_grad=False if the result shall ask for no gradient.",
+                "requires_grad=False if the result shall ask for no gradient."
             )
             requires_grad = True
     elif isinstance(obj, np.ndarray):
@@ -137,7 +137,7 @@ def _shared(array: Array) -> Array:
     if not array.flags.writeable:
         warn_once(
             "The given NumPy array is not writable, and tensors cannot be read-only. What a "
-            "write to this tensor does is anyone's guess: give a copy of the array, or make it writable first.",
+            "write to this tensor does is anyone's guess: give a copy of the array, or make it writable first."
         )
     return adopt(array)
 
@@ -187,7 +187,7 @@ def _buffer(buffer: Any, kind: dtype, count: int, offset: int) -> Array:
         warn(
             "The given buffer is not writable, and PyTorch does not support non-writable tensors. A write to this "
             "tensor would change memory that its owner wants unchanged: give a copy of the buffer, or make it writable "
-            "first.",
+            "first."
         )
     return adopt(np.frombuffer(buffer, kind.numpy, count, offset))
 
@@ -254,7 +254,7 @@ def _converted_slowly(data: Any, kind: dtype | None) -> Array:
     if isinstance(data, (list, tuple)) and data and isinstance(data[0], np.ndarray):
         warn_once(
             "Creating a tensor from a list of numpy.ndarrays is extremely slow. Make one "
-            "array of them with numpy.array(), and a tensor of that.",
+            "array of them with numpy.array(), and a tensor of that."
         )
     if kind is None:
         kind = _inferred(data)

@@ -65,7 +65,7 @@ def arange(
         warn(
             f"The number of elements in the out tensor of shape {list(out._array.shape)} is {out._array.size} which does "
             f"not match the computed number of elements {array.size}. Where the step is no whole number, "
-            f"rounding may be why. It gets the shape ({array.size},).",
+            f"rounding may be why. It gets the shape ({array.size},)."
         )
     return into_out(out, array, "arange", dtype)
 
@@ -134,7 +134,7 @@ def range(
         raise TypeError('range() missing 1 required positional arguments: "end"')
     warn(
         "torch.range is deprecated and will be removed in a future release as it does not stop before the end, unlike "
-        "Python's range and torch.arange.",
+        "Python's range and torch.arange."
     )
     first, last, by = number(start, "range", "start"), number(end, "range", "end"), number(step, "range", "step")
     kind = parse_kind(dtype, "range")

@@ -62,7 +62,7 @@ def set_default_tensor_type(t: Any) -> None:
         raise TypeError("invalid type object: only floating-point types are supported as the default type")
     warn_once(
         "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1: call torch.set_default_dtype() and "
-        "torch.set_default_device().",
+        "torch.set_default_device()."
     )
     set_default_dtype(t.dtype)
 

@@ -24,7 +24,7 @@ def warn_of_removal() -> None:
         _warned.append(True)
         warn(
             "TypedStorage is deprecated. It will be removed: UntypedStorage is the storage "
-            "class, and tensor.untyped_storage() returns one.",
+            "class, and tensor.untyped_storage() returns one."
         )
 
 

@@ -13,10 +13,7 @@ __all__ = ["autocast", "custom_bwd", "custom_fwd"]
 
 
 def _deprecated(name: str, instead: str) -> None:
-    warn(
-        f"`torch.cuda.amp.{name}(args...)` is deprecated. Please use `torch.amp.{instead}` instead.",
-        FutureWarning,
-    )
+    warn(f"`torch.cuda.amp.{name}(args...)` is deprecated. Please use `torch.amp.{instead}` instead.", FutureWarning)
 
 
 class autocast(amp.autocast):

@@ -164,7 +164,7 @@ class BackwardHook:
         warn(
             "For backward hooks to be called, module output should be a Tensor or tuple, not "
             f"{received}. The backward hooks of {type(self.module).__name__} will not fire for this call; register them "
-            "with nested=True to see the gradients inside dicts, lists and dataclasses.",
+            "with nested=True to see the gradients inside dicts, lists and dataclasses."
         )
 
     # --- in the backward pass
@@ -220,7 +220,7 @@ class BackwardHook:
 def warn_of_missing_inputs(but: str) -> None:
     warn(
         "Full backward hook is firing when gradients are computed with respect to module outputs, as no inputs require "
-        f"gradients{but}.",
+        f"gradients{but}."
     )
 
 

@@ -215,7 +215,7 @@ class ModuleHooks:
                 kind = "module" if identity in self._forward_hooks else "global module"
                 warn(
                     f"{kind} forward hook with ``always_call=True`` raised an exception that was dropped, as a different "
-                    f"error had come from forward: {error}",
+                    f"error had come from forward: {error}"
                 )
                 continue
             if answer is not None:

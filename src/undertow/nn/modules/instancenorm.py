@@ -91,7 +91,7 @@ class _InstanceNorm(_NormBase):
             )
         warn(
             f"input's size at dim={dim} does not match num_features. Leave that out to silence this warning: "
-            "it is a number which is not used because affine=False.",
+            "it is a number which is not used because affine=False."
         )
 
 

@@ -175,10 +175,7 @@ class NLLLoss2d(NLLLoss):
         reduce: Any = None,
         reduction: str = "mean",
     ) -> None:
-        warn(
-            "`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead as a drop-in replacement.",
-            FutureWarning,
-        )
+        warn("`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead as a drop-in replacement.", FutureWarning)
         super().__init__(weight, size_average, ignore_index, reduce, reduction)
 
 

@@ -226,7 +226,7 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
         if wanted is not None and wanted.is_complex:
             warn(
                 "Complex modules are a new feature under active development whose parts "
-                "do not all compute with complex parameters and buffers.",
+                "do not all compute with complex parameters and buffers."
             )
 
         def convert(tensor: Tensor) -> Any:

@@ -308,7 +308,7 @@ def _check_options(mode: str, hidden_size: object, num_layers: Any, dropout: obj
     if dropout > 0 and num_layers == 1:  # type: ignore[operator]
         warn(
             "dropout option adds dropout after all but last recurrent layer, so with one layer it does nothing; "
-            f"dropout={dropout} and num_layers={num_layers} were given",
+            f"dropout={dropout} and num_layers={num_layers} were given"
         )
     if not isinstance(hidden_size, int):
         raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}")
@@ -492,8 +492,5 @@ class LSTMCell(RNNCellBase):
 
 def apply_permutation(tensor: Tensor, permutation: Any, dim: int = 1) -> Any:
     """Return the old name of what `tensor.index_select` does."""
-    warn(
-        "`apply_permutation` is deprecated, please use `tensor.index_select(dim, permutation)` instead",
-        FutureWarning,
-    )
+    warn("`apply_permutation` is deprecated, please use `tensor.index_select(dim, permutation)` instead", FutureWarning)
     return _apply_permutation(tensor, permutation, dim)

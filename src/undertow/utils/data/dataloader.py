@@ -246,7 +246,7 @@ def _warn_of_many_workers(num_workers: int) -> None:
     if num_workers > cores:
         warn(
             f"This DataLoader will create {num_workers} worker processes in total. Our suggested max number of worker "
-            f"processes here is {cores}, one for each core: more wait for each other. Lower num_workers.",
+            f"processes here is {cores}, one for each core: more wait for each other. Lower num_workers."
         )
 
 
@@ -267,9 +267,7 @@ class _BaseDataLoaderIter:
         self._base_seed = random_seed(loader.generator)
         self._num_yielded = 0
         if loader.pin_memory:
-            warn(
-                "'pin_memory' argument is set as true but no accelerator is found; memory is not pinned.",
-            )
+            warn("'pin_memory' argument is set as true but no accelerator is found; memory is not pinned.")
 
     def __iter__(self) -> _BaseDataLoaderIter:
         return self
@@ -295,7 +293,7 @@ class _BaseDataLoaderIter:
                 hint = "Every worker iterates over the whole dataset unless it looks at get_worker_info(). "
             warn(
                 f"Length of IterableDataset {self._dataset} was reported to be {told}(by len(dataloader)), "
-                f"but {self._num_yielded} samples came. {hint}",
+                f"but {self._num_yielded} samples came. {hint}"
             )
         return data
 

@@ -272,11 +272,7 @@ class PassGraph:
         subjects = self._subjects(finding)
         own = {f"n{node}" for tensor in subjects for node in self.facts.nodes_of(tensor)}
         state = {"nan-born": "born", "zero-by-math": "stop"}.get(finding.code)
-        for is_meant in (
-            lambda node: node["state"] == state,
-            lambda node: node["id"] in own,
-            lambda node: True,
-        ):
+        for is_meant in (lambda node: node["state"] == state, lambda node: node["id"] in own, lambda node: True):
             found: list[str | int] = [node["id"] for node in nodes if is_meant(node)]
             if found:
                 return found

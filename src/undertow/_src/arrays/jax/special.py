@@ -66,9 +66,5 @@ def standard_gamma_grad(alpha: Array, x: Array) -> Array:
 def dirichlet_grad(x: Array, alpha: Array, total: Array) -> Array:
     """Return the same for a share of a Dirichlet draw, divided by 1 - x."""
     return on_host(
-        draws.dirichlet_grad,
-        shaped(np.broadcast_shapes(x.shape, alpha.shape, total.shape), x.dtype),
-        x,
-        alpha,
-        total,
+        draws.dirichlet_grad, shaped(np.broadcast_shapes(x.shape, alpha.shape, total.shape), x.dtype), x, alpha, total
     )

@@ -214,10 +214,7 @@ def rms_norm_grad(
         tilted = np.matmul(_columns(tilt, None), plain)
         tilted *= data
         here += tilted
-    return (
-        out if needs[0] else None,
-        weight_grad.reshape(x.shape[x.ndim - trailing :]) if needs[1] else None,
-    )
+    return (out if needs[0] else None, weight_grad.reshape(x.shape[x.ndim - trailing :]) if needs[1] else None)
 
 
 # --- per channel (axis 1) -----------------------------------------------------------------------------------------

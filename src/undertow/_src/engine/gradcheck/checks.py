@@ -96,7 +96,7 @@ def _check_inputs(given: tuple[Any, ...]) -> None:
         if value._array.dtype.str[1:] not in _DOUBLES:
             warn(
                 f"Input #{nr} requires gradient and is not a double precision floating point or complex. Differences "
-                "of float32 are mostly rounding: give float64, or complex128, for all inputs.",
+                "of float32 are mostly rounding: give float64, or complex128, for all inputs."
             )
         if any(stride == 0 and size > 1 for stride, size in zip(value._array.strides, value._array.shape, strict=True)):
             raise RuntimeError(

@@ -90,7 +90,7 @@ def check_undefined(function: Function) -> None:
 def _warn_of_undefined() -> None:
     warn(
         "Backwards compatibility: New undefined gradient support checking feature may break "
-        "existing callers. Pass check_undefined_grad=False to do without it.",
+        "existing callers. Pass check_undefined_grad=False to do without it."
     )
 
 

@@ -265,7 +265,7 @@ def _warn_of_lost_gradient(tensor: Any) -> None:
     if tensor._requires_grad:
         warn_once(
             "Converting a tensor with requires_grad=True to a scalar leaves its gradient behind.\nSay so with "
-            "tensor.detach() first.",
+            "tensor.detach() first."
         )
 
 

@@ -28,9 +28,7 @@ from undertow.testing._internal.common_utils import TEST_HPU as TEST_HPU
 from undertow.testing._internal.common_utils import TEST_MKL as TEST_MKL
 from undertow.testing._internal.common_utils import TEST_MPS as TEST_MPS
 from undertow.testing._internal.common_utils import TEST_WITH_ASAN as TEST_WITH_ASAN
-from undertow.testing._internal.common_utils import (
-    TEST_WITH_MIOPEN_SUGGEST_NHWC as TEST_WITH_MIOPEN_SUGGEST_NHWC,
-)
+from undertow.testing._internal.common_utils import TEST_WITH_MIOPEN_SUGGEST_NHWC as TEST_WITH_MIOPEN_SUGGEST_NHWC
 from undertow.testing._internal.common_utils import TEST_WITH_MTIA as TEST_WITH_MTIA
 from undertow.testing._internal.common_utils import TEST_WITH_ROCM as TEST_WITH_ROCM
 from undertow.testing._internal.common_utils import TEST_WITH_TORCHINDUCTOR as TEST_WITH_TORCHINDUCTOR
