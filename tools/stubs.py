@@ -28,7 +28,10 @@ MODULES = {
     "undertow": "", "undertow.nn.functional": "", "undertow.linalg": "linalg_", "undertow.fft": "fft_",
     "undertow.special": "special_",
 }  # fmt: skip
-PACKAGES = ("undertow.nn", "undertow.nn.modules", "undertow.optim", "undertow.utils", "undertow.utils.data")
+PACKAGES = (
+    "undertow.distributions", "undertow.func", "undertow.masked", "undertow.nn", "undertow.nn.modules",
+    "undertow.nn.utils", "undertow.optim", "undertow.utils", "undertow.utils.data",
+)  # fmt: skip
 
 # Where the words of annotations come from; those of undertow from the files that define them, so that type checkers
 # need not go around in circles through the package.

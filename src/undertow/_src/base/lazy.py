@@ -58,7 +58,7 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
         home = homes.get(name)
         if home is None:
             if name == "__all__":
-                return [name for name in names() if not name.startswith("_") and not is_module(name)]
+                return [name for name in names() if not name.startswith("_") and not is_internal(name)]
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         home, _, attribute = home.partition(":")
         module = whole_module(home)
@@ -67,8 +67,11 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
         setattr(sys.modules[package], name, found)
         return found
 
-    def is_module(name: str) -> bool:
-        return homes.get(name) == f"{package}.{name}" or isinstance(present(sys.modules[package]).get(name), ModuleType)
+    def is_internal(name: str) -> bool:
+        """Tell a module, or a function of this file, from the names that a package is for."""
+        value = present(sys.modules[package]).get(name)
+        late = homes.get(name) == f"{package}.{name}"
+        return late or isinstance(value, ModuleType) or getattr(value, "__module__", "") == __name__
 
     def names() -> list[str]:  # without the files that happen to have been imported by now
         here = present(sys.modules[package])

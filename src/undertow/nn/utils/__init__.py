@@ -2,7 +2,6 @@
 
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from undertow._src.base.lazy import lazy_names
 
@@ -34,19 +33,3 @@ class _FunctionsFirst(ModuleType):
 
 
 sys.modules[__name__].__class__ = _FunctionsFirst
-
-if TYPE_CHECKING:  # what the names are; at run time a file is imported when one of its names is first used
-    from undertow.nn.utils import parametrizations as parametrizations
-    from undertow.nn.utils import parametrize as parametrize
-    from undertow.nn.utils import prune as prune
-    from undertow.nn.utils import rnn as rnn
-    from undertow.nn.utils import stateless as stateless
-    from undertow.nn.utils.clip_grad import *  # noqa: F403
-    from undertow.nn.utils.convert_parameters import *  # noqa: F403
-    from undertow.nn.utils.fusion import *  # noqa: F403
-    from undertow.nn.utils.init import *  # noqa: F403
-    from undertow.nn.utils.memory_format import *  # noqa: F403
-    from undertow.nn.utils.spectral_norm import remove_spectral_norm as remove_spectral_norm
-    from undertow.nn.utils.spectral_norm import spectral_norm as spectral_norm
-    from undertow.nn.utils.weight_norm import remove_weight_norm as remove_weight_norm
-    from undertow.nn.utils.weight_norm import weight_norm as weight_norm

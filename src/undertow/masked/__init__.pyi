@@ -1,0 +1,3 @@
+# Written by `make tables` from the modules themselves: do not edit.
+from undertow.masked._ops import _canonical_dim as _canonical_dim, _combine_input_and_mask as _combine_input_and_mask, _input_mask as _input_mask, _output_mask as _output_mask, _reduction_identity as _reduction_identity, _where as _where, amax as amax, amin as amin, argmax as argmax, argmin as argmin, cumprod as cumprod, cumsum as cumsum, log_softmax as log_softmax, logaddexp as logaddexp, logsumexp as logsumexp, mean as mean, median as median, norm as norm, normalize as normalize, prod as prod, softmax as softmax, softmin as softmin, std as std, sum as sum, var as var
+__all__: list[str]
