@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import pickle
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -345,3 +348,70 @@ def test_hooks_on_the_host_are_shown_gradients_that_lie_as_they_do() -> None:
 
     for eager, compiled in zip(noted(compiled=False), noted(compiled=True), strict=True):
         assert compiled == (pytest.approx(eager) if isinstance(eager, list) else eager)
+
+
+# --- a program is for the layouts that it was made for
+
+
+def replacing(compile: Any) -> list[Any]:
+    weight, other, found = torch.ones(3, 4, requires_grad=True), torch.zeros(2), []
+    step = compile(lambda x: (x @ weight, weight.shape, weight.stride(), x * len(other), other.stride(), other.dtype))
+    changes: dict[int, Any] = {
+        1: lambda: setattr(weight, "data", torch.ones(3, 5)),
+        2: lambda: setattr(weight, "data", torch.ones(5, 3).t()),
+        3: lambda: setattr(weight, "data", torch.ones(3, 10)[:, ::2]),
+        4: lambda: other.resize_(4, 2),
+        5: lambda: other.set_(torch.zeros(2, 4).t()),
+        6: lambda: setattr(other, "data", torch.zeros(4, 2, dtype=torch.int64)),
+    }
+    for turn in range(8):
+        changes.get(turn, lambda: None)()
+        found.append([repr(each) if isinstance(each, torch.Tensor) else each for each in step(torch.ones(2, 3))])
+        found[-1][0] = found[-1][0].split("grad_fn")[0]
+    return found
+
+
+def test_a_program_is_for_the_layout_of_the_steps_own_tensors() -> None:
+    assert replacing(torch.compile) == replacing(lambda step: step)
+
+
+def test_explain_says_that_a_tensor_has_another_shape() -> None:
+    weight = torch.ones(3, 4)
+    step = torch.compile(lambda x: x @ weight)
+    step(torch.ones(2, 3))
+    weight.data = torch.ones(3, 5)
+    assert step(torch.ones(2, 3)).shape == (2, 5)
+    assert "has another shape, which was (3, 4) and is (3, 5)" in str(torch.compile.explain(step))
+
+
+def test_a_view_of_a_result_is_an_argument() -> None:
+    turned = torch.compile(lambda x: x.t() * 2)
+    part = turned(torch.arange(6.0).reshape(3, 2))[0]
+    assert torch.compile(lambda x: (x + 1, x.stride()))(part)[1] == (turned(torch.ones(3, 2)) * 1)[0].stride() == (2,)
+
+
+# --- copies
+
+
+def saved(left: Any) -> Any:
+    stream = io.BytesIO()
+    torch.save(left, stream)
+    stream.seek(0)
+    return torch.load(stream)
+
+
+@pytest.mark.parametrize("copy", [saved, deepcopy])
+def test_copies_of_what_a_program_leaves_share_memory_as_it_does(copy: Any) -> None:
+    flat = torch.zeros(6)
+    part = flat[2:]
+    step = torch.compile(lambda x: (flat.add_(x), x * 2)[1].split(3))
+    for _ in range(2):
+        parts = step(torch.ones(6))
+    copied_flat, copied_part, (first, second) = copy((flat, part, parts))
+    copied_flat.fill_(7)
+    first.fill_(5)
+    assert copied_part.tolist() == [7.0] * 4 and part.tolist() == [2.0] * 4
+    assert first.untyped_storage().data_ptr() == second.untyped_storage().data_ptr() and second.tolist() == [2.0] * 3
+    step(torch.ones(6))
+    assert part.tolist() == [3.0] * 4
+    assert [each.tolist() for each in pickle.loads(pickle.dumps(parts))] == [[2.0] * 3] * 2

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.arrays.device.array import shared_memory
 from undertow._src.tensor.typed_storage import TypedStorage as TypedStorage
 from undertow._src.types import dtypes
 from undertow.storage import extent_of, root_of
@@ -67,6 +68,7 @@ class StoredMemory:
 def stored(array: Any, location: str) -> tuple[StoredMemory, int, tuple[int, ...]]:
     """Return the memory an array lies in, where it begins there and its strides, both in elements."""
     kind = dtypes.DTYPE_OF[np.dtype(array.dtype)]
+    array = shared_memory(array)
     if not isinstance(array, np.ndarray) or not _is_plain(array):
         array = np.array(array, order="C")
     storage_type = TYPED.get(kind, UNTYPED)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.array import DeviceArray, in_memory
 from undertow._src.arrays.device.placement import placed
 from undertow._src.base import tracer
 from undertow._src.base.modes import local, slow_path
@@ -123,16 +123,17 @@ def cast_to_leaf(leaf: Any, g: Any) -> Any:
 
 def copy_like(g: Any, leaf_array: Any) -> Any:
     """Return a copy of a gradient that is laid out as the leaf is; in C order if the leaf has gaps."""
+    leaf = in_memory(leaf_array)
     if type(g) is DeviceArray:
         own = g.copy()
-        if type(leaf_array) is DeviceArray and not leaf_array.flags.c_contiguous and is_dense(leaf_array.lying()):
-            own.lie_with(leaf_array.strides)
+        if type(leaf) is ndarray and not leaf.flags.c_contiguous and is_dense(leaf):
+            own.lie_with(leaf.strides)
         return own
     if hasattr(g, "without_values"):
         return g.copy()
-    if type(leaf_array) is not ndarray or leaf_array.flags.c_contiguous or not is_dense(leaf_array):
+    if type(leaf) is not ndarray or leaf.flags.c_contiguous or not is_dense(leaf):
         return np.array(g, order="C")
-    copy = np.empty_like(leaf_array, dtype=g.dtype)
+    copy = np.empty_like(leaf, dtype=g.dtype)
     copy[...] = g
     return copy
 

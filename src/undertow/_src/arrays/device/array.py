@@ -247,6 +247,11 @@ def with_layout(array: Any) -> Any:
     return lying(array) if tracer.current is not None else in_memory(array)
 
 
+def shared_memory(array: Any) -> Any:
+    """Return what a compiled step left on the CPU as NumPy's memory, which other tensors on it share from now on."""
+    return array.on_host() if type(array) is DeviceArray and array.device is cpu else array
+
+
 def _is_basic(index: Any) -> bool:
     parts = index if type(index) is tuple else (index,)
     return all(part is None or part is Ellipsis or isinstance(part, (int, slice)) for part in parts)

@@ -185,8 +185,11 @@ class DeviceMemory:
         """Return a memory of its own that looks as this one does, and holds a value of its kind."""
         array = object.__new__(type(self))
         array.buffer, array._parent = Buffer(value, self.buffer.device), None
-        array.buffer.strides = self.buffer.strides
         array.shape, array.dtype = self.shape, self.dtype
+        if self._parent is None:
+            array.buffer.strides = self.buffer.strides
+        else:
+            array.lie_with(self.strides)
         return array
 
     def forget_shape(self) -> None:

@@ -249,7 +249,7 @@ class ExternalMirror(HostMirror):
         elif device is None:
             # The program is running.
             self._before = tensor, array, marks, None, None
-            tensor._array = np.array(value)
+            tensor._array = laid_out(value, array.strides)
             if array._parent is None and array.device is cpu:
                 array.buffer.host = tensor._array
         else:

@@ -14,7 +14,7 @@ from undertow._src.compile.guards.place_guard import PlaceGuard
 from undertow._src.compile.guards.places import ABSENT, Place
 from undertow._src.compile.guards.setting_guard import SettingGuard
 from undertow._src.compile.guards.snapshot import Snapshot
-from undertow._src.compile.guards.tensor_guards import ArrayGuard, GradientGuard, RequiresGradGuard
+from undertow._src.compile.guards.tensor_guards import ArrayGuard, GradientGuard, LayoutGuard, RequiresGradGuard
 
 
 class StateGuards:
@@ -34,6 +34,7 @@ class StateGuards:
         self.watches_gradients = True  # whether the step looks at a `.grad`
         self.graphs = GraphGuard(state.tensors)
         self._requires_grad = RequiresGradGuard(state.tensors)
+        self.layouts = LayoutGuard(state.tensors)
 
     def ignore(self, places: Iterable[Place]) -> None:
         """Leave places out of the guards.
@@ -62,3 +63,4 @@ class StateGuards:
             yield self.graphs
         if state.tensors:
             yield self._requires_grad
+            yield self.layouts

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,6 +37,54 @@ class RequiresGradGuard(Guard):
         changed = [tensor for tensor in self._learning if not tensor._requires_grad]
         changed += [tensor for tensor in self._frozen if tensor._requires_grad]
         return f"requires_grad of a tensor of shape {list(changed[0]._array.shape)} changed"
+
+
+class Layout(NamedTuple):
+    """How an array lies in memory."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    strides: tuple[int, ...] | None  # None: of no elements
+
+
+def layout_of(array: Any) -> Layout:
+    """Return how a tensor's array lies in memory."""
+    return Layout(tuple(array.shape), array.dtype, array.strides if array.size else None)
+
+
+class LayoutGuard(Guard):
+    """Guard how tensors lie in memory, which `.data = other`, `resize_` and `set_` change."""
+
+    def __init__(self, tensors: list[Any]) -> None:
+        self._layouts: list[tuple[Any, Any, Layout]] = [(tensor, None, layout_of(tensor._array)) for tensor in tensors]
+
+    def trust(self, adopted: Iterable[tuple[Any, Any]]) -> None:
+        """Note which arrays tensors have after a call of the program: as long as one is there, nothing is asked of it."""
+        held = {id(tensor): array for tensor, array in adopted}
+        self._layouts = [(tensor, held.get(id(tensor)), layout) for tensor, _, layout in self._layouts]
+
+    @property
+    def watches(self) -> str:
+        """Say how many tensors there are."""
+        return f"shapes, dtypes and strides of {counted(len(self._layouts), 'tensor')}"
+
+    def hold(self, arguments: Sequence[Any]) -> bool:
+        """Return whether each lies in memory as it did."""
+        for tensor, held, layout in self._layouts:
+            array = tensor._array
+            if array is not held and layout_of(array) != layout:
+                return False
+        return True
+
+    def reason(self) -> str:
+        """Name a tensor that does not, and what is different."""
+        pairs = [(layout, layout_of(tensor._array)) for tensor, _, layout in self._layouts]
+        before, now = next((before, now) for before, now in pairs if before != now)
+        what = next(name for name, was, is_now in zip(Layout._fields, before, now) if was != is_now)
+        return (
+            f"a tensor of shape {list(before.shape)} has another {what}, which was {getattr(before, what)} and is "
+            f"{getattr(now, what)}"
+        )
 
 
 class GradientGuard(Guard):

@@ -284,6 +284,7 @@ class _Lowering:
             for each in gradients
         ]
         tied = [None if alone else each for each, alone in zip(gradients, is_alone)]
+        self.capture.inputs.guards.layouts.trust(adopted)
         kept = self._kept_gradients(inputs)
         return [
             memories,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from undertow._src.arrays.device.array import shared_memory
 from undertow._src.base import hooks
 from undertow._src.base.hooks import warn_if_has_hooks
 from undertow._src.base.modes import local, slow_path
@@ -208,7 +209,9 @@ class CopyMethods(TensorCore):
                     "which must return a tensor of the same "
                     f"subclass. Have {type(self).__name__}'s new_empty() do so, or give the class a __deepcopy__()."
                 )
-            result = memo[id(self)] = shell(deep_copied_array(self._array, memo), type(self), self.requires_grad)
+            result = memo[id(self)] = shell(
+                deep_copied_array(shared_memory(self._array), memo), type(self), self.requires_grad
+            )
             bump(result)  # PyTorch puts the copied memory into a tensor that it makes before
             if self._meta is not None and self._meta.grad is not None:
                 result._get_meta().grad = copy.deepcopy(self._meta.grad, memo)
@@ -222,7 +225,7 @@ class CopyMethods(TensorCore):
         warn_if_has_hooks(self)
         if reflected := reflections(self._array):
             return rebuild_reflected, (shell(origin(self._array), cls, self._requires_grad), tuple(reflected))
-        array = self._array
+        array = shared_memory(self._array)
         root = root_of(array)
         if array.flags.c_contiguous and array.nbytes == extent_of(root):
             plain: Any = (array, self._requires_grad)
