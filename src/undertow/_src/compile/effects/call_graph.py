@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
@@ -10,54 +11,46 @@ from undertow._src.compile.effects.findings import Effect, Place, Read
 from undertow._src.compile.effects.values import EMPTY, Atom, Scope, Value
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Notes:
     """What one statement does and depends on by itself, without the statements inside it and the functions it calls."""
 
-    __slots__ = (
-        "cached", "calls", "changes", "draws", "effects", "holds", "may_write", "names", "path", "places", "reads",
-        "writes",
-    )  # fmt: skip
-
-    def __init__(self, path: tuple[Any, ...] = ()) -> None:
-        self.path = path  # the statement, inside those around it
-        self.effects: dict[Any, Effect] = {}
-        self.reads: dict[Any, Read] = {}
-        self.holds: dict[Any, Read] = {}
-        self.places: dict[Any, Place] = {}
-        self.names: dict[tuple[int, str], tuple[dict[str, Any], str]] = {}  # in modules, that are looked up
-        self.writes = False  # into tensors
-        self.may_write = False  # because it calls what is not analyzed
-        self.draws = False  # from undertow's random streams
-        self.changes: set[Atom] = set()  # objects that the code itself made
-        self.calls: dict[Frame, None] = {}
-        self.cached: dict[Frame, Effect] = {}  # calls of functions with an `lru_cache`, and their effect if not pure
+    path: tuple[Any, ...] = ()  # the statement, inside those around it
+    effects: dict[Any, Effect] = field(default_factory=dict)
+    reads: dict[Any, Read] = field(default_factory=dict)
+    holds: dict[Any, Read] = field(default_factory=dict)
+    places: dict[Any, Place] = field(default_factory=dict)
+    names: dict[tuple[int, str], tuple[dict[str, Any], str]] = field(default_factory=dict)  # looked up in modules
+    writes: bool = False  # into tensors
+    may_write: bool = False  # because it calls what is not analyzed
+    draws: bool = False  # from undertow's random streams
+    changes: set[Atom] = field(default_factory=set)  # objects that the code itself made
+    calls: dict[Frame, None] = field(default_factory=dict)
+    cached: dict[Frame, Effect] = field(default_factory=dict)  # calls of `lru_cache`, and their effect if not pure
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Frame:
     """A call of a function, as analyzed: the values that its variables may have, and what its statements do."""
 
-    __slots__ = (
-        "active", "caller", "decides", "depth", "dirty", "function", "is_cut", "is_pure", "is_traced", "node", "notes",
-        "owner", "path", "readers", "returns", "scope",
-    )  # fmt: skip
+    node: Any
+    function: FunctionType
+    scope: Scope
+    owner: Any  # kept alive, because frames are found by its id
+    caller: Frame | None
+    decides: bool = False  # whether code after tests that fail is left out; see `certain_tests`
+    is_traced: bool = False  # whether it is called in traces only, as far as is known
+    is_cut: bool = False  # whether code that did not run there is left out; see `coverage`
+    dirty: bool = True  # whether something that it read has grown since it was analyzed
+    is_pure: bool | None = None  # None until that is asked
+    returns: Value = EMPTY
+    readers: set[Frame | None] = field(default_factory=set)  # the calls that have used what it returns
+    path: list[Any] = field(default_factory=list)  # the statement that is being analyzed, inside those around it
+    notes: dict[tuple[Any, ...], Notes] = field(default_factory=dict)
+    depth: int = field(init=False)
 
-    def __init__(self, node: Any, function: FunctionType, scope: Scope, owner: Any, caller: Frame | None) -> None:
-        self.node = node
-        self.function = function
-        self.scope = scope
-        self.owner = owner  # kept alive, because frames are found by its id
-        self.caller = caller
-        self.depth: int = 0 if caller is None else caller.depth + 1
-        self.returns: Value = EMPTY
-        self.readers: set[Frame | None] = set()  # the calls that have used what it returns
-        self.active = False
-        self.decides = False  # whether code after tests that fail is left out; see `certain_tests`
-        self.is_traced = False  # whether it is called in traces only, as far as is known
-        self.is_cut = False  # whether code that did not run there is left out; see `coverage`
-        self.dirty = True  # whether something that it read has grown since it was analyzed
-        self.path: list[Any] = []  # the statement that is being analyzed, inside those around it
-        self.notes: dict[tuple[Any, ...], Notes] = {}
-        self.is_pure: bool | None = None  # None until that is asked
+    def __post_init__(self) -> None:
+        self.depth = 0 if self.caller is None else self.caller.depth + 1
 
     def at(self, path: tuple[Any, ...]) -> Notes:
         """Return the notes of the statement with this path."""

@@ -87,9 +87,10 @@ class FunctionCalls:
             if frame is None:
                 if caller is not None and caller.depth >= MOST_CALLS_DEEP:
                     return self._analysis.log.unknown("calls too deeply to follow", node)
-                frame = self._frames[key] = Frame(found, function, Scope(*bound_names(found), parent), owner, caller)
-                frame.decides = self._decides and in_package
-                frame.is_traced, frame.is_cut = is_traced, is_traced and in_package
+                scope = Scope(*bound_names(found), parent)
+                decides, is_cut = self._decides and in_package, is_traced and in_package
+                frame = Frame(found, function, scope, owner, caller, decides, is_traced, is_cut)
+                self._frames[key] = frame
                 self._worklist.add(frame)
                 new = True
         self._bind(frame, defaults, arguments)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import enum
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -167,103 +168,60 @@ class Fresh(Atom):
         return self._fields[name] is not before
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Closure(Atom):
     """A function or lambda that the code itself defines."""
 
-    __slots__ = ("defaults", "frame", "node", "readers", "scope")
-
-    def __init__(self, node: Any, scope: Any, frame: Any, defaults: dict[str, Value]) -> None:
-        self.node = node
-        self.scope = scope
-        self.frame = frame
-        self.defaults = defaults
-        self.readers: set[Any] = set()  # the calls that have called it
+    node: Any
+    scope: Scope
+    frame: Any  # the call that it is defined in
+    defaults: dict[str, Value]
+    readers: set[Any] = field(default_factory=set)  # the calls that have called it
 
 
+@dataclass(slots=True, unsafe_hash=True)  # never changed, but made too often to be frozen, which is slower
 class Bound(Atom):
     """A function together with the value that goes first, as in a method."""
 
-    __slots__ = ("function", "owner")
-
-    def __init__(self, function: Atom, owner: Atom) -> None:
-        self.function = function
-        self.owner = owner
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is Bound and other.function == self.function and other.owner == self.owner
-
-    def __hash__(self) -> int:
-        return hash((self.function, self.owner))
+    function: Atom
+    owner: Atom
 
 
+@dataclass(slots=True, unsafe_hash=True)
 class Method(Atom):
     """A method by its name only, of a tensor, a builtin container or another thing that has no Python code to read."""
 
-    __slots__ = ("name", "owner")
-
-    def __init__(self, name: str, owner: Atom) -> None:
-        self.name = name
-        self.owner = owner
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is Method and other.name == self.name and other.owner == self.owner
-
-    def __hash__(self) -> int:
-        return hash((self.name, self.owner))
+    name: str
+    owner: Atom
 
 
+@dataclass(slots=True, unsafe_hash=True)
 class Super(Atom):
     """`super()`: the search for an attribute begins after the class `after`."""
 
-    __slots__ = ("after", "owner")
-
-    def __init__(self, after: type, owner: Atom) -> None:
-        self.after = after
-        self.owner = owner
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is Super and other.after is self.after and other.owner == self.owner
-
-    def __hash__(self) -> int:
-        return hash((self.after, self.owner))
+    after: type
+    owner: Atom
 
 
+@dataclass(slots=True, unsafe_hash=True)
 class InstanceDict(Atom):
     """The `__dict__` of an object from outside."""
 
-    __slots__ = ("owner",)
-
-    def __init__(self, owner: Concrete) -> None:
-        self.owner = owner
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is InstanceDict and other.owner == self.owner
-
-    def __hash__(self) -> int:
-        return hash(("namespace", self.owner))
+    owner: Concrete
 
 
+@dataclass(slots=True, eq=False)
 class CallArguments:
     """The arguments of one call. `more` and `more_keywords` come from unpacking, their number unknown.
 
     maybe: keywords by name that may be given, and may not.
     """
 
-    __slots__ = ("keywords", "maybe", "more", "more_keywords", "positional")
-
-    def __init__(
-        self,
-        positional: list[Value],
-        keywords: dict[str, Value] | None = None,
-        more: Value = EMPTY,
-        more_keywords: Value = EMPTY,
-        maybe: dict[str, Value] | None = None,
-    ) -> None:
-        self.positional = positional
-        self.maybe = maybe or {}
-        self.keywords = keywords or {}
-        self.more = more
-        self.more_keywords = more_keywords
+    positional: list[Value]
+    keywords: dict[str, Value] = field(default_factory=dict)
+    more: Value = EMPTY
+    more_keywords: Value = EMPTY
+    maybe: dict[str, Value] = field(default_factory=dict)
 
     def after(self, *first: Value) -> CallArguments:
         return CallArguments([*first, *self.positional], self.keywords, self.more, self.more_keywords, self.maybe)
@@ -288,17 +246,15 @@ class CallArguments:
         )
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Scope:
     """The variables of one function or comprehension, each with all values that it ever gets, and what has read it."""
 
-    __slots__ = ("globals", "names", "parent", "readers", "values")
-
-    def __init__(self, names: set[str], global_names: set[str], parent: Scope | None) -> None:
-        self.names = names
-        self.globals = global_names
-        self.parent = parent
-        self.values: dict[str, Value] = {}
-        self.readers: dict[str, set[Any]] = {}
+    names: set[str]
+    globals: set[str]
+    parent: Scope | None
+    values: dict[str, Value] = field(default_factory=dict)
+    readers: dict[str, set[Any]] = field(default_factory=dict)
 
     def owner_of(self, name: str) -> Scope | None:
         """Return the scope that binds a name, this one or one around it; None if the name comes from outside."""
@@ -331,6 +287,11 @@ def class_of(atom: Atom) -> type | None:
     """Return the class of an object from outside, or of one that the code makes, where it is known."""
     kind = type(atom.value) if isinstance(atom, Concrete) else getattr(atom, "kind", None)
     return kind if isinstance(kind, type) else None
+
+
+def known_string(text: str) -> Value:
+    """Return a string, which may be the name of an attribute, or a key."""
+    return frozenset([Concrete(text, repr(text))])
 
 
 def strings_in(value: Value) -> list[str] | None:

@@ -51,6 +51,7 @@ from undertow._src.compile.effects.values import (
     Value,
     class_of,
     is_plain,
+    known_string,
 )  # fmt: skip
 from undertow.nn import Module
 
@@ -64,11 +65,6 @@ _OWN_METHODS: dict[Atom, tuple[str, ...]] = {
     MODULE: ("parameters", "buffers", "zero_grad", "named_parameters", "named_buffers"),
 }
 _ABOUT_CODE = {"__name__", "__qualname__", "__module__", "__doc__", "__annotations__", "__mro__", "__bases__"}
-
-
-def named(name: str) -> Value:
-    """Return the name of an attribute as an argument of the code that looks for it."""
-    return frozenset([Concrete(name, repr(name))])
 
 
 def read(analysis: Analysis, atom: Atom, name: str, node: Any) -> Value:
@@ -143,7 +139,7 @@ def _of_fresh(analysis: Analysis, atom: Fresh, name: str, node: Any) -> Value:
         return found | through_descriptor(analysis, in_its_class, kind, atom, name, node)
     fallback = in_class(kind, "__getattr__")
     if is_users_function(fallback):
-        found |= analysis.call_function(fallback, CallArguments([frozenset([atom]), named(name)]), node)
+        found |= analysis.call_function(fallback, CallArguments([frozenset([atom]), known_string(name)]), node)
     return found | atom.contents | ONE[PLAIN]
 
 
@@ -243,7 +239,7 @@ def _of_known(analysis: Analysis, atom: Concrete, name: str, node: Any) -> Value
         return ONE[PLAIN]
     lookup = in_class(kind, "__getattribute__")
     if is_users_function(lookup):
-        return analysis.call_function(lookup, CallArguments([frozenset([atom]), named(name)]), node)
+        return analysis.call_function(lookup, CallArguments([frozenset([atom]), known_string(name)]), node)
     return default_lookup(analysis, atom, name, node)
 
 
@@ -290,7 +286,7 @@ def default_lookup(analysis: Analysis, atom: Concrete, name: str, node: Any) -> 
     fallback = in_class(kind, "__getattr__")
     if isinstance(fallback, FunctionType):
         if purity.origin_of(fallback) == "user":
-            return analysis.call_function(fallback, CallArguments([frozenset([atom]), named(name)]), node)
+            return analysis.call_function(fallback, CallArguments([frozenset([atom]), known_string(name)]), node)
         return ONE[PLAIN] if isinstance(value, Module) else ONE[OWN]
     if fallback is not MISSING:
         return analysis.log.unknown(f"reads `{atom.name}.{name}` through `__getattr__`", node)
@@ -313,7 +309,7 @@ def _of_module(analysis: Analysis, atom: Concrete, name: str, node: Any) -> Valu
             analysis.log.lookup(present(module), name)
             fallback = present(module).get("__getattr__")
             if isinstance(fallback, FunctionType):
-                return analysis.call_function(fallback, CallArguments([named(name)]), node)
+                return analysis.call_function(fallback, CallArguments([known_string(name)]), node)
             return ONE[PLAIN]
         found = getattr(module, name, MISSING)
         if found is MISSING:
@@ -358,7 +354,7 @@ def _stored_by_code(analysis: Analysis, kind: type, atom: Atom, name: str, value
     setter, through = in_class(kind, "__setattr__"), in_class(kind, name)
     own = frozenset([atom])
     if is_users_function(setter):
-        analysis.call_function(setter, CallArguments([own, named(name), value]), node)
+        analysis.call_function(setter, CallArguments([own, known_string(name), value]), node)
     elif isinstance(through, property) and isinstance(through.fset, FunctionType):
         analysis.call_function(through.fset, CallArguments([own, value]), node)
     elif isinstance(in_class(type(through), "__set__"), FunctionType):

@@ -18,7 +18,7 @@ from undertow._src.compile.effects.certain_tests import agreed, answered, is_ins
 from undertow._src.compile.effects.findings import cell_of
 from undertow._src.compile.effects.interface import Analysis, FunctionModel
 from undertow._src.compile.effects.models.callbacks import is_callback
-from undertow._src.compile.effects.models.items import dict_values, inside, is_iterator, take_from
+from undertow._src.compile.effects.models.items import dict_values, is_iterator, take_from, with_contents
 from undertow._src.compile.effects.objects import (
     MISSING,
     in_class,
@@ -58,10 +58,14 @@ from undertow.nn import Module
 
 def _plain_result(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     """Return a number, a string or the like."""
-    everything = arguments.all()
-    analysis.log.contents(everything, deep=3)
-    analysis.protocols(everything | inside(analysis, everything), node, names=of_function(function))
+    _look_at(analysis, function, arguments.all(), node, deep=3)
     return ONE[PLAIN]
+
+
+def _look_at(analysis: Analysis, function: Any, value: Value, node: Any, deep: int) -> None:
+    """Record that a builtin looks at its arguments and into containers, and call the special methods that it calls."""
+    analysis.log.contents(value, deep)
+    analysis.protocols(with_contents(analysis, value), node, names=of_function(function))
 
 
 def _guarded(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
@@ -78,12 +82,11 @@ def _id(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) 
 def _element_result(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     """Return one of the arguments, an element of one, or something computed from them."""
     everything = arguments.all()
-    analysis.log.contents(everything, deep=1)
-    analysis.protocols(everything | inside(analysis, everything), node, names=of_function(function))
+    _look_at(analysis, function, everything, node, deep=1)
     _call_argument(analysis, function, arguments, node)
     walked = frozenset(atom for atom in everything if not is_callback(atom) and atom is not OPAQUE)
     result: set[Atom] = set()
-    for atom in walked | inside(analysis, walked):
+    for atom in with_contents(analysis, walked):
         if isinstance(atom, Method):
             atom = atom.owner
         if atom in TENSORISH or (isinstance(atom, Concrete) and is_tensor(atom.value)):
@@ -123,8 +126,7 @@ def _call_argument(analysis: Analysis, function: Any, arguments: CallArguments, 
 def make_container(analysis: Analysis, function: Any, arguments: CallArguments, node: Any) -> Value:
     """Return the container, iterator or function that is made of the arguments."""
     everything = arguments.all()
-    analysis.log.contents(everything, deep=1)
-    analysis.protocols(everything | inside(analysis, everything), node, names=of_function(function))
+    _look_at(analysis, function, everything, node, deep=1)
     _call_argument(analysis, function, arguments, node)
     if function in (functools.partial, functools.wraps, *purity.CONTEXTS):
         return analysis.heap.fresh(node, function, everything)

@@ -15,7 +15,7 @@ from undertow._src.compile.effects.heap import ITEMS
 from undertow._src.compile.effects.interface import Analysis
 from undertow._src.compile.effects.models.attributes import default_lookup, in_instance_dict
 from undertow._src.compile.effects.models.callbacks import call_back, is_callback
-from undertow._src.compile.effects.models.items import add_all, children, inside
+from undertow._src.compile.effects.models.items import add_all, children, with_contents
 from undertow._src.compile.effects.models.namespaces import namespace_method
 from undertow._src.compile.effects.models.numpy_functions import call_numpy
 from undertow._src.compile.effects.models.reflection import read_context_variable
@@ -46,6 +46,7 @@ from undertow._src.compile.effects.values import (
     Value,
     few_strings,
     is_plain,
+    known_string,
     only_string,
 )  # fmt: skip
 from undertow.autograd import Function
@@ -81,7 +82,7 @@ def call_method(analysis: Analysis, method: Method, arguments: CallArguments, no
         return ONE[OWN]
     if owner in TENSORISH or (isinstance(owner, Concrete) and is_tensor(owner.value)):
         return _tensor_method(analysis, owner, name, arguments, node)
-    analysis.protocols(everything | inside(analysis, everything), node)
+    analysis.protocols(with_contents(analysis, everything), node)
     return ONE[PLAIN]
 
 
@@ -93,7 +94,7 @@ def _string_method(analysis: Analysis, owner: Concrete, name: str, arguments: Ca
     result = getattr(str, name)(owner.value, *given)
     if not isinstance(result, str):
         return answered(analysis.decides, result)
-    return frozenset([Concrete(result, repr(result))])
+    return known_string(result)
 
 
 def _instance_dict_method(
@@ -172,7 +173,7 @@ def _fresh_method(analysis: Analysis, owner: Fresh, name: str, arguments: CallAr
         for key, value in (*arguments.keywords.items(), *arguments.maybe.items()):
             analysis.heap.add_entry(owner, key, value)
         return ONE[NONE]
-    analysis.protocols(everything | inside(analysis, everything), node)
+    analysis.protocols(with_contents(analysis, everything), node)
     if owner.kind is dict and name in ("get", "pop", "__getitem__", "__contains__"):  # nothing is put there
         return owner.elements().union(ONE[NONE], *arguments.positional[1:])
     walked = frozenset(atom for atom in everything if not is_callback(atom) and atom is not OPAQUE)
@@ -267,7 +268,7 @@ def _changing_method(analysis: Analysis, owner: Concrete, name: str, arguments: 
         return children(analysis, owner) | ONE[PLAIN] if isinstance(value, tuple) else ONE[PLAIN]
     if isinstance(value, Function) or (purity.origin_of(type(value)) == "own" and purity.origin_of(value) == "own"):
         return ONE[OWN]
-    analysis.heap.write(value, ITEMS, arguments.all() | inside(analysis, arguments.all()))
+    analysis.heap.write(value, ITEMS, with_contents(analysis, arguments.all()))
     is_dict = type(value) in (dict, OrderedDict)
     if is_dict and name in ("__setitem__", "update"):
         analysis.log.contents(arguments.all(), deep=1)

@@ -9,7 +9,7 @@ from typing import Any
 
 from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.interface import Analysis
-from undertow._src.compile.effects.models.items import inside
+from undertow._src.compile.effects.models.items import with_contents
 from undertow._src.compile.effects.objects import (
     MISSING,
     in_class,
@@ -84,7 +84,7 @@ def is_callback(atom: Atom) -> bool:
 
 def call_back(analysis: Analysis, arguments: CallArguments, node: Any, given: Value | None = None) -> None:
     """Call the user's functions among the arguments, as undertow may do."""
-    everything = arguments.all() | inside(analysis, arguments.all())
+    everything = with_contents(analysis, arguments.all())
     if given is None:
         given = frozenset(atom for atom in everything if not is_callback(atom)) | {TENSOR, NONE}
     for atom in everything:

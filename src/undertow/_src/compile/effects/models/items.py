@@ -163,9 +163,9 @@ def dict_values(analysis: Analysis, value: Value, node: Any) -> Value:
     return found
 
 
-def inside(analysis: Analysis, value: Value) -> Value:
-    """Return the elements of containers that can be looked into at once."""
-    found = EMPTY
+def with_contents(analysis: Analysis, value: Value) -> Value:
+    """Return a value together with the elements of containers that can be looked into at once."""
+    found = value
     for atom in value:
         if isinstance(atom, Fresh):
             found |= atom.elements()

@@ -8,7 +8,7 @@ import numpy as np
 
 from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.interface import Analysis
-from undertow._src.compile.effects.models.items import inside
+from undertow._src.compile.effects.models.items import with_contents
 from undertow._src.compile.effects.values import (
     EMPTY,
     ONE,
@@ -39,7 +39,7 @@ def call_numpy(analysis: Analysis, function: Any, name: str, arguments: CallArgu
         elif atom is OPAQUE:
             analysis.log.effect("store", "writes into an array that is unknown", node)
     analysis.log.contents(arguments.all() - EMPTY.union(*written), deep=3)
-    analysis.protocols(arguments.all() | inside(analysis, arguments.all()), node)
+    analysis.protocols(with_contents(analysis, arguments.all()), node)
     return analysis.heap.fresh(node, None, ONE[PLAIN]) | arrays_in(arguments.all())
 
 

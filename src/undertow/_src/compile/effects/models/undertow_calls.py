@@ -8,7 +8,7 @@ from typing import Any
 from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.interface import Analysis
 from undertow._src.compile.effects.models.callbacks import call_back, is_callback, is_users, wrapped_user_functions
-from undertow._src.compile.effects.models.items import inside
+from undertow._src.compile.effects.models.items import with_contents
 from undertow._src.compile.effects.models.numpy_functions import arrays_in
 from undertow._src.compile.effects.objects import (
     MISSING,
@@ -77,7 +77,7 @@ def call_own(analysis: Analysis, atom: Concrete, function: FunctionType, argumen
         analysis.heap.write(target, None, arguments.rest().all() | ONE[PLAIN])
         return ONE[OWN]
     analysis.log.contents(arguments.all(), deep=3)
-    analysis.log.held(arguments.all() | inside(analysis, arguments.all()))
+    analysis.log.held(with_contents(analysis, arguments.all()))
     analysis.protocols(arguments.rest().all(), node, names=(*TORCH, *LOOP, *AS_NUMBER, *TRUTH))
     if isinstance(target, type) and issubclass(target, Function) and name == "apply":
         return _apply_function(analysis, target, arguments.rest(), node)

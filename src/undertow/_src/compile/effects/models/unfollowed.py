@@ -7,7 +7,7 @@ from typing import Any
 
 from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.interface import Analysis
-from undertow._src.compile.effects.models.items import inside
+from undertow._src.compile.effects.models.items import with_contents
 from undertow._src.compile.effects.values import (
     NONE,
     ONE,
@@ -28,7 +28,7 @@ def call_unfollowed(
 ) -> Value:
     """Call something that may do anything, also with its arguments."""
     name = atom.name
-    analysis.log.held(arguments.all() | inside(analysis, arguments.all()))
+    analysis.log.held(with_contents(analysis, arguments.all()))
     if isinstance(atom.value, FunctionType) and "." not in name:
         name = f"{atom.value.__module__}.{atom.value.__qualname__}"
     what = "prints" if atom.value is print else f"calls `{name}`"

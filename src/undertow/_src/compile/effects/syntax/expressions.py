@@ -37,6 +37,7 @@ from undertow._src.compile.effects.values import (
     Value,
     few_strings,
     is_key,
+    known_string,
     only_string,
 )  # fmt: skip
 
@@ -221,7 +222,7 @@ def _binary_operator(analysis: Analysis, node: ast.BinOp, scope: Scope) -> Value
     if isinstance(node.op, ast.Add):
         first, second = only_string(left), only_string(right)
         if first is not None and second is not None:
-            return frozenset([Concrete(first + second, repr(first + second))])
+            return known_string(first + second)
     return arithmetic(analysis, [left, right], node)
 
 
