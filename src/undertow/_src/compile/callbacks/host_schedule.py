@@ -51,6 +51,7 @@ from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.splitting.host_statements import Returned, Statement
 from undertow._src.compile.tracing.results import tensors_in
 from undertow._src.compile.tracing.running import running_trace
+from undertow._src.compile.tracing.sparse_parts import is_sparse, parts_of_sparse
 from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
 from undertow._src.tensor.core import TensorCore
 from undertow.nn.modules.module import Module
@@ -422,6 +423,8 @@ def _places(effect: Effect) -> set[Place]:
 
 
 def _is_computed(value: Any) -> bool:
+    if is_sparse(value):
+        return any(map(_is_computed, parts_of_sparse(value)))
     return (
         isinstance(value, TensorCore)
         and type(value._array) is DeviceArray
