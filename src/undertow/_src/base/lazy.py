@@ -75,7 +75,8 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
 
     def names() -> list[str]:  # without the files that happen to have been imported by now
         here = present(sys.modules[package])
-        own = {name for name in here if isinstance(here[name], ModuleType) and f"{package}.{name}" in sys.modules}
+        now = here.copy()  # other threads may import into it
+        own = {name for name in now if isinstance(now[name], ModuleType) and f"{package}.{name}" in sys.modules}
         return sorted({*homes, *(here.keys() - own)})
 
     return find, names
