@@ -80,7 +80,7 @@ inside('utils._typing_utils').not_none(None)
 counting.plus(1), counting.plus(1), counting.plus(2), counting.calls
 inside('utils._exposed_in').exposed_in('zz')(changed).__module__, setattr(changed, '__module__', __name__)
 inside('utils._import_utils')._check_module_exists('json'), inside('utils._import_utils')._check_module_exists('nope_x')
-[(f(), f(), inside('utils._stats').simple_call_counter) for f in [inside('utils._stats').count(lambda: 3)]]
+[(f(), f(), inside('utils._stats').simple_call_counter['<lambda>']) for f in [inside('utils._stats').count(lambda: 3)]]
 inside('utils.backcompat').broadcast_warning.enabled
 L.get_floating_dtype(A.int()), L.get_floating_dtype(A.double()), L.matmul(None, A), L.matmul(A, A), L.is_sparse(A)
 L.bform(A, None, A), L.bform(A, A, A), L.qform(A, A), L.basis(A).abs(), L.symeig(A)[0], L.symeig(A, True)[0]
