@@ -74,9 +74,8 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
         return late or isinstance(value, ModuleType) or getattr(value, "__module__", "") == __name__
 
     def names() -> list[str]:  # without the files that happen to have been imported by now
-        here = present(sys.modules[package])
-        now = here.copy()  # other threads may import into it
-        own = {name for name in now if isinstance(now[name], ModuleType) and f"{package}.{name}" in sys.modules}
+        here = present(sys.modules[package]).copy()  # another thread may be importing
+        own = {name for name in here if isinstance(here[name], ModuleType) and f"{package}.{name}" in sys.modules}
         return sorted({*homes, *(here.keys() - own)})
 
     return find, names

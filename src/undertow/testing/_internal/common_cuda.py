@@ -12,9 +12,6 @@ from undertow._src.types.dtypes import float32
 from undertow.nn import Linear, MSELoss, Sequential
 from undertow.optim import SGD
 from undertow.random import randn
-from undertow.testing._internal.common_utils.facts import IS_MACOS as IS_MACOS
-from undertow.testing._internal.common_utils.facts import IS_WINDOWS as IS_WINDOWS
-from undertow.testing._internal.common_utils.facts import LazyVal as LazyVal
 
 TEST_CUDA = TEST_CUDNN = TEST_MULTIGPU = TEST_WITH_ROCM = TEST_XPU = TEST_NUMBA = TEST_NUMBA_CUDA = False
 TEST_CUSPARSE_GENERIC = TEST_HIPSPARSE_GENERIC = CUDA_ALREADY_INITIALIZED_ON_IMPORT = False

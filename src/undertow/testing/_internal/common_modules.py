@@ -17,8 +17,6 @@ from undertow.testing._creation import Maker
 from undertow.testing._internal.common_device_type import _update_param_kwargs
 from undertow.testing._internal.common_nn.references import *  # noqa: F403
 from undertow.testing._internal.common_nn.references import loss_reference_fns as loss_reference_fns
-from undertow.testing._internal.common_utils import freeze_rng_state as freeze_rng_state
-from undertow.testing._internal.common_utils import make_tensor as make_tensor
 from undertow.testing._internal.common_utils.parametrization import Case, Test, _TestParametrizer
 from undertow.testing._internal.module_refusals import REFUSALS
 from undertow.testing._internal.opinfo.core import DecorateInfo

@@ -22,11 +22,6 @@ from undertow.optim.lr_scheduler import ReduceLROnPlateau as ReduceLROnPlateau
 from undertow.optim.lr_scheduler import StepLR as StepLR
 from undertow.random import randn
 from undertow.testing._internal.common_device_type import _update_param_kwargs
-from undertow.testing._internal.common_device_type import tol as tol
-from undertow.testing._internal.common_device_type import toleranceOverride as toleranceOverride
-from undertow.testing._internal.common_utils import TEST_WITH_TORCHDYNAMO as TEST_WITH_TORCHDYNAMO
-from undertow.testing._internal.common_utils import skipIfMPS as skipIfMPS
-from undertow.testing._internal.common_utils import skipIfTorchDynamo as skipIfTorchDynamo
 from undertow.testing._internal.common_utils.parametrization import Case, Test, _TestParametrizer
 from undertow.testing._internal.opinfo.core import DecorateInfo
 

@@ -5,12 +5,6 @@ from __future__ import annotations
 import unittest
 from typing import Any
 
-from undertow.testing._internal.common_device_type.marks import GPU_TYPES as GPU_TYPES
-from undertow.testing._internal.common_device_type.marks import skipCPUIf as skipCPUIf
-from undertow.testing._internal.common_device_type.marks import skipCUDAIf as skipCUDAIf
-from undertow.testing._internal.common_device_type.marks import skipXPUIf as skipXPUIf
-from undertow.testing._internal.common_utils.facts import IS_WINDOWS as IS_WINDOWS
-
 HAS_CPU = HAS_GPU = HAS_CUDA = HAS_XPU = HAS_MPS = HAS_TPU = HAS_MULTIGPU = HAS_TRITON = HAS_PALLAS = HAS_HELION = False
 HAS_CUDA_AND_TRITON = HAS_XPU_AND_TRITON = HAS_GPU_AND_TRITON = TRITON_HAS_CPU = False
 RUN_CPU = RUN_GPU = RUN_TPU = IS_A100 = IS_H100 = IS_BIG_GPU = IS_CI = False

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from undertow._src.types.dtypes import dtype as Dtype
-from undertow.testing._internal.common_device_type.marks import tol as tol
-from undertow.testing._internal.common_device_type.marks import toleranceOverride as toleranceOverride
 
 
 class DecorateInfo:
