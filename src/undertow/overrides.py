@@ -19,13 +19,13 @@ from undertow._src.overrides.torch_function import (
     Public,
     ask,
     disabled,
+    has_override,
     in_asking_order,
     let_ask,
     members,
     nobody_answered,
+    overrides,
     overriding,
-    takes_over,
-    wanted,
 )  # fmt: skip
 from undertow._src.overrides.torch_function import resolve_name as resolve_name
 from undertow._src.tensor.core import TensorCore, tensor_class
@@ -122,15 +122,15 @@ class enable_reentrant_dispatch:
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     """Whether a call with these arguments would be offered to somebody."""
-    return wanted(relevant_args)
+    return has_override(relevant_args)
 
 
 def has_torch_function_unary(argument: Any) -> bool:
-    return wanted((argument,))
+    return has_override((argument,))
 
 
 def has_torch_function_variadic(*arguments: Any) -> bool:
-    return wanted(arguments)
+    return has_override(arguments)
 
 
 def handle_torch_function(public_api: Public, relevant_args: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
@@ -149,7 +149,7 @@ def redispatch_function(func: Public, types: Any, args: Any, kwargs: Any) -> Any
 
 def _get_overloaded_args(relevant_args: Iterable[Any], get_type_fn: Callable[[Any], type] = type) -> list[Any]:
     """One argument of each class that would be asked, in order; plain tensors among them."""
-    return in_asking_order([value for value in relevant_args if takes_over(value) or type(value) is tensor_class()])
+    return in_asking_order([value for value in relevant_args if overrides(value) or type(value) is tensor_class()])
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Public], Public]:
@@ -159,7 +159,7 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[P
         @functools.wraps(function)
         def asked(*args: Any, **kwargs: Any) -> Any:
             relevant = tuple(dispatcher(*args, **kwargs))
-            if wanted(relevant):
+            if has_override(relevant):
                 return handle_torch_function(asked, relevant, *args, **kwargs)
             return function(*args, **kwargs)
 

@@ -146,7 +146,7 @@ def attributes_of_ctx_are_on_the_node(torch, log):
 
 OWN_NAMES = (
     "edges extras tensor_hooks sequence_nr n_outputs run release takes order saved outputs inputs input_specs output_specs "
-    "get_extras hooked_outputs name variable node level rule needs_input_grad apply_jvp statics chores"
+    "get_extras hooked_outputs name variable node level rule needs_input_grad apply_jvp statics post_grad"
 ).split()
 
 

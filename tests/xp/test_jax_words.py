@@ -154,9 +154,9 @@ def test_products_take_half_precision_as_it_is(rule: Any, shapes: list[Any], sta
     random = np.random.default_rng(0)
     given = [None if shape is None else jnp.asarray(random.normal(size=shape), jnp.bfloat16) for shape in shapes]
     tensors = [None if array is None else wrap(DeviceArray(array)) for array in given]
-    arrays, chores, rounded = operands(rule, tensors)
+    arrays, post_grad, rounded = operands(rule, tensors)
     assert all(array is None or array.dtype == jnp.bfloat16 for array in arrays)
-    assert chores & UPCAST == 0 and rounded is None
+    assert post_grad & UPCAST == 0 and rounded is None
     found = rule.forward(jax_xp, *given, **statics)
     found = found[0] if isinstance(found, tuple) else found
     assert found.dtype == jnp.bfloat16

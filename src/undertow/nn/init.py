@@ -43,7 +43,7 @@ def _asking(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def asked(*args: Any, **kwargs: Any) -> Any:
         given = args[0] if args else kwargs.get("tensor")
-        if (slow_path.count or type(given) not in torch_function.PLAIN) and torch_function.wanted((given,)):
+        if (slow_path.count or type(given) not in torch_function.PLAIN) and torch_function.has_override((given,)):
             return torch_function.dispatch(asked, (), options | dict(zip(names, args, strict=False)) | kwargs)
         return function(*args, **kwargs)
 

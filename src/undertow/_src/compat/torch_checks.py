@@ -19,7 +19,7 @@ Message = Callable[[], Any] | None
 
 def _assert(condition: Any, message: str) -> Any:
     """Return an assertion as a function."""
-    if torch_function.wanted((condition,)):
+    if torch_function.has_override((condition,)):
         return torch_function.dispatch(_assert, (condition, message), {})
     assert condition, message
     return None

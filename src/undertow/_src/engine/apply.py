@@ -25,7 +25,7 @@ from undertow._src.engine.node import edge_of
 from undertow._src.engine.operands import compute
 from undertow._src.engine.outputs import into
 from undertow._src.engine.record import pack_in_vain, pack_saved, record
-from undertow._src.engine.rule_node import FIT, node_class
+from undertow._src.engine.rule_node import MATCH_INPUT, node_class
 from undertow._src.engine.saved import SavedInput, SavedOutput
 from undertow._src.engine.specialise import specialised_apply
 from undertow._src.engine.views import link_view, refresh_view, refuse_overlap_of
@@ -202,7 +202,7 @@ def binary(
                             node = make(edges, next(modes.sequence), saved, () if tensor is not None else (other,))
                         else:
                             specs = (Spec(a.shape, a.dtype), Spec(b.shape, b.dtype))
-                            node = make(edges, next(modes.sequence), saved, (), specs, FIT)
+                            node = make(edges, next(modes.sequence), saved, (), specs, MATCH_INPUT)
                         if saved and modes.saved_hooks:
                             pack_saved(node)
                         result._edge = (node, 0)
@@ -215,7 +215,7 @@ def binary(
             if operator and not torch_function.is_operand(other):
                 return NotImplemented
             check_operands(function.__name__, rule, (input, other), takes, several, "." in function.__qualname__)
-        if check is not None and not torch_function.wanted((input, other)):
+        if check is not None and not torch_function.has_override((input, other)):
             check((input, other))
         chosen = of_tensors if of_tensors is not None and isinstance(other, TensorCore) else rule
         return call(function, chosen, (input, other), {}, out)
@@ -245,7 +245,7 @@ def check_operands(
     """Refuses what is neither a tensor nor a number in a place for numbers, in PyTorch's words."""
     for place, given in enumerate(inputs):
         as_number = takes == "numbers" or (takes == "number" and place > 0)
-        asked = torch_function.is_operand if as_number else torch_function.takes_over
+        asked = torch_function.is_operand if as_number else torch_function.overrides
         if isinstance(given, TensorCore) or asked(given):
             continue
         if several:
@@ -278,7 +278,7 @@ def call(public: Callable[..., Any], rule: Rule, inputs: tuple[Any, ...], static
         raise TypeError(f"{public.__name__}() got an unexpected keyword argument 'out'")
     if out is not None and rule.name in _WITHOUT_OUT:
         raise TypeError(f"{public.__name__}() got an unexpected keyword argument 'out'")
-    if torch_function.wanted(inputs):
+    if torch_function.has_override(inputs):
         return torch_function.dispatch(public, inputs, {**statics, "out": out} if out is not None else statics)
     if len(inputs) == 1:
         check_operands(public.__name__, rule, inputs, "tensors")
@@ -316,7 +316,7 @@ def apply(rule: Rule, *inputs: Any, **statics: Any) -> Any:
 
 # What the code of `specialised_apply` refers to.
 _USED = {
-    "DTYPE_OF": DTYPE_OF, "FAST_DTYPES": FAST_DTYPES, "FIT": FIT, "PLAIN": PLAIN, "SavedInput": SavedInput,
+    "DTYPE_OF": DTYPE_OF, "FAST_DTYPES": FAST_DTYPES, "MATCH_INPUT": MATCH_INPUT, "PLAIN": PLAIN, "SavedInput": SavedInput,
     "SavedOutput": SavedOutput, "Spec": Spec, "edge_of": edge_of, "link_view": link_view, "local": local,
     "ndarray": ndarray, "node_class": node_class, "ordered": ordered, "pack_saved": pack_saved,
     "refresh_view": refresh_view, "silently": silently, "slow_path": slow_path, "wrap": wrap, "xp": numpy_xp,
@@ -342,7 +342,7 @@ def apply_generally(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]
     if slow_path.dispatcher is not None and slow_path.dispatcher.takes(inputs):
         return slow_path.dispatcher.run(rule, inputs, statics)
     try:
-        arrays, chores, values = quietly(compute, rule, inputs, statics)
+        arrays, post_grad, values = quietly(compute, rule, inputs, statics)
     except Exception as error:
         if local.modes.saved_hooks:
             pack_in_vain(rule, inputs, error)
@@ -356,7 +356,7 @@ def apply_generally(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]
     if slow_path.count and local.modes.inference:
         for result in results[:shown]:
             result._storage = InferenceStorage()
-    record(rule, inputs, arrays, results, shown, statics, chores)
+    record(rule, inputs, arrays, results, shown, statics, post_grad)
     if rule.view:
         link_view(rule, inputs[0], results[:shown], statics)
     return results[0] if rule.outputs == 1 else results[:shown]

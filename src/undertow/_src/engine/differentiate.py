@@ -115,7 +115,7 @@ def grad(
         allow_unused = materialize_grads
     outs = (outputs,) if isinstance(outputs, (TensorCore, GradientEdge)) else tuple(outputs)
     wanted = (inputs,) if isinstance(inputs, (TensorCore, GradientEdge)) else tuple(inputs)
-    if torch_function.wanted((*outs, *wanted)):
+    if torch_function.has_override((*outs, *wanted)):
         options = {
             "grad_outputs": grad_outputs, "retain_graph": retain_graph, "create_graph": create_graph,
             "only_inputs": only_inputs, "allow_unused": allow_unused, "is_grads_batched": is_grads_batched,
@@ -125,7 +125,7 @@ def grad(
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     given = _as_tuple(grad_outputs, len(outs))
-    if local.modes.transforms and torch_function.wanted(given):  # a vmap over gradients of outputs
+    if local.modes.transforms and torch_function.has_override(given):  # a vmap over gradients of outputs
         asked = (
             outs,
             wanted,

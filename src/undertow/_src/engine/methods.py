@@ -73,7 +73,7 @@ class HookMethods(TensorCore):
         >>> x.grad
         tensor([30., 30.])
         """
-        if (slow_path.count or type(self) not in torch_function.PLAIN) and torch_function.wanted((self,)):
+        if (slow_path.count or type(self) not in torch_function.PLAIN) and torch_function.has_override((self,)):
             return torch_function.dispatch(tensor_class().register_hook, (self, hook), {})
         if self._view is not None:
             refresh_view(self)
@@ -95,7 +95,7 @@ class HookMethods(TensorCore):
         >>> (w * 2).backward()
         tensor(2.)
         """
-        if (slow_path.count or type(self) not in torch_function.PLAIN) and torch_function.wanted((self,)):
+        if (slow_path.count or type(self) not in torch_function.PLAIN) and torch_function.has_override((self,)):
             return torch_function.dispatch(tensor_class().register_post_accumulate_grad_hook, (self, hook), {})
         if not self.requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")

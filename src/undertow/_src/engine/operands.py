@@ -14,7 +14,7 @@ from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.numpy.order import empty_copy_of, ordered
 from undertow._src.base import tracer
 from undertow._src.engine.arguments import broadcast_two
-from undertow._src.engine.rule_node import CONJUGATE, FIT, UPCAST
+from undertow._src.engine.rule_node import CONJUGATE, MATCH_INPUT, UPCAST
 from undertow._src.rules.refusals import refusal
 from undertow._src.rules.rule import Rule
 from undertow._src.tensor.core import TensorCore, ndarray
@@ -33,8 +33,8 @@ PYTHON_NUMBERS = frozenset({float, int, bool, complex})
 
 
 def compute(rule: Rule, inputs: Sequence[Any], statics: dict[str, Any]) -> tuple[list[Any], int, tuple[Any, ...]]:
-    """Return a rule's operands as arrays, the chores its gradient will have, and its results as arrays."""
-    arrays, chores, target = operands(rule, inputs)
+    """Return a rule's operands as arrays, what is done to its gradient (`post_grad`), and its results as arrays."""
+    arrays, post_grad, target = operands(rule, inputs)
     values = run_forward(rule, arrays, statics, target)
     if rule.outputs == 1 and not rule.hidden:
         values = (values,)
@@ -57,7 +57,7 @@ def compute(rule: Rule, inputs: Sequence[Any], statics: dict[str, Any]) -> tuple
         and (ordered_by_operands or rule.name == "to_copy")
     ):
         values[0].lie_like(arrays if rule.name != "where" else sorted(arrays, key=_is_no_mask))
-    return arrays, chores, values
+    return arrays, post_grad, values
 
 
 _SUMS = frozenset(("add", "sub", "rsub"))
@@ -101,7 +101,7 @@ def run_forward(rule: Rule, arrays: Sequence[Any], statics: dict[str, Any], targ
 
 
 def operands(rule: Rule, inputs: Sequence[Any]) -> tuple[list[Any], int, dtype | None]:
-    """Raw arrays of one dtype for the rule, the chores its gradient will have, and the dtype to round results to."""
+    """Return the rule's operands in one dtype, what is done to its gradient (`post_grad`), and the dtype of results."""
     if rule.promote is None:
         return [given._array if isinstance(given, TensorCore) else given for given in inputs], 0, None
     dimensioned = zero_dim = scalar = None
@@ -130,15 +130,15 @@ def operands(rule: Rule, inputs: Sequence[Any]) -> tuple[list[Any], int, dtype |
         exact = common
     compute = exact.numpy
     arrays: list[Any] = []
-    chores, shape = 0, None
+    post_grad, shape = 0, None
     for place, given in enumerate(inputs):
         if isinstance(given, TensorCore):
             array = given._array
             if array.dtype != compute and place != masked:
-                chores |= FIT
+                post_grad |= MATCH_INPUT
                 array = array.astype(compute)
             if shape is not None and array.shape != shape and rule.promote != "same":
-                chores |= FIT
+                post_grad |= MATCH_INPUT
             shape = array.shape
             arrays.append(array)
         else:
@@ -148,10 +148,10 @@ def operands(rule: Rule, inputs: Sequence[Any]) -> tuple[list[Any], int, dtype |
                 given = _number(given, compute, place == 1 and rule.name in _DIVISIONS)
             arrays.append(given)
     if common.is_complex:
-        chores |= FIT if not rule.holomorphic else FIT | CONJUGATE
+        post_grad |= MATCH_INPUT if not rule.holomorphic else MATCH_INPUT | CONJUGATE
     if exact is common:
-        return arrays, chores, None
-    return arrays, chores | FIT | UPCAST, common
+        return arrays, post_grad, None
+    return arrays, post_grad | MATCH_INPUT | UPCAST, common
 
 
 def _on_accelerator(inputs: Sequence[Any]) -> bool:

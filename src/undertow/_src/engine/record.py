@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.failed_ops import mark_shown
 from undertow._src.engine.node import edge_of, note_origin
-from undertow._src.engine.rule_node import FIT, RuleNode, node_class
+from undertow._src.engine.rule_node import MATCH_INPUT, RuleNode, node_class
 from undertow._src.engine.saved import Packed, SavedInput, SavedOutput, SavedValue
 from undertow._src.engine.shown_names import PRIVATE
 from undertow._src.engine.views import refresh_view
@@ -27,13 +27,13 @@ def record(
     results: Sequence[Any],
     shown: int,
     statics: dict[str, Any],
-    chores: int,
+    post_grad: int,
 ) -> None:
     """Give the results their node, if any input that has a gradient wants one."""
     edges = edges_of(rule, inputs)
     if edges is None:
         return
-    node = make_node(rule, edges, inputs, KeptInputs(inputs, arrays), results, statics, chores)
+    node = make_node(rule, edges, inputs, KeptInputs(inputs, arrays), results, statics, post_grad)
     differentiable = shown if rule.outputs == 0 else rule.differentiable
     for place, result in enumerate(results[:differentiable]):
         if DTYPE_OF[result._array.dtype].is_inexact:
@@ -75,13 +75,13 @@ def make_node(
     kept: Any,
     results: Sequence[Any],
     statics: dict[str, Any],
-    chores: int,
+    post_grad: int,
 ) -> RuleNode:
     """Return a node that has saved what the gradients of the recorded inputs will read."""
     modes = local.modes
     saved = _save(rule, edges, kept, results)
     specs: tuple[Any, ...] = ()
-    if rule.uses_specs or chores & FIT:
+    if rule.uses_specs or post_grad & MATCH_INPUT:
         specs = tuple(
             [
                 Spec(given._array.shape, given._array.dtype) if isinstance(given, TensorCore) else None
@@ -95,13 +95,13 @@ def make_node(
     if not values and rule.promote is not None and saved:
         # A number among the operands, as it was given: what the node shows.
         values = tuple([given for given in inputs if given is not None and not isinstance(given, TensorCore)][:1])
-    node = (rule.node_class or node_class(rule))(edges, next(modes.sequence), saved, values, specs, chores)
+    node = (rule.node_class or node_class(rule))(edges, next(modes.sequence), saved, values, specs, post_grad)
     if rule.outputs != 1:
         shown = results[: rule.differentiable or len(results) - len(rule.hidden)]
         node._n_outputs = len(shown)
         node.outputs = [Spec(result._array.shape, result._array.dtype) for result in shown]
     if slow_path.count:
-        _special_chores(node, in_place=bool(results) and results[0] is inputs[0])
+        _record_rarely(node, in_place=bool(results) and results[0] is inputs[0])
     if saved and modes.saved_hooks:
         pack_saved(node)
     return node
@@ -165,7 +165,7 @@ def _save_one(rule: Rule, name: str, kept: KeptInputs, results: Sequence[Any]) -
     return kept[place]
 
 
-def _special_chores(node: RuleNode, in_place: bool) -> None:
+def _record_rarely(node: RuleNode, in_place: bool) -> None:
     """Return the rare modes at the making of a node: anomaly mode's stack, derivatives under no_grad."""
     if slow_path.anomaly:
         note_origin(node)

@@ -1,4 +1,4 @@
-"""Nodes that run a rule's gradients on what its forward saved, and the chores around them."""
+"""Nodes that run a rule's gradients on what its forward saved, and what is done to those afterwards."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from undertow._src.rules.rule import Gradient, Rule, Spec
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 
-FIT, CONJUGATE, UPCAST = 1, 2, 4  # the chores, as flags
+MATCH_INPUT, CONJUGATE, UPCAST = 1, 2, 4  # what is done to a rule's gradients afterwards, as flags
 
 
 class RuleNode(Node):
     """Runs the gradients of a rule on what it saved."""
 
-    __slots__ = ("saved", "statics", "specs", "chores")
+    __slots__ = ("saved", "statics", "specs", "post_grad")
 
     rule: ClassVar[Rule]
     saved: Any  # a value per name in rule.saves (None if not needed), or Freed
@@ -36,7 +36,7 @@ class RuleNode(Node):
         saved: tuple[Any, ...] = (),
         statics: tuple[Any, ...] = (),
         specs: tuple[Any, ...] = (),
-        chores: int = 0,
+        post_grad: int = 0,
     ) -> None:
         if edges is None:
             raise TypeError(f"cannot create '{type(self).__name__}' instances")
@@ -46,7 +46,7 @@ class RuleNode(Node):
         self.saved = saved
         self.statics = statics
         self.specs = specs
-        self.chores = chores
+        self.post_grad = post_grad
 
     def unpack(self, recorded: bool) -> list[Any]:
         """Return the saved values as arrays, or as tensors of the graph when the backward pass is itself recorded."""
@@ -67,12 +67,12 @@ class RuleNode(Node):
         saved = self.unpack(xp.RECORDED)
         if rule.hidden and xp.RECORDED:
             saved = self._recompute_hidden(xp, saved)
-        chores = self.chores
-        if chores & UPCAST:
+        post_grad = self.post_grad
+        if post_grad & UPCAST:
             saved = [_upcast(xp, value) for value in saved]
             g = _upcast(xp, g)
         statics = self.statics
-        if chores & CONJUGATE:  # a holomorphic formula, taken at the conjugates of what it depends on
+        if post_grad & CONJUGATE:  # a holomorphic formula, taken at the conjugates of what it depends on
             saved = [_conjugate(xp, value) for value in saved]
             statics = tuple([value.conjugate() if type(value) is complex else value for value in statics])
         edges = self._edges
@@ -97,7 +97,7 @@ class RuleNode(Node):
             )
         if rule.stepwise and xp.RECORDED:
             results = tuple([None if r is None else xp.tied(r, saved) for r in results])
-        if chores & FIT:
+        if post_grad & MATCH_INPUT:
             specs = self.specs
             if slow_path.count:
                 specs = tuple([spec and wanted_spec(edge, spec) for edge, spec in zip(edges, specs)])
@@ -111,7 +111,7 @@ class RuleNode(Node):
         return results
 
     def _input_specs(self, outputs: list[Spec]) -> Sequence[Spec | None]:
-        if not self.specs and self.rule.promote is not None and not self.chores:
+        if not self.specs and self.rule.promote is not None and not self.post_grad:
             return outputs * len(self._edges)
         return self.specs
 
@@ -257,7 +257,7 @@ def _open(value: object, node: Node) -> Any:
     return tuple([_open(part, node) for part in value]) if type(value) is tuple else value
 
 
-# --- chores around a rule's gradient
+# --- what is done around a rule's gradient
 
 
 def fit(xp: Any, g: Any, spec: Spec) -> Any:

@@ -3,10 +3,10 @@
 The general code handles every case by looking things up in the rule; for the usual case the lookups cost more than the
 arithmetic, so they are done here, ahead of time. What is written is a shortcut, never a second behaviour.
 
-The usual backward case: raw arrays, every edge wanted, no chores. For `mul` `specialised_run` writes
+The usual backward case: raw arrays, every edge wanted, nothing to do to gradients. For `mul` `specialised_run` writes
 
     def run(node, xp, g, needs):
-        if needs is not None or node.chores or xp.RECORDED:
+        if needs is not None or node.post_grad or xp.RECORDED:
             return general(node, xp, g, needs)
         saved = node.saved
         if saved.__class__ is Freed:
@@ -38,10 +38,10 @@ The usual forward case: plain tensors (or None) of one float dtype, no rare mode
                         refresh_view(self)
                     r_self = self._requires_grad
                     if r_self:
-                        chores_ = 0
+                        post_grad_ = 0
                         node_ = (rule.node_class or node_class(rule))(
                             ((self._edge or edge_of(self)) if r_self else None,), next(modes_.sequence), (),
-                            (dim, keepdim,), (Spec(a_self.shape, a_self.dtype),), chores_)
+                            (dim, keepdim,), (Spec(a_self.shape, a_self.dtype),), post_grad_)
                         result_._edge = (node_, 0)
                         result_._requires_grad = True
                 return result_
@@ -69,7 +69,7 @@ def specialised_run(rule: Rule, general: Callable[..., Any], freed: Callable[[An
     scope: dict[str, Any] = {"general": general, "freed": freed, "Freed": Freed, "SavedValue": SavedValue}
     lines = [
         "def run(node, xp, g, needs):",
-        "    if needs is not None or node.chores or xp.RECORDED:",
+        "    if needs is not None or node.post_grad or xp.RECORDED:",
         "        return general(node, xp, g, needs)",
     ]
     if rule.saves:
@@ -237,16 +237,16 @@ def _recording(rule: Rule, single: bool) -> list[str]:
     lines += [f"if {' or '.join([f'r_{name}' for name in recorded])}:"]
     if fits:
         stretched = " or ".join(f"{array} is not None and {array}.shape != {arrays[0]}.shape" for array in arrays[1:])
-        lines += [f"    chores_ = FIT if {stretched} else 0"]
-        specs_made = f"({specs},)" if rule.uses_specs else f"({specs},) if chores_ else ()"
+        lines += [f"    post_grad_ = MATCH_INPUT if {stretched} else 0"]
+        specs_made = f"({specs},)" if rule.uses_specs else f"({specs},) if post_grad_ else ()"
     else:
-        lines += ["    chores_ = 0"]
+        lines += ["    post_grad_ = 0"]
         specs_made = f"({specs},)" if rule.uses_specs else "()"
     saved = "".join(f"{_saving(rule, name, recorded)}, " for name in rule.saves)
     lines += [
         "    node_ = (rule.node_class or node_class(rule))(",
         f"        ({', '.join(edges)},), next(modes_.sequence), ({saved}), ({''.join(f'{s}, ' for s in rule.statics)}),",
-        f"        {specs_made}, chores_)",
+        f"        {specs_made}, post_grad_)",
     ]
     packing = ["    if modes_.saved_hooks:", "        pack_saved(node_)"] if rule.saves else []
     if single:

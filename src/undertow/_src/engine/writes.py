@@ -21,7 +21,7 @@ from undertow._src.engine.node import Edge, Node, edge_of, note_origin
 from undertow._src.engine.operands import operands, run_forward
 from undertow._src.engine.outputs import bump, refuse_inference, refuse_overlap
 from undertow._src.engine.record import KeptInputs, edges_of, make_node, pack_in_vain
-from undertow._src.engine.rule_node import FIT, RuleNode
+from undertow._src.engine.rule_node import MATCH_INPUT, RuleNode
 from undertow._src.engine.saved import Freed, SavedInput, SavedOutput, described_source
 from undertow._src.engine.views import (
     AsStridedBackward0,
@@ -56,7 +56,7 @@ def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any
     for other in others:
         if isinstance(other, TensorCore):
             refuse_overlap_of(target, other)
-    arrays, chores, half = quietly(operands, rule, inputs)
+    arrays, post_grad, half = quietly(operands, rule, inputs)
     kept = None
     if edges is not None:
         kept = KeptInputs(inputs, arrays)
@@ -76,8 +76,8 @@ def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any
     check_castable(value, half, target)
     quietly(write, target, value)
     if edges is not None:
-        chores |= FIT
-        rebase(target, make_node(rule, edges, inputs, kept, (target,), statics, chores))
+        post_grad |= MATCH_INPUT
+        rebase(target, make_node(rule, edges, inputs, kept, (target,), statics, post_grad))
     return target
 
 

@@ -71,7 +71,7 @@ def sum_function(name: str, plain: Function, scaled_rule: Rule, several: bool = 
         if writes and len(args) == 2 and kwargs.keys() == {"alpha"} and type(args[0]) in PLAIN:
             if type(kwargs["alpha"]) in NUMBERS and wrote_directly(scaled, *args, kwargs["alpha"]):
                 return args[0]
-        if torch_function.wanted_anywhere(args, kwargs):
+        if torch_function.has_override_inside(args, kwargs):
             return torch_function.dispatch(function, args, kwargs)
         input, other, alpha, out = _sum_arguments(name, args, kwargs, several, "." in function.__qualname__)
         if alpha == 1 and not isinstance(alpha, bool):

@@ -380,11 +380,11 @@ class MatmulMethods:
     mm, bmm, mv, dot, vdot, outer, ger, matmul = mm, bmm, mv, dot, vdot, outer, ger, matmul
 
     def __matmul__(self, other: object) -> Any:
-        if not isinstance(other, TensorCore) and not torch_function.takes_over(other):
+        if not isinstance(other, TensorCore) and not torch_function.overrides(other):
             return NotImplemented
         return self.matmul(other)  # the method, so that overrides are shown Tensor.matmul
 
     def __rmatmul__(self, other: object) -> Any:
-        if not isinstance(other, TensorCore) and not torch_function.takes_over(other):
+        if not isinstance(other, TensorCore) and not torch_function.overrides(other):
             return NotImplemented
         return matmul(other, self)

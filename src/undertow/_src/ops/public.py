@@ -59,7 +59,7 @@ def public(function: F, several: bool = False) -> F:
             if value.__class__ not in quiet:
                 somebody = not (isinstance(value, (tuple, list)) and quiet.issuperset(map(type, value))) or somebody
         if somebody:
-            if torch_function.wanted_anywhere(args, kwargs):
+            if torch_function.has_override_inside(args, kwargs):
                 return torch_function.dispatch(asked, args, kwargs)
             if slow_path.dispatcher is not None:
                 result = slow_path.dispatcher.direct(asked, args, kwargs)
@@ -109,7 +109,7 @@ def public_method(function: F) -> F:
     @functools.wraps(function)
     def asked(self: Any, *args: Any, **kwargs: Any) -> Any:
         if slow_path.count or self.__class__ not in plain:
-            if torch_function.wanted((self,)):
+            if torch_function.has_override((self,)):
                 return torch_function.dispatch(asked, (self, *args), kwargs)
             if slow_path.dispatcher is not None:
                 result = slow_path.dispatcher.direct(asked, (self, *args), kwargs)
@@ -153,7 +153,7 @@ def in_place(
     def one(input: Tensor) -> Any:
         if type(input) in _apply.PLAIN and ufunc is not None and wrote_directly(ufunc, input):
             return input
-        if torch_function.wanted((input,)):
+        if torch_function.has_override((input,)):
             return torch_function.dispatch(one, (input,), {})
         _apply.check_operands(name, rule, (input,), "tensors")
         if check is not None:
@@ -163,7 +163,7 @@ def in_place(
     def two(self: Tensor, other: Any = _apply.MISSING) -> Any:
         if type(self) in _apply.PLAIN and ufunc is not None and wrote_directly(ufunc, self, other):
             return self
-        if torch_function.wanted((self, other)):
+        if torch_function.has_override((self, other)):
             return torch_function.dispatch(two, (self, other), {})
         if not isinstance(other, TensorCore):
             _apply.check_operands(name, rule, (self, other), takes, several, method=True)
@@ -183,7 +183,7 @@ def in_place_operator(rule: Rule, name: str, check: Function | None = None) -> F
             return self
         if not torch_function.is_operand(other):
             return NotImplemented
-        if torch_function.wanted((self, other)):
+        if torch_function.has_override((self, other)):
             return torch_function.dispatch(method, (self, other), {})
         if check is not None:
             check((self, other))
@@ -198,7 +198,7 @@ def operator(function: Function, name: str, reflected: bool = False) -> Function
     def method(self: Any, other: Any) -> Any:
         if not torch_function.is_operand(other):
             return NotImplemented
-        if torch_function.wanted((self, other)):
+        if torch_function.has_override((self, other)):
             return torch_function.dispatch(method, (self, other), {})
         return function(other, self) if reflected else function(self, other)
 

@@ -24,7 +24,7 @@ from undertow._src.engine.arguments import (
 )
 from undertow._src.engine.outputs import bump, overlaps, record_without_derivative, refuse_inference, refuse_overlap
 from undertow._src.engine.record import KeptInputs, edges_of, make_node
-from undertow._src.engine.rule_node import FIT
+from undertow._src.engine.rule_node import MATCH_INPUT
 from undertow._src.engine.views import refuse_overlap_of
 from undertow._src.engine.writes import check_writable, guards, rebase
 from undertow._src.ops.public import overloaded, public
@@ -75,7 +75,7 @@ def write_in_place(
     writer(array)
     bump(target)
     if edges is not None:
-        rebase(target, make_node(rule, edges, inputs, kept, (target,), statics, FIT))
+        rebase(target, make_node(rule, edges, inputs, kept, (target,), statics, MATCH_INPUT))
     return target
 
 

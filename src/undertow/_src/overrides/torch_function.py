@@ -54,10 +54,10 @@ def dispatch_disabled(func: Public, types: Any, args: Any = (), kwargs: Any = No
 
 def is_operand(value: Any) -> bool:
     """Return a tensor, a number, or something that takes over calls itself."""
-    return isinstance(value, (TensorCore, *_NUMBERS)) or (takes_over(value) and not local.modes.function_off)
+    return isinstance(value, (TensorCore, *_NUMBERS)) or (overrides(value) and not local.modes.function_off)
 
 
-def takes_over(value: Any) -> bool:
+def overrides(value: Any) -> bool:
     """Whether a value's class wants to be asked."""
     cls = type(value)
     if cls in QUIET:
@@ -66,7 +66,7 @@ def takes_over(value: Any) -> bool:
     return implementation is not None and implementation is not disabled
 
 
-def wanted(args: Iterable[Any]) -> bool:
+def has_override(args: Iterable[Any]) -> bool:
     """Whether a call with these arguments must be offered to overrides first."""
     modes = local.modes
     compiling = Compiling.current  # another thread may be done any time
@@ -75,12 +75,12 @@ def wanted(args: Iterable[Any]) -> bool:
         compiling.wait_for([each for each in args if isinstance(each, TensorCore) and each._is_strided])
     if modes.function_modes:
         return True
-    return not modes.function_off and any(map(takes_over, args))
+    return not modes.function_off and any(map(overrides, args))
 
 
-def wanted_anywhere(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """`wanted`, looking into lists and tuples of arguments too."""
-    return wanted(tree.leaves((args, kwargs)))
+def has_override_inside(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """`has_override`, looking into lists and tuples of arguments too."""
+    return has_override(tree.leaves((args, kwargs)))
 
 
 def register_class(cls: Any) -> None:
@@ -171,9 +171,7 @@ def _options_by_keyword(
 
 def overriding(values: Iterable[Any], plain: bool = False) -> list[Any]:
     """One value of each class that takes over, in the order in which they are asked; plain tensors only if told so."""
-    return in_asking_order(
-        [value for value in values if takes_over(value) or (plain and type(value) is tensor_class())]
-    )
+    return in_asking_order([value for value in values if overrides(value) or (plain and type(value) is tensor_class())])
 
 
 def in_asking_order(values: Iterable[Any]) -> list[Any]:
@@ -313,7 +311,7 @@ def _make_asking(attribute: property) -> None:
     def ask_first(how: Public, direct: Any) -> Any:
         @functools.wraps(direct)
         def access(self: Any, *value: Any) -> Any:
-            if (slow_path.count or type(self) not in PLAIN) and wanted((self, *value)):
+            if (slow_path.count or type(self) not in PLAIN) and has_override((self, *value)):
                 return dispatch(how, (self, *value), {})
             return direct(self, *value)
 

@@ -11,7 +11,7 @@ for joint gradients, `needs` (which inputs want one). Names are checked here, at
 
 A rule never sees a Tensor, a hook or a mode. `xp` is NumPy, jax.numpy or undertow's own tensors (when the backward
 pass is itself recorded), so rules are expressions over `xp.vocabulary`: no branching on values, no writing in place.
-The engine does the chores: sums a gradient to the input's shape, casts it to its dtype, conjugates for complex inputs.
+The engine does the rest: it sums a gradient to the input's shape, casts it to its dtype and conjugates for complex inputs.
 """
 
 from __future__ import annotations

@@ -267,7 +267,7 @@ class RNNBase(Module):
     def _offered(self, input: Tensor, hx: Any, batch_sizes: object) -> Any:
         """Return what a class or mode makes of the call that asks for it; None if there is none to ask."""
         state, weights = tuple(hx) if self.mode == "LSTM" else (hx,), self._flat_weights
-        if not torch_function.wanted((input, *state, *weights)):
+        if not torch_function.has_override((input, *state, *weights)):
             return None
         given = state if self.mode == "LSTM" else hx
         how = (self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)

@@ -52,7 +52,7 @@ def gradients(node: RuleNode, g: Any, needs: tuple[bool, ...] | None) -> tuple[A
     """
     name = node.rule.node_name
     formula = FORMULAS.get(name) or JOINT.get(name)
-    if local.modes.grad_enabled or node.chores & (CONJUGATE | UPCAST):
+    if local.modes.grad_enabled or node.post_grad & (CONJUGATE | UPCAST):
         return None
     if formula is None:
         return _whole(node, g, needs)

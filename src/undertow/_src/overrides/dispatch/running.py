@@ -15,7 +15,7 @@ from undertow._src.engine.apply import place_operands
 from undertow._src.engine.operands import compute, operands
 from undertow._src.engine.outputs import bump
 from undertow._src.engine.record import KeptInputs, edges_of, make_node, pack_saved, record
-from undertow._src.engine.rule_node import FIT, RuleNode
+from undertow._src.engine.rule_node import MATCH_INPUT, RuleNode
 from undertow._src.engine.saved import SavedInput, SavedOutput
 from undertow._src.engine.views import link_view
 from undertow._src.engine.writes import check_writable, rebase
@@ -41,7 +41,7 @@ def run_rule(rule: Rule, inputs: tuple[Any, ...], statics: Statics) -> Any:
         if found is not NotImplemented:
             return found
     call = call_of(rule, inputs, statics) or (named(NAMES.get(rule.name, rule.name)), inputs, {})
-    arrays, chores, _ = quietly(operands, rule, inputs)
+    arrays, post_grad, _ = quietly(operands, rule, inputs)
     hidden: list[Any] = []
     count = len(rule.hidden)
 
@@ -66,7 +66,7 @@ def run_rule(rule: Rule, inputs: tuple[Any, ...], statics: Statics) -> Any:
         for result in shown:
             result._storage = InferenceStorage()
     with packing_later():
-        record(rule, inputs, arrays, results, len(shown), statics, chores)
+        record(rule, inputs, arrays, results, len(shown), statics, post_grad)
     keep_detached(results)
     if rule.view:
         link_view(rule, inputs[0], tuple(shown), statics)
@@ -194,7 +194,7 @@ def run_write(
         call = (named(NAMES.get(rule.name, rule.name) + "_"), inputs, {})
     edges = edges_of(rule, inputs)
     check_writable(target, edges is not None)
-    arrays, chores, _ = quietly(operands, rule, inputs)
+    arrays, post_grad, _ = quietly(operands, rule, inputs)
     kept = None
     if edges is not None:
         kept = KeptInputs(inputs, arrays)
@@ -210,7 +210,7 @@ def run_write(
         bump(target)
     if edges is not None:
         with packing_later():
-            node = make_node(rule, edges, inputs, kept, (target,), statics, chores | FIT)
+            node = make_node(rule, edges, inputs, kept, (target,), statics, post_grad | MATCH_INPUT)
         rebase(target, node)
         keep_detached((target,), node)
     return target
