@@ -51,3 +51,41 @@ def test_the_cure_fits_the_cause(place: int) -> None:
 
     with pytest.raises(CompileError, match=cure):
         torch.compile(step)(torch.ones(2))
+
+
+def test_a_hook_that_sets_a_learning_rate_is_told_where_to() -> None:
+    weight = torch.ones(3, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+
+    def slower(g: Any) -> None:
+        optimizer.param_groups[0]["lr"] = 0.1 / (1 + g.norm().item())
+
+    def step(x: Any, sets: bool) -> Any:
+        optimizer.zero_grad()
+        (weight * x).pow(2).sum().backward()
+        if sets:
+            slower(weight.grad)
+        optimizer.step()
+
+    handle = weight.register_hook(slower)
+    with pytest.raises(CompileError, match=r"param_groups\[0\].*in the step itself, before optimizer.step\(\)"):
+        torch.compile(step)(torch.ones(3), False)
+    handle.remove()
+    compiled = torch.compile(step)
+    rates = [compiled(torch.ones(3), True) or optimizer.param_groups[0]["lr"] for _ in range(3)]
+    assert len(set(rates)) == 3
+
+
+def test_a_hook_and_a_step_with_one_list_are_told_to_have_two() -> None:
+    weight, log = torch.ones(3, requires_grad=True), list[str]()
+    weight.register_hook(lambda g: log.append("hook"))
+
+    def step(x: Any) -> None:
+        try:
+            log.append("step")
+            (weight * x).sum().backward()
+        except ValueError:
+            log.append("error")
+
+    with pytest.raises(CompileError, match=r"use something of its own \(another list\)"):
+        torch.compile(step)(torch.ones(3))

@@ -160,9 +160,10 @@ def test_questions_about_a_sparse_gradient_are_refused(name: str, where: str) ->
     assert not log
 
 
-def test_a_sparse_gradient_that_nothing_asks_about_is_dense() -> None:
+@pytest.mark.parametrize("kind", [optim.SGD, optim.SparseAdam])
+def test_a_sparse_gradient_that_nothing_asks_about_is_dense(kind: Any) -> None:
     def build() -> Case:
-        table, optimizer = sparse_table(lambda p: optim.SGD(p, lr=0.1))
+        table, optimizer = sparse_table(lambda p: kind(p, lr=0.1))
 
         def step(index: Any) -> Any:
             optimizer.zero_grad()
@@ -171,6 +172,6 @@ def test_a_sparse_gradient_that_nothing_asks_about_is_dense() -> None:
             optimizer.step()
             return loss
 
-        return Case(step, table, args=lambda turn: (torch.tensor([turn, 2, 2]),))
+        return Case(step, table, optimizer, args=lambda turn: (torch.tensor([turn, 2, 2]),))
 
     agree(build)

@@ -66,7 +66,9 @@ class Program:
         self._schedules, self._counters = inputs.schedules, inputs.counters
         self._places, self._reads = inputs.guards.places, captured.reads
         self._decided_lines, self._selected_lines = captured.decided_lines, captured.selected_lines
-        self.runs_as_written = lowered.left.runs_once and inputs.device is cpu  # its only call: XLA would take longer
+        # Its only call: XLA would take longer. Not if it would leave sparse gradients, which programs keep dense.
+        leaves_sparse = captured.trace.has_sparse_gradients
+        self.runs_as_written = lowered.left.runs_once and inputs.device is cpu and not leaves_sparse
         self.compile_seconds: float | None = None
         self.summary = _summary(captured, lowered, trace_seconds)
 

@@ -58,7 +58,10 @@ from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 
 _Call = TypeVar("_Call", bound=HostCall)
-_APART = "Do that outside of the step, with what it returns"
+_APART = (
+    "Let the hook use something of its own (another list), or do that in the step itself, after backward(), or outside of "
+    "it, with what it returns"
+)
 
 
 class HostSchedule:
@@ -322,7 +325,9 @@ class HostSchedule:
                 if id(effect.target) in self.groups:
                     self._keep(hook)
                     raise self._refusal(
-                        hook, f"it {effect}, on which the program depends. Let a hook of its own do that"
+                        hook,
+                        f"it {effect}, on which the program depends. Set options of an optimizer in the step itself, "
+                        "before optimizer.step(), where they may depend on values (`p.grad.norm().item()`)",
                     )
                 if effect.target is not None and any(map(_place(effect).overlaps, used)):
                     self._keep(hook)

@@ -208,6 +208,7 @@ class Trace:
         self.numpy_memory = Made()  # arrays that tensors were made over
         self.of_jax: Any = None  # JAX's own trace
         self.stopped: list[BaseException] = []  # what was raised to end the trace
+        self.has_sparse_gradients = False  # those of `Embedding(sparse=True)`, which are dense in a program
         self.placer: Any = None
         self.recorder: Recording | None = None  # notes which code runs in the trace, but for JAX's
         self.uses_gradients = False  # whether anybody looked at a .grad
@@ -533,6 +534,7 @@ class Trace:
 
     def note_sparse_gradient(self, shape: tuple[int, ...]) -> None:
         """Refuse code that asks whether a gradient is sparse: in a program it is dense."""
+        self.has_sparse_gradients = True
         splitter = self.placer.plan.splitter
         names = (
             self.state.mentioned | self.before.mentioned | (set() if splitter is None else splitter.reading.all_names())
