@@ -1,4 +1,4 @@
-"""Losses as PyTorch's compiled code has them (`torch._C._nn`): how they are reduced is a number."""
+"""Losses with the signatures of PyTorch's compiled code (`torch._C._nn`): the reduction is an integer."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ _REDUCTIONS = ("none", "mean", "sum")
 
 
 def l1_loss(input: Tensor, target: Tensor, reduction: int = 1) -> Any:
-    """Return the absolute difference."""
+    """Return the loss |input - target|."""
     return F.l1_loss(input, target, reduction=_REDUCTIONS[reduction])
 
 
 def mse_loss(input: Tensor, target: Tensor, reduction: int = 1) -> Any:
-    """Return the square of the difference."""
+    """Return the loss (input - target)²."""
     return F.mse_loss(input, target, reduction=_REDUCTIONS[reduction])
 
 
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: int = 1, beta: float = 1.0) -> Any:
-    """Return the square of a small difference, and a large one itself."""
+    """Return a loss that is quadratic for differences below beta and linear beyond."""
     return F.smooth_l1_loss(input, target, reduction=_REDUCTIONS[reduction], beta=beta)
 
 
 def huber_loss(input: Tensor, target: Tensor, reduction: int = 1, delta: float = 1.0) -> Any:
-    """Return the same, scaled by delta."""
+    """Return a loss that is quadratic for differences below delta and linear with slope delta beyond."""
     return F.huber_loss(input, target, reduction=_REDUCTIONS[reduction], delta=delta)
 
 
 def soft_margin_loss(input: Tensor, target: Tensor, reduction: int = 1) -> Any:
-    """log(1 + exp(-target input))"""
+    """Return the loss log(1 + exp(-target * input))."""
     return F.soft_margin_loss(input, target, reduction=_REDUCTIONS[reduction])
 
 
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1) -> Any:
-    """Return the cross entropy of probabilities."""
+    """Return the binary cross entropy of probabilities."""
     return F.binary_cross_entropy(input, target, weight, reduction=_REDUCTIONS[reduction])
 
 
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100
 ) -> Any:
-    """Minus the input at the target's class."""
+    """Return minus the input at the target's class."""
     return F.nll_loss(input, target, weight, ignore_index=ignore_index, reduction=_REDUCTIONS[reduction])
 
 
@@ -63,7 +63,7 @@ def cross_entropy_loss(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> Any:
-    """Return the cross entropy of scores."""
+    """Return the cross entropy of logits."""
     how = _REDUCTIONS[reduction]
     return F.cross_entropy(
         input, target, weight, ignore_index=ignore_index, reduction=how, label_smoothing=label_smoothing

@@ -1,4 +1,4 @@
-"""Small functions of PyTorch's `torch.nn.functional` that packages borrow: forms without indices, checks of sizes."""
+"""Small private functions of `torch.nn.functional` that packages import: pooling without indices, size checks."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _fractional_max_pool3d = _without_indices("fractional_max_pool3d", pool_fraction
 
 
 def _threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Any:
-    """`threshold`."""
+    """Call `threshold`."""
     return (activation.threshold_ if inplace else activation.threshold)(input, threshold, value)
 
 
 def _no_grad_embedding_renorm_(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
-    """Shortens the rows of a weight that are looked up, unrecorded."""
+    """Shorten the rows of a weight that are looked up, without recording."""
     with no_grad():
         embedding.embedding_renorm_(weight, input, max_norm, norm_type)
 
 
 def _check_key_padding_mask(key_padding_mask: Tensor, src_len: int, bsz: int) -> None:
-    """Return a mask over keys must have a row for each sequence and a column for each key."""
+    """Check that a key padding mask has a row for each sequence and a column for each key."""
     for dim, wanted in ((0, bsz), (1, src_len)):
         got = key_padding_mask.shape[dim]
         if got != wanted:
@@ -59,12 +59,12 @@ def _unpool_output_size(
     padding: Sequence[int],
     output_size: Sequence[int] | None,
 ) -> Sequence[int]:
-    """Return the size that max unpooling gives back: as it must have been, or the one asked for if it is near enough."""
+    """Return the output size of max unpooling: the default, or the given one if it is close enough to that."""
     return pool.unpool_size(input.shape, kernel_size, stride, padding, output_size)
 
 
 def _verify_spatial_size(size: Sequence[int]) -> None:
-    """One value per channel has no variance."""
+    """Raise if there is only one value per channel, which has no variance."""
     count = 1
     for each in size[2:]:
         count *= each
@@ -73,13 +73,13 @@ def _verify_spatial_size(size: Sequence[int]) -> None:
 
 
 def assert_int_or_pair(arg: Any, arg_name: str, message: str) -> None:
-    """Return an argument that is a number or two of them."""
+    """Check that an argument is an integer or a pair."""
     if not isinstance(arg, int) and len(arg) != 2:
         raise AssertionError(message.format(arg_name))
 
 
 def _is_integer(x: Tensor) -> bool:
-    """Whether a number, or the one in a tensor, is whole by its type."""
+    """Whether a number, or a tensor's dtype, is integral."""
     return isinstance(x, int) or (isinstance(x, TensorCore) and not x.is_floating_point())
 
 

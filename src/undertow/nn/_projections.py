@@ -1,4 +1,4 @@
-"""Steps of multi-head attention by the private names under which packages that write their own attention borrow them."""
+"""Steps of multi-head attention, under the private names that packages with their own attention import."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from undertow._tensor import Tensor
 
 
 def _in_projection_packed(q: Tensor, k: Tensor, v: Tensor, w: Tensor, b: Tensor | None = None) -> tuple[Any, ...]:
-    """Return queries, keys and values projected by one weight that holds three."""
+    """Return queries, keys and values projected by one weight that holds all three projections."""
     size = q.size(-1)
     if k is v and q is k:
         return chunk(linear(q, w, b), 3, -1)
@@ -38,12 +38,12 @@ def _in_projection(
     b_k: Tensor | None = None,
     b_v: Tensor | None = None,
 ) -> tuple[Any, Any, Any]:
-    """Return queries, keys and values, each projected by a weight of its own."""
+    """Return queries, keys and values, each projected by its own weight."""
     return linear(q, w_q, b_q), linear(k, w_k, b_k), linear(v, w_v, b_v)
 
 
 def _none_or_dtype(input: Tensor) -> Any:
-    """Return the dtype of a tensor, None of None."""
+    """Return the dtype of a tensor, or None for None."""
     if input is None:
         return None
     if isinstance(input, TensorCore):
@@ -54,7 +54,7 @@ def _none_or_dtype(input: Tensor) -> Any:
 def _canonical_mask(
     mask: Tensor, mask_name: str, other_type: object, other_name: str, target_type: Any, check_other: bool = True
 ) -> Any:
-    """Return a mask as what is added to scores: minus infinity where a boolean one is true."""
+    """Return the mask to add to the scores: a boolean mask becomes minus infinity where it is true."""
     if mask is None:
         return None
     is_float = mask.is_floating_point()
@@ -66,11 +66,11 @@ def _canonical_mask(
 
 
 def _get_softmax_dim(name: str, ndim: int, stacklevel: int) -> int:
-    """Return the dim that softmax takes if none is given."""
+    """Return the dim that softmax uses if none is given."""
     return usual_dim(name, ndim)
 
 
 def _verify_batch_size(size: Any) -> None:
-    """Refuses a batch of which a norm would see one value per channel."""
+    """Raise if a batch has only one value per channel to normalize over."""
     if math.prod(size) // size[1] == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {size}")

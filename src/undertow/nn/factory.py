@@ -8,7 +8,7 @@ _KNOWN = frozenset({"device", "dtype", "memory_format"})
 
 
 def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
-    """Return what of a layer's keywords goes to its tensors: device, dtype, memory_format and all in "factory_kwargs"."""
+    """Return a layer's keywords for its tensors: device, dtype, memory_format and those in "factory_kwargs"."""
     if kwargs is None:
         return {}
     given = {name: value for name, value in kwargs.items() if name != "factory_kwargs"}

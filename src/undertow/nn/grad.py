@@ -1,4 +1,4 @@
-"""Gradients of convolutions as functions: what flows to the input, and what to the weight."""
+"""Gradients of convolutions with respect to the input and to the weight, as functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = [
 def _options(
     rank: int, shape: tuple[int, ...], kernel: tuple[int, ...], grad_output: Any, options: tuple[Any, ...]
 ) -> dict[str, Any]:
-    """One number per dim in every option; refuses a gradient that is not shaped as the convolution's result."""
+    """Return each option with one number per dim; check the shape of the gradient."""
     if len(shape) != rank + 2:
         raise RuntimeError(
             f"Expected {rank + 2}-dimensional input for {rank + 2}-dimensional weight {list(kernel)}, but got "
@@ -47,7 +47,7 @@ def _to_input(rank: int) -> Callable[..., Tensor]:
         statics = _options(rank, shape, weight._array.shape, grad_output, given)
         return apply(rules.conv_input_grad, grad_output, weight, shape=shape, **statics)
 
-    return _named(conv_input, f"conv{rank}d_input", f"Return what conv{rank}d sends back to its input.")
+    return _named(conv_input, f"conv{rank}d_input", f"Return the gradient of conv{rank}d with respect to its input.")
 
 
 def _to_weight(rank: int) -> Callable[..., Tensor]:
@@ -59,7 +59,7 @@ def _to_weight(rank: int) -> Callable[..., Tensor]:
         statics = _options(rank, input._array.shape, shape, grad_output, given)
         return apply(rules.conv_weight_grad, grad_output, input, shape=shape, **statics)
 
-    return _named(conv_weight, f"conv{rank}d_weight", f"Return what conv{rank}d sends back to its weight.")
+    return _named(conv_weight, f"conv{rank}d_weight", f"Return the gradient of conv{rank}d with respect to its weight.")
 
 
 def _named(function: Callable[..., Tensor], name: str, doc: str) -> Callable[..., Tensor]:

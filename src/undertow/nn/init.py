@@ -1,6 +1,6 @@
-"""Filling parameters with first values: the same numbers as PyTorch's for the same seed.
+"""Parameter initialization: the same numbers as PyTorch's for the same seed.
 
-Every function changes its tensor in place, unrecorded, and returns it.
+Every function changes its tensor in place, without recording, and returns it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _UNIT_GAIN = frozenset(
 
 
 def _asking(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return an initialiser that is offered to classes and modes with `__torch_function__`, by its keywords."""
+    """Wrap an initializer so that `__torch_function__` overrides see its calls, with all arguments as keywords."""
     code, defaults = function.__code__, function.__defaults__ or ()
     names = code.co_varnames[: code.co_argcount]
     options = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
@@ -51,7 +51,7 @@ def _asking(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """Return the factor by which a nonlinearity's weights are scaled so that signals keep their size."""
+    """Return the factor that scales the weights of a layer so that the variance is kept through this nonlinearity."""
     if nonlinearity in _UNIT_GAIN:
         return 1
     if nonlinearity == "tanh":
@@ -76,7 +76,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 @_asking
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    """Draws from U(a, b).
+    """Draw from U(a, b).
 
     >>> _ = torch.manual_seed(0)
     >>> torch.nn.init.uniform_(torch.empty(3))
@@ -87,14 +87,14 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
 
 @_asking
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
-    """Draws from N(mean, std²)."""
+    """Draw from N(mean, std²)."""
     return _no_grad_normal_(tensor, mean, std, generator)
 
 
 def trunc_normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
 ) -> Tensor:
-    """Draws from N(mean, std²) as if again and again until every value lies in [a, b]."""
+    """Draw from N(mean, std²), truncated to [a, b]."""
     return _no_grad_trunc_normal_(tensor, mean, std, a, b, generator)
 
 
@@ -137,7 +137,7 @@ def _no_grad_zero_(tensor: Tensor) -> Tensor:
 def _no_grad_trunc_normal_(
     tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any = None
 ) -> Tensor:
-    """Draws until every value lies in [a, b]: normal values where most are, else uniform ones kept by their density."""
+    """Fill by rejection: draw normal values if most lie in [a, b], else uniform ones accepted by density."""
     if tracer.current is not None:
         raise NeedsValue(
             f"trunc_normal_, called at {user_site() or 'an unknown line'}, draws until all values lie in their range, and "
@@ -151,7 +151,7 @@ def _no_grad_trunc_normal_(
 
     with no_grad():
         if below(b) - below(a) > 0.3:
-            low, high = tensor.new_tensor(a).item(), tensor.new_tensor(b).item()  # as the tensor's dtype has them
+            low, high = tensor.new_tensor(a).item(), tensor.new_tensor(b).item()  # rounded to the tensor's dtype
             tensor.normal_(mean, std, generator=generator)
             while (outside := (tensor < low) | (tensor > high)).any():
                 tensor.copy_(where(outside, empty_like(tensor).normal_(mean, std, generator=generator), tensor))
@@ -185,7 +185,7 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Make a convolution's weight the identity of as many channels as possible, in each group."""
+    """Make a convolution's weight the identity on as many channels as possible, in each group."""
     dimensions = tensor.ndimension()
     if dimensions not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
@@ -206,7 +206,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
 
 def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
-    """How many inputs each output of a weight has, and how many outputs each input."""
+    """Return the number of inputs of each output of a weight, and the number of outputs of each input."""
     shape = tensor.shape
     if len(shape) < 2:
         raise ValueError("Fan in and fan out can not be computed for tensor of less than two dims")
@@ -215,7 +215,7 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
 
 
 def _bias_bound(weight: Any) -> float:
-    """Return the bound that layers draw their bias within: one over the root of the fan-in, 0 without inputs."""
+    """Return the bound of a layer's initial bias: 1 / sqrt(fan_in), or 0 without inputs."""
     inputs, _ = _calculate_fan_in_and_fan_out(weight)
     return 1 / math.sqrt(inputs) if inputs else 0.0
 
@@ -228,7 +228,7 @@ def _calculate_correct_fan(tensor: Any, mode: str) -> int:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Draws from U(-a, a) with a = gain * sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio, 2010)."""
+    """Draw from U(-a, a) with a = gain * sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio, 2010)."""
     fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
     std = gain * math.sqrt(2.0 / float(fan_in + fan_out))
     bound = math.sqrt(3.0) * std
@@ -236,7 +236,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Draws from N(0, std²) with std = gain * sqrt(2 / (fan_in + fan_out)) (Glorot and Bengio, 2010)."""
+    """Draw from N(0, std²) with std = gain * sqrt(2 / (fan_in + fan_out)) (Glorot and Bengio, 2010)."""
     fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
     return _no_grad_normal_(tensor, 0.0, gain * math.sqrt(2.0 / float(fan_in + fan_out)), generator)
 
@@ -253,7 +253,7 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
 def kaiming_uniform_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Tensor:
-    """Draws from U(-b, b) with b = gain * sqrt(3 / fan) (He et al., 2015)."""
+    """Draw from U(-b, b) with b = gain * sqrt(3 / fan) (He et al., 2015)."""
     std = _kaiming_std(tensor, a, mode, nonlinearity)
     if std is None:
         return tensor
@@ -264,7 +264,7 @@ def kaiming_uniform_(
 def kaiming_normal_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Tensor:
-    """Draws from N(0, std²) with std = gain / sqrt(fan) (He et al., 2015)."""
+    """Draw from N(0, std²) with std = gain / sqrt(fan) (He et al., 2015)."""
     std = _kaiming_std(tensor, a, mode, nonlinearity)
     return tensor if std is None else _no_grad_normal_(tensor, 0, std, generator)
 
@@ -273,7 +273,7 @@ def kaiming_normal_(
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
-    """Make the tensor, as a matrix of its first dimension against the rest, (semi-)orthogonal (Saxe et al., 2013)."""
+    """Make the tensor, flattened to a matrix after its first dim, (semi-)orthogonal (Saxe et al., 2013)."""
     if tensor.ndimension() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
     if tensor.numel() == 0:
@@ -290,7 +290,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
-    """Draws a matrix from N(0, std²), then sets that fraction of each column to zero (Martens, 2010)."""
+    """Draw a matrix from N(0, std²), then set that fraction of each column to zero (Martens, 2010)."""
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, columns = tensor.shape
@@ -302,7 +302,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     return tensor
 
 
-# --- the names without an underscore, from before in-place functions ended in one
+# --- deprecated names without the underscore
 
 
 def _make_deprecate(function: Callable[..., Any]) -> Callable[..., Any]:

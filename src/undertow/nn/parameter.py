@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class _ParameterMeta(_TensorMeta):
-    """Tensors of other classes that were made parameters (`_is_param`) count as instances."""
+    """Makes tensors of other classes that were made parameters (`_is_param`) count as instances."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         if super().__instancecheck__(instance):
@@ -24,7 +24,7 @@ class _ParameterMeta(_TensorMeta):
 
 
 class Parameter(Tensor, metaclass=_ParameterMeta):
-    """A tensor that asks for gradients and joins its module's parameters when assigned as an attribute."""
+    """A tensor that requires gradients and is registered as a parameter when assigned to a module."""
 
     __slots__ = ()
     __module__ = "torch.nn.parameter"
@@ -53,7 +53,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
 
 
 def _marked_as_parameter(data: Any, requires_grad: bool) -> Any:
-    """Return a tensor of a user's class, which keeps its class and counts as a Parameter."""
+    """Return a tensor that keeps its user-defined class and counts as a Parameter."""
     own, result = type(data), data.detach().requires_grad_(requires_grad)
     if type(result) is not own:
         raise RuntimeError(
@@ -68,7 +68,7 @@ def _parameter_class() -> Any:
     return Parameter
 
 
-# Parameter says that it lives in torch.nn.parameter, and must not be looked for there when it is pickled by name.
+# Parameter's __module__ is torch.nn.parameter, where pickle by name must not look for it.
 copyreg.pickle(_ParameterMeta, lambda cls: (_parameter_class, ()) if cls is Parameter else cls.__qualname__)
 
 
@@ -80,7 +80,7 @@ def _rebuild_parameter(data: Any, requires_grad: bool, backward_hooks: Any, stat
 
 
 class _BufferMeta(_TensorMeta):
-    """Tensors that were made buffers (`_is_buffer`) count as instances."""
+    """Makes tensors that were made buffers (`_is_buffer`) count as instances."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         if super().__instancecheck__(instance):
@@ -89,7 +89,7 @@ class _BufferMeta(_TensorMeta):
 
 
 class Buffer(Tensor, metaclass=_BufferMeta):
-    """A tensor that joins its module's buffers when assigned as an attribute."""
+    """A tensor that is registered as a buffer when assigned to a module."""
 
     __slots__ = ()
     __torch_function__ = torch_function.disabled  # type: ignore[assignment]
@@ -112,13 +112,13 @@ _ALLOWED = frozenset(
 
 
 class UninitializedTensorMixin:
-    """A parameter or buffer whose shape is not known yet: it can be cast, moved and loaded, and no more."""
+    """A parameter or buffer whose shape is not known yet: it can only be cast, moved and loaded."""
 
-    __torch_function__ = torch_function.disabled  # replaced below
+    __torch_function__ = torch_function.disabled  # set below
     cls_to_become: Any
 
     def materialize(self, shape: Any, device: Device = None, dtype: dtype | None = None) -> None:
-        """Give it memory of this shape and turns it into the class it stands for."""
+        """Allocate memory of this shape and turn the object into a parameter or buffer proper."""
         this: Any = self
         here = this.data
         this.data = empty(tuple(shape), device=device or here.device, dtype=dtype or here.dtype)
@@ -150,7 +150,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: igno
     """A parameter of a lazy module before the first call."""
 
     __slots__ = ()
-    __module__ = "undertow.nn.parameter"  # where pickle finds it
+    __module__ = "undertow.nn.parameter"  # the name that pickle looks up
     cls_to_become = Parameter
 
     def __new__(cls, requires_grad: bool = True, device: Device = None, dtype: dtype | None = None) -> Self:
@@ -179,11 +179,11 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
 
 
 def _refuse(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """Return the `__torch_function__` of what has no shape."""
+    """Refuse an operation on a tensor without a shape, as its `__torch_function__`."""
     if getattr(func, "__name__", "") in _ALLOWED or type(func).__name__ == "method-wrapper":
         with torch_function.DisableTorchFunctionSubclass():
             result = func(*args, **(kwargs or {}))
-        if cls is UninitializedBuffer and type(result) is Tensor:  # a cast or moved buffer waits on
+        if cls is UninitializedBuffer and type(result) is Tensor:  # a cast or moved buffer stays uninitialized
             result.__class__ = cls
             result.__dict__.update(args[0].__dict__)
         return result
@@ -193,7 +193,7 @@ def _refuse(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None)
     )
 
 
-# Set late: a class that is born with a `__torch_function__` of its own makes every property of every tensor ask.
+# Set late: a class defined with its own `__torch_function__` would slow down every property of every tensor.
 UninitializedTensorMixin.__torch_function__ = classmethod(_refuse)  # type: ignore[assignment]
 for _late in (UninitializedParameter, UninitializedBuffer):
     torch_function.PLAIN.discard(_late)
@@ -201,5 +201,5 @@ for _late in (UninitializedParameter, UninitializedBuffer):
 
 
 def is_lazy(param: Tensor) -> bool:
-    """Whether a parameter or buffer still waits for its shape."""
+    """Whether a parameter or buffer has no shape yet."""
     return isinstance(param, UninitializedTensorMixin)

@@ -1,4 +1,4 @@
-"""Adafactor: an adaptive rate whose mean squares are kept per row and per column only."""
+"""Adafactor: an adaptive optimizer that stores mean squares per row and column only."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _CHECKS = {
 
 
 class Adafactor(PerParameter):
-    """Steps relative to the size of the parameter, with factored mean squares for what has two dims or more."""
+    """Steps relative to the size of the parameter, with factored mean squares for parameters of two or more dims."""
 
-    __module__ = "undertow.optim"  # where PyTorch has it, and files name it
+    __module__ = "undertow.optim"  # PyTorch's module, which pickled files name
     _later_options = {"foreach": None}
 
     def __init__(
@@ -77,7 +77,7 @@ class Adafactor(PerParameter):
 
 
 def _update(group: Group, age: Any, param: Any, grad: Any, state: State) -> None:
-    """One step of one parameter. It needs sums over the whole parameter, so it is written on tensors."""
+    """Update one parameter. Uses tensors, because it needs sums over the whole parameter."""
     if group["maximize"]:
         grad = -grad
     lr, decay, (eps1, eps2) = group["lr"], group["weight_decay"], group["eps"]
@@ -107,7 +107,7 @@ def _root_mean_square(tensor: Any) -> Any:
 
 
 def _at_least(least: float, value: Any) -> Any:
-    """Return the larger of two; the first if the second is nan."""
+    """Return the larger of two values; the first if the second is nan."""
     return where(value > least, value, least)
 
 
@@ -123,7 +123,7 @@ def adafactor(
     grad_scale: Any = None, found_inf: Any = None, has_complex: bool = False, *, d: float, lr: Any, beta2_decay: float,
     weight_decay: float, eps1: float | None, eps2: float, maximize: bool,
 ) -> None:  # fmt: skip
-    """One step of Adafactor on lists of parameters, gradients and state."""
+    """Make one step of Adafactor on lists of parameters, gradients and state."""
     group = {
         "d": d, "lr": lr, "beta2_decay": beta2_decay, "weight_decay": weight_decay, "eps": (eps1, eps2),
         "maximize": maximize,

@@ -1,13 +1,13 @@
-"""The arithmetic that optimizers are written in, and the three ways it runs.
+"""The elementwise operations that optimizers are written with, and the three ways to run them.
 
-An optimizer's rule is a function of one parameter, its gradient and its buffers, made of the elementwise steps below.
-A name that ends in `_` may overwrite its first argument, so a rule goes on with what it returns. A gradient is never
-overwritten. Whatever a rule returns is the new parameter and the new buffers, in order.
+An optimizer's rule is a function of one parameter, its gradient and its buffers, made of the elementwise steps below. A
+function whose name ends in `_` may overwrite its first argument, so a rule continues with its result. A gradient is
+never overwritten. A rule returns the new parameter and the new buffers, in order.
 
-    Blocks    raw NumPy arrays, written in place, one cache-sized block after the other
+    Blocks    NumPy arrays, written in place, one cache-sized block after the other
     Recorded  tensors, each step making a new one: autograd can record it, a compiler can trace it, and in half
               precision every step is rounded, as it is in PyTorch
-    Shown     tensors, written in place: what a mode that watches operators (`TorchDispatchMode`) sees of a step
+    Shown     tensors, written in place: what a `TorchDispatchMode` sees of a step
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ BLOCK = 65536  # elements; a block of parameter, gradient, two buffers and scrat
 
 
 class Blocks:
-    """Steps on flat blocks of NumPy arrays of one dtype, with scratch memory that is kept between calls."""
+    """The operations on flat blocks of NumPy arrays of one dtype, with scratch memory that is reused between calls."""
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self.dtype = dtype
         self._buffers: list[ndarray[Any, Any]] = [np.empty(BLOCK, dtype)]
-        self._of_shape: dict[tuple[int, ...], list[ndarray[Any, Any]]] = {}  # shape -> those buffers, cut to it
+        self._of_shape: dict[tuple[int, ...], list[ndarray[Any, Any]]] = {}  # shape -> the buffers, sliced to it
         self._cut: list[ndarray[Any, Any]] = []
         self._used = 1
 
@@ -46,7 +46,7 @@ class Blocks:
         return value if isinstance(value, (float, int)) else float(value)
 
     def number(self, value: float) -> ndarray[Any, Any]:
-        """Return a plain number in the form that is quickest to compute with."""
+        """Return a plain number in the form that is fastest to compute with."""
         return np.array(value, self.dtype)
 
     # --- running a rule
@@ -70,7 +70,7 @@ class Blocks:
             rule(*[array[begin : begin + length] for array in flat])
 
     def _run_on_copies(self, rule: Rule, arrays: list[ndarray[Any, Any]]) -> None:
-        """For complex numbers and memory in another order: compute on stand-ins, then write back."""
+        """Run on contiguous real copies, then write back: for complex arrays and other memory orders."""
         copies = [self._stand_in(array) for array in arrays]
         self.run(rule, copies)
         for place, (array, copy) in enumerate(zip(arrays, copies)):
@@ -78,7 +78,7 @@ class Blocks:
                 array[...] = copy.view(array.dtype).reshape(array.shape) if array.dtype.kind == "c" else copy
 
     def _stand_in(self, array: ndarray[Any, Any]) -> ndarray[Any, Any]:
-        if array.dtype.kind == "c":  # the real and imaginary parts are parameters of their own
+        if array.dtype.kind == "c":  # the real and imaginary parts are separate parameters
             return np.ascontiguousarray(array).reshape(-1).view(self.dtype)
         return np.array(array, self.dtype, order="C", copy=None)
 
@@ -87,10 +87,10 @@ class Blocks:
         if cut is None:
             cut = self._of_shape[shape] = [buffer[:size].reshape(shape) for buffer in self._buffers]
         self._cut = cut
-        self._used = 1  # the first is scratch within a step; the others are handed out as new arrays
+        self._used = 1  # the first is scratch within an operation; `new` returns the others
 
     def new(self) -> ndarray[Any, Any]:
-        """Memory for a value that lives until the end of the block."""
+        """Return memory for a value that is used until the end of the block."""
         cut, used = self._cut, self._used
         self._used = used + 1
         if used >= len(cut):
@@ -99,7 +99,7 @@ class Blocks:
             cut.append(self._buffers[used][: cut[0].size].reshape(cut[0].shape))
         return cut[used]
 
-    # --- steps that overwrite their first argument
+    # --- operations that overwrite their first argument
 
     def add_(self, a: Array, b: Array, weight: Array = None) -> Array:
         """Return a + weight b"""
@@ -144,7 +144,7 @@ class Blocks:
         a[...] = b
         return a
 
-    # --- steps that make a new array
+    # --- operations that make a new array
 
     def add(self, a: Array, b: Array, weight: Array = None) -> Array:
         """Return a + weight b"""
@@ -169,7 +169,7 @@ class Blocks:
         return np.abs(a, self.new())
 
     def sign(self, a: Array) -> Array:
-        """1, 0 or -1; 0 for nan too, as in PyTorch."""
+        """Return 1, 0 or -1; 0 for nan too, as in PyTorch."""
         return np.subtract(a > 0, a < 0, self.new(), dtype=self.dtype)
 
     def where(self, condition: Array, a: Array, b: Array) -> Array:
@@ -177,7 +177,7 @@ class Blocks:
 
 
 class Recorded:
-    """The same steps on tensors. Numbers stay as they are, so a learning rate may be a tensor with a gradient."""
+    """The operations on tensors. Numbers are not converted, so a learning rate may be a tensor with a gradient."""
 
     def scalar(self, value: Any) -> Any:
         return value
@@ -185,14 +185,14 @@ class Recorded:
     number = scalar
 
     def run(self, rule: Rule, tensors: list[Any]) -> None:
-        """Apply a rule to a parameter, its gradient and its buffers, and writes the results into them."""
+        """Apply a rule to a parameter, its gradient and its buffers, and write the results into them."""
         if tensors[0].is_complex():
             tensors = [view_as_real(tensor) for tensor in tensors]
         param, grad, *buffers = tensors
         written = [param, *buffers]
         read = (
             [tensor.clone() for tensor in written] if is_grad_enabled() else written
-        )  # the graph may keep what it reads
+        )  # the graph may save the tensors it reads
         for old, new in zip(written, rule(read[0], grad, *read[1:])):
             old.copy_(new)
 
@@ -242,7 +242,7 @@ class Recorded:
 
 
 class Shown(Recorded):
-    """The same steps on tensors, in place where their names say so."""
+    """The operations on tensors, in place where their names end in `_`."""
 
     def run(self, rule: Rule, tensors: list[Any]) -> None:
         if tensors[0].is_complex():
@@ -295,13 +295,13 @@ shown = Shown()
 
 
 def on_tensors(param: Any, grad: Any, differentiable: bool) -> Recorded:
-    """How steps on a tensor run: before somebody's eyes, if there is anybody, else so that they may be recorded."""
+    """Return `shown` if a dispatch mode or class sees these tensors, else `recorded`."""
     watched = slow_path.dispatcher is not None and slow_path.dispatcher.takes((param, grad))
     return shown if watched and not differentiable else recorded
 
 
 def blocks_for(array: Any) -> Blocks | None:
-    """Return this thread's blocks for a parameter's array; None if tensors compute it. Complex is real pairs."""
+    """Return this thread's blocks for a parameter's array; None if the step must run on tensors."""
     if type(array) is not ndarray or array.dtype not in _COMPUTED_IN or local.modes.dispatch_modes:
         return None
     dtype = _COMPUTED_IN[array.dtype]

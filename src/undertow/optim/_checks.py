@@ -1,4 +1,4 @@
-"""Options of optimizers: those a parameter group holds, and what each of them must satisfy."""
+"""Options of optimizers: the ones in a parameter group, and the check of each."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from undertow._src.tensor.core import TensorCore
 
 Options = Mapping[str, Any]
-Check = Callable[[Any, Options], None]  # an option's value, and all options with it
+Check = Callable[[Any, Options], None]  # an option's value, and the dict of all options
 
 
 def options(arguments: Options, order: str, checks: Mapping[str, Check]) -> dict[str, Any]:
-    """Return the options among a constructor's arguments, checked, in the order that groups and their files have."""
+    """Return the options among a constructor's arguments, checked, in the order of PyTorch's groups and checkpoints."""
     chosen = {name: arguments[name] for name in order.split()}
     for name, check in checks.items():
         check(chosen[name], chosen)
@@ -20,7 +20,7 @@ def options(arguments: Options, order: str, checks: Mapping[str, Check]) -> dict
 
 
 def requires(holds: Callable[[Any], bool], message: str) -> Check:
-    """Return a check that a value satisfies `holds`; the error is `message` with the value in its braces."""
+    """Return a check that a value satisfies `holds`; the error is `message` formatted with the value."""
 
     def check(value: Any, _: Options) -> None:
         if not holds(value):
@@ -55,7 +55,7 @@ def betas(values: Any, _: Options) -> None:
 
 
 def fused(options: Options) -> None:
-    """Check that `fused` stands alone; PyTorch does so once the groups are made."""
+    """Check that `fused` is not combined with `foreach`; PyTorch does so after the groups are made."""
     for other, message in _WITHOUT_FUSED.items():
         if options.get("fused") and options.get(other):
             raise RuntimeError(message)

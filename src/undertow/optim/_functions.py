@@ -1,4 +1,4 @@
-"""Optimizers as functions of lists: `adam(params, grads, exp_avgs, …, lr=…)`, made of the classes' own rules."""
+"""Optimizers as functions of lists: `adam(params, grads, exp_avgs, …, lr=…)`, generated from the classes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from undertow.optim._arithmetic import blocks_for, on_tensors
 from undertow.optim._per_parameter import Group, PerParameter
 from undertow.optim._state import has_own_dispatch
 
-# Options of the functions that the classes have in pairs.
+# Options that the functions take separately and the classes in pairs.
 _PAIRED = {
     "betas": ("beta1", "beta2"),
     "etas": ("etaminus", "etaplus"),
@@ -34,7 +34,7 @@ def functions_of(
     gradients: str = "grads",
     **fixed: Any,
 ) -> tuple[Callable[..., None], Callable[..., None]]:
-    """Return an optimizer's function, and the one for tensors one by one, which takes all options by name.
+    """Return an optimizer's function, and its single-tensor variant, which takes all options by keyword.
 
     `lists` names the lists of state, each with the name that its items have in an optimizer's state: "exp_avgs=exp_avg";
     `positional` the options that may follow them by position, `keywords` those that must be given by name.
@@ -58,7 +58,7 @@ def functions_of(
 
 
 def _written(name: str, arguments: list[str], run: Callable[..., None], module: str, doc: str) -> Callable[..., None]:
-    """Return a function of these arguments: Python itself refuses others, and calls that lack some."""
+    """Return a function with this signature, so that Python itself checks the arguments."""
     scope = {"run": run, "__name__": module}
     exec(f"def {name}({', '.join(arguments)}):\n    run(locals())", scope)
     made: Any = scope[name]
@@ -78,7 +78,7 @@ def group_of(cls: type[PerParameter], options: dict[str, Any]) -> Group:
 def step(
     cls: type[PerParameter], params: Sequence[Any], grads: Sequence[Any], lists: dict[str, list[Any]], options: Group
 ) -> None:
-    """One step; a buffer that a list has None for is made, and put into the list."""
+    """Make one step; a buffer that is None in its list is created and put there."""
     infinite = options.pop("found_inf", None)
     if infinite is not None and float(infinite):
         return

@@ -1,4 +1,4 @@
-"""What optimizers written for PyTorch import from `torch.optim.optimizer` beside the base class."""
+"""Helpers that optimizers written for PyTorch import from `torch.optim.optimizer`, besides the base class."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
     "_use_grad_for_differentiable", "_view_as_real",
 ]  # fmt: skip
 
-# Devices that PyTorch has captured, foreach and fused steps for; its errors name them.
+# Devices for which PyTorch supports captured, foreach and fused steps; its errors name them.
 CAPTURABLE = ("cuda", "xpu", "hpu", "privateuseone", "xla")
 CAPTURABLE_FOREACH = CAPTURABLE[:-1]
 _FOREACH = ("cuda", "xpu", "mtia", "privateuseone")
@@ -47,12 +47,12 @@ def _use_grad_for_differentiable(func: Callable[..., Any]) -> Callable[..., Any]
 
 
 def _get_value(x: Any) -> Any:
-    """Return a tensor's number; anything else as it is."""
+    """Return a tensor's value as a number, and anything else as it is."""
     return x.item() if isinstance(x, TensorCore) else x
 
 
 def _to_scalar(x: Any) -> Any:
-    """Return a tensor of one element without its dims; anything else as it is."""
+    """Return a tensor of one element with no dims, and anything else as it is."""
     return x.squeeze() if isinstance(x, TensorCore) and x.dim() != 0 else x
 
 
@@ -79,7 +79,7 @@ def _view_as_real(params: list[Any], *state_and_grads: list[Any]) -> None:
 
 
 def _default_to_fused_or_foreach(params: list[Any], differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:
-    """(fused, foreach) where neither was asked for."""
+    """Return (fused, foreach) to use if neither was specified."""
     if differentiable:
         return False, False
     fused = use_fused and all(param is None or param.is_floating_point() for param in params)
@@ -108,7 +108,7 @@ def _get_fused_kernels_supported_devices() -> list[str]:
 
 
 def _group_tensors_by_device_and_dtype(tensorlistlist: list[list[Any]], with_indices: bool = False) -> dict[Any, Any]:
-    """{(device, dtype): (the lists with only those positions, the positions)}, going by the first list's tensors."""
+    """Group lists of tensors by the first list: {(device, dtype): (the lists at these positions, the positions)}."""
     groups: dict[Any, Any] = {}
     for place, tensor in enumerate(tensorlistlist[0]):
         lists, places = groups.setdefault((tensor.device, tensor.dtype), ([[] for _ in tensorlistlist], []))

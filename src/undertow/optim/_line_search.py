@@ -1,6 +1,6 @@
-"""A line search for the strong Wolfe conditions: far enough down, and flat enough there.
+"""A line search for the strong Wolfe conditions: sufficient decrease and a small slope.
 
-First the step is enlarged until an interval surely holds such a point, then the interval is narrowed. New points are
+First the step grows until an interval must contain such a point, then the interval is narrowed. New points are
 the minima of cubics through the ends (Nocedal and Wright, Numerical Optimization, algorithms 3.5 and 3.6).
 """
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 
 class Limits(NamedTuple):
-    """When a search is content: so far down, so flat; and when it gives up: an interval so short, so many trials."""
+    """When a search succeeds (decrease and slope), and when it gives up (interval length and number of trials)."""
 
     decrease: float = 1e-4
     flatness: float = 0.9
@@ -24,7 +24,7 @@ USUAL = Limits()
 
 
 class Point:
-    """A place on the line: the step to it, the loss and gradient there, and the slope along the line."""
+    """A point on the line: its step, the loss and gradient there, and the slope along the line."""
 
     __slots__ = ("t", "loss", "grad", "slope")
 
@@ -48,7 +48,7 @@ def strong_wolfe(
 
 
 class _Search:
-    """One search: the conditions that a point has to meet, and the trials made after the first look."""
+    """One search: the conditions for a point, and the trials made after the first one."""
 
     __slots__ = ("look", "origin", "limits", "trials")
 
@@ -63,7 +63,7 @@ class _Search:
         return abs(point.slope) <= -self.limits.flatness * self.origin.slope
 
     def bracket(self, t: float) -> list[Point]:
-        """Two ends with a good point between them; or one point, if that is good itself."""
+        """Return two ends with a good point between them, or one point that is good itself."""
         before, now = self.origin, self.look(t)
         while self.trials < self.limits.trials:
             if self.too_high(now) or (self.trials > 1 and now.loss >= before.loss):
@@ -107,12 +107,12 @@ class _Search:
 
 
 def _ordered(ends: list[Point]) -> tuple[int, int]:
-    """Which end has the lower loss, and which the higher."""
+    """Return the two ends, the one with the lower loss first."""
     return (0, 1) if ends[0].loss <= ends[1].loss else (1, 0)
 
 
 def cubic_minimum(a: Point, b: Point, least: float, most: float) -> float:
-    """Where the cubic with the losses and slopes of two points is lowest, kept between two bounds."""
+    """Return where the cubic with the losses and slopes of two points is lowest, clipped to two bounds."""
     if a.t > b.t:
         a, b = b, a
     bend = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)

@@ -1,4 +1,4 @@
-"""LRScheduler: counts epochs, and writes what a subclass's `get_lr` says into the optimizer's groups."""
+"""LRScheduler: counts epochs, and writes the result of a subclass's `get_lr` into the optimizer's groups."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HOW_TO = "See more details at https://pytorch.org/docs/stable/optim.html#how-to
 
 
 def computes_with_numbers(step: Callable[..., None]) -> Callable[..., None]:
-    """Mark the step of a scheduler. While a compiler is watching, it notes that the step is to be made on each call."""
+    """Mark the step of a scheduler: while a step is traced, it is recorded to be made on each call."""
 
     @wraps(step)
     def marked(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -34,7 +34,7 @@ def computes_with_numbers(step: Callable[..., None]) -> Callable[..., None]:
 
 
 class LRScheduler:
-    """Base of the schedulers. A subclass writes `get_lr`: the learning rate of each group at `last_epoch`."""
+    """Base of the schedulers. A subclass implements `get_lr`: the learning rate of each group at `last_epoch`."""
 
     _get_lr_called_within_step: bool = False
     _is_initial: bool = False
@@ -68,11 +68,11 @@ class LRScheduler:
             self._is_initial = False
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the scheduler remembers, without the optimizer."""
+        """Return the scheduler's attributes, without the optimizer."""
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what state_dict gave."""
+        """Restore what state_dict returned."""
         self.__dict__.update(state_dict)
 
     def get_last_lr(self) -> list[Any]:
@@ -85,7 +85,7 @@ class LRScheduler:
 
     @computes_with_numbers
     def step(self, epoch: int | None = None) -> None:
-        """Goes on to the next epoch (or to a given one) and writes its learning rates."""
+        """Advance to the next epoch (or to a given one) and write its learning rates."""
         if self._step_count == 1:
             self._check_order()
         self._step_count += 1
@@ -127,7 +127,7 @@ class LRScheduler:
 
 
 class _LRScheduler(LRScheduler):
-    """The base's name before it was public; old subclasses still derive from it."""
+    """The base class's name before it was public; old subclasses still derive from it."""
 
 
 def check_optimizer(optimizer: Any) -> None:
@@ -137,7 +137,7 @@ def check_optimizer(optimizer: Any) -> None:
 
 @contextmanager
 def in_step(scheduler: LRScheduler) -> Iterator[None]:
-    """While it is open, get_lr is being called by step and has nothing to warn about."""
+    """Mark get_lr as called by step inside the block, so that it does not warn."""
     scheduler._get_lr_called_within_step = True
     try:
         yield
@@ -151,7 +151,7 @@ def warn_outside_step(scheduler: LRScheduler) -> None:
 
 
 def _note_steps(optimizer: Any) -> None:
-    """Lets an optimizer remember that it has stepped, so that a scheduler can tell who went first."""
+    """Make an optimizer record that it has stepped, so that a scheduler can check the order of the calls."""
     if hasattr(optimizer.step, "_wrapped_by_lr_sched"):
         return
     optimizer_ref, function = ref(optimizer), optimizer.step.__func__

@@ -1,4 +1,4 @@
-"""Schedulers made of schedulers, and the one that looks at a metric."""
+"""Schedulers that combine others, and the one that follows a metric."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from undertow.optim.optimizer import Optimizer
 
 
 class SequentialLR(LRScheduler):
-    """One scheduler after the other, changing at the milestones."""
+    """Runs one scheduler after the other, switching at the milestones."""
 
     def __init__(
         self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
@@ -33,12 +33,12 @@ class SequentialLR(LRScheduler):
         self.optimizer = optimizer
         for group in self.optimizer.param_groups:
             put_value(group, "lr", group["initial_lr"])
-        self.recursive_undo()  # making the schedulers stepped each of them; only the first should have
+        self.recursive_undo()  # constructing the schedulers stepped each of them; only the first should have
         self._schedulers[0]._initial_step()
         self._last_lr = schedulers[0].get_last_lr()
 
     def recursive_undo(self, sched: LRScheduler | None = None) -> None:
-        """Take one step of every scheduler inside back."""
+        """Undo one step of every scheduler inside."""
         scheduler: Any = self if sched is None else sched
         if hasattr(scheduler, "_schedulers"):
             for part in scheduler._schedulers:
@@ -48,7 +48,7 @@ class SequentialLR(LRScheduler):
 
     @computes_with_numbers
     def step(self) -> None:
-        """Goes on to the next epoch, with the scheduler whose turn it is."""
+        """Advance to the next epoch, with the scheduler that is active then."""
         self.last_epoch += 1
         passed = [milestone for milestone in self._milestones if milestone <= self.last_epoch]
         current = self._schedulers[len(passed)]
@@ -59,16 +59,16 @@ class SequentialLR(LRScheduler):
         self._last_lr = current.get_last_lr()
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the scheduler and those inside it remember."""
+        """Return the attributes of the scheduler and of those inside it."""
         return _state_with_parts(self)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what state_dict gave."""
+        """Restore what state_dict returned."""
         _load_with_parts(self, state_dict)
 
 
 class ChainedScheduler(LRScheduler):
-    """Several schedulers that all step at every step, each on the result of those before."""
+    """Steps all schedulers at every step, each on the result of those before."""
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         if len(schedulers) < 1:
@@ -89,11 +89,11 @@ class ChainedScheduler(LRScheduler):
         self._last_lr = values_of(self._schedulers[-1].optimizer, "lr")
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the scheduler and those inside it remember."""
+        """Return the attributes of the scheduler and of those inside it."""
         return _state_with_parts(self)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what state_dict gave."""
+        """Restore what state_dict returned."""
         _load_with_parts(self, state_dict)
 
 
@@ -128,7 +128,7 @@ def _load_with_parts(whole: Any, state_dict: dict[str, Any]) -> None:
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Lowers the learning rate when a metric has stopped getting better."""
+    """Lowers the learning rate when a metric has stopped improving."""
 
     def __init__(
         self,
@@ -164,14 +164,14 @@ class ReduceLROnPlateau(LRScheduler):
         self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode
 
     def _reset(self) -> None:
-        """Forgets what was seen."""
+        """Reset the counters and the best metric."""
         self.best = self.mode_worse
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether it still waits after the last reduction."""
+        """Whether the cooldown after the last reduction is not over."""
         return self.cooldown_counter > 0
 
     def _is_better(self, a: float, best: float) -> bool:
@@ -181,7 +181,7 @@ class ReduceLROnPlateau(LRScheduler):
         return a > (best * (self.threshold + 1.0) if margin is None else best + margin)
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:
-        """Take note of an epoch's metric, and lower the learning rates when patience is at its end."""
+        """Record an epoch's metric, and lower the learning rates when patience is exhausted."""
         metric = float(metrics)
         if epoch is not None:
             warn(EPOCH_DEPRECATION_WARNING, UserWarning)
@@ -217,6 +217,6 @@ class ReduceLROnPlateau(LRScheduler):
                 put_value(group, "lr", new)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what state_dict gave."""
+        """Restore what state_dict returned."""
         self.__dict__.update(state_dict)
         self._init_is_better(self.mode, self.threshold, self.threshold_mode)

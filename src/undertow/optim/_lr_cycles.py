@@ -12,7 +12,7 @@ from undertow.optim.optimizer import Optimizer
 
 
 class CosineAnnealingLR(LRScheduler):
-    """The learning rate goes down to eta_min, and up again, along a cosine with half a period of T_max epochs."""
+    """The learning rate falls to eta_min and rises again along a cosine, with half a period of T_max epochs."""
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         self.T_max = T_max
@@ -27,7 +27,7 @@ class CosineAnnealingLR(LRScheduler):
         angle = math.pi / self.T_max
         if self._step_count == 1 and now > 0:
             return self._get_closed_form_lr()
-        if (now - 1 - self.T_max) % (2 * self.T_max) == 0:  # leaving the lowest point, where the ratio below is 0 / 0
+        if (now - 1 - self.T_max) % (2 * self.T_max) == 0:  # past the lowest point the ratio below is 0 / 0
             rise = (1 - math.cos(angle)) / 2
             return [group["lr"] + (base - low) * rise for base, group in zip(self.base_lrs, groups)]
         ratio = (1 + math.cos(angle * now)) / (1 + math.cos(angle * (now - 1)))
@@ -39,7 +39,7 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """The learning rate goes down along half a cosine, starts again at the top, and takes T_mult times longer then."""
+    """The learning rate falls along half a cosine, then restarts at the top; each run is T_mult times longer."""
 
     def __init__(
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
@@ -47,7 +47,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         _expect("positive integer T_0", T_0, T_0 > 0 and isinstance(T_0, int))
         _expect("integer T_mult >= 1", T_mult, T_mult >= 1 and isinstance(T_mult, int))
         _expect("float or int eta_min", f"{eta_min} of type {type(eta_min)}", isinstance(eta_min, (float, int)))
-        self.T_0 = self.T_i = T_0  # how long the first run lasts, and the present one
+        self.T_0 = self.T_i = T_0  # the lengths of the first run and of the current one
         self.T_mult, self.eta_min = T_mult, eta_min
         self.T_cur: float = last_epoch
         super().__init__(optimizer, last_epoch)
@@ -59,7 +59,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     @computes_with_numbers
     def step(self, epoch: float | None = None) -> None:
-        """Goes on to the next epoch, or to a given one, which may be a fraction."""
+        """Advance to the next epoch, or to a given one, which may be fractional."""
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:
@@ -90,7 +90,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 class CyclicLR(LRScheduler):
-    """The learning rate goes up and down between two bounds, and the momentum down and up."""
+    """The learning rate rises and falls between two bounds, while the momentum falls and rises."""
 
     def __init__(
         self,
@@ -139,13 +139,13 @@ class CyclicLR(LRScheduler):
         self.base_lrs = base_lrs
 
     def scale_fn(self, x: float) -> float:
-        """By what the height of a cycle is multiplied; x is the cycle's or the iteration's number."""
+        """Return the factor of a cycle's amplitude; x is the number of the cycle or of the iteration."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         return {"triangular": 1.0, "triangular2": 1 / (2.0 ** (x - 1)), "exp_range": self.gamma**x}[self.mode]
 
     def get_lr(self) -> list[Any]:
-        """Return the learning rates; as a side effect the groups' momentum is set."""
+        """Return the learning rates; also set the groups' momentum."""
         warn_outside_step(self)
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
@@ -158,14 +158,14 @@ class CyclicLR(LRScheduler):
         return [base + (high - base) * height * scale for base, high in zip(self.base_lrs, self.max_lrs)]
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the scheduler remembers, without the optimizer and without a plain function."""
+        """Return the scheduler's attributes, without the optimizer and without a plain function."""
         state = super().state_dict()
         function = state.pop("_scale_fn_custom")
         state["_scale_fn_custom"] = None if function is None else state_of_function(function)
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what state_dict gave."""
+        """Restore what state_dict returned."""
         state = dict(state_dict)
         function = state.pop("_scale_fn_custom")
         super().load_state_dict(state)
@@ -229,13 +229,13 @@ class OneCycleLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _anneal_func(self, start: Any, end: Any, share: float) -> Any:
-        """Return a value between start and end."""
+        """Interpolate between start and end."""
         if self._anneal_func_type == "cos":
             return end + (start - end) / 2.0 * (math.cos(math.pi * share) + 1)
         return (end - start) * share + start
 
     def get_lr(self) -> list[Any]:
-        """Return the learning rates; as a side effect the groups' momentum is set."""
+        """Return the learning rates; also set the groups' momentum."""
         warn_outside_step(self)
         now = self.last_epoch
         if now > self.total_steps:
@@ -272,7 +272,7 @@ def _expect(wanted: str, value: object, holds: bool) -> None:
 
 
 def _phase(end_step: float, start: str, end: str) -> dict[str, Any]:
-    """Return a phase as checkpoints hold it; momentum is high where the learning rate is low."""
+    """Return a phase in the form of checkpoints; momentum is high where the learning rate is low."""
     momentum = {"initial": "max_momentum", "max": "base_momentum", "min": "max_momentum"}
     return {
         "end_step": end_step, "start_lr": f"{start}_lr", "end_lr": f"{end}_lr",

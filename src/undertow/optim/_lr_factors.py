@@ -15,7 +15,7 @@ LRFunction = Callable[[int], float]
 
 
 class _WithFunctions(LRScheduler):
-    """A scheduler that holds a function per group. Plain functions are left out of its state."""
+    """A scheduler with one function per group. Plain functions are left out of its state."""
 
     lr_lambdas: list[LRFunction]
 
@@ -25,13 +25,13 @@ class _WithFunctions(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the scheduler remembers, without the optimizer and without plain functions."""
+        """Return the scheduler's attributes, without the optimizer and without plain functions."""
         state = {key: value for key, value in super().state_dict().items() if key != "lr_lambdas"}
         state["lr_lambdas"] = [state_of_function(function) for function in self.lr_lambdas]
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what state_dict gave."""
+        """Restore what state_dict returned."""
         super().load_state_dict({key: value for key, value in state_dict.items() if key != "lr_lambdas"})
         for function, state in zip(self.lr_lambdas, state_dict["lr_lambdas"]):
             if state is not None:
@@ -64,7 +64,7 @@ class MultiplicativeLR(_WithFunctions):
 
 
 class _Factor(LRScheduler):
-    """A subclass says by what the learning rate is multiplied at `last_epoch`, and by what in all since the start."""
+    """A subclass defines the factor of the learning rate at `last_epoch`, and the total factor since the start."""
 
     def _factor(self) -> float:
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Helpers of PyTorch's schedulers that schedulers of other packages import."""
+"""Private helpers of PyTorch's schedulers that other packages import."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["_warn_get_lr_called_within_step"]
 
 
 class _enable_get_lr_call:
-    """While it is open, `get_lr` may be called without a warning."""
+    """Let `get_lr` be called without a warning inside the block."""
 
     def __init__(self, o: Any) -> None:
         self.o = o
@@ -25,7 +25,7 @@ class _enable_get_lr_call:
 
 
 class _initial_mode:
-    """While it is open, a scheduler makes its first step."""
+    """Mark the scheduler as making its first step inside the block."""
 
     def __init__(self, o: Any) -> None:
         self.o = o
@@ -38,7 +38,7 @@ class _initial_mode:
 
 
 def _format_param(name: str, optimizer: Any, param: Any) -> list[Any]:
-    """One value for each group: the list that is given, or copies of one value."""
+    """Return one value for each group: the given list, or copies of one value."""
     groups = optimizer.param_groups
     if not isinstance(param, (list, tuple)):
         return [param] * len(groups)
@@ -55,7 +55,7 @@ def _copied(value: Any) -> Any:
 
 
 def _update_param_group_val(param_group: dict[str, Any], key: str, val: Any) -> None:
-    """Write an option: into its tensor, if it is one."""
+    """Set an option of a group; a tensor is filled in place."""
     if isinstance(param_group[key], TensorCore):
         param_group[key].fill_(val)
     else:

@@ -13,12 +13,12 @@ def copied(value: Any) -> Any:
 
 
 def values_of(optimizer: Any, key: str) -> list[Any]:
-    """One option of every group; tensors are copied, because they are written in place."""
+    """Return one option of every group; tensors are copied, because they are written in place."""
     return [copied(group[key]) for group in optimizer.param_groups]
 
 
 def put_value(group: dict[str, Any], key: str, value: Any) -> None:
-    """Set an option of a group; a tensor keeps its identity, because others may hold it."""
+    """Set an option of a group; a tensor is written in place, because other code may hold it."""
     held = group[key]
     if isinstance(held, TensorCore):
         held.fill_(value.reshape(()) if isinstance(value, TensorCore) else value)
@@ -27,7 +27,7 @@ def put_value(group: dict[str, Any], key: str, value: Any) -> None:
 
 
 def one_per_group(name: str, optimizer: Any, value: Any) -> list[Any]:
-    """Return an argument that may be given once or per group, as a list."""
+    """Return an argument that may be given once or per group as a list with one value per group."""
     if not isinstance(value, (list, tuple)):
         return [value] * len(optimizer.param_groups)
     if len(value) != len(optimizer.param_groups):
@@ -47,5 +47,5 @@ def functions_per_group(optimizer: Any, given: Any) -> list[Callable[[int], Any]
 
 
 def state_of_function(function: Any) -> dict[str, Any] | None:
-    """Return what a checkpoint keeps of a callable: the attributes of an object, nothing of a plain function."""
+    """Return what a checkpoint stores of a callable: an object's attributes; nothing of a plain function."""
     return None if isinstance(function, type(lambda: None)) else function.__dict__.copy()

@@ -9,7 +9,7 @@ from undertow import optim
 
 
 def partialclass(cls: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return a class whose instances are made with these arguments."""
+    """Return a subclass with these arguments filled in."""
     return type(cls.__name__, (cls,), {"__init__": partialmethod(cls.__init__, *args, **kwargs)})
 
 

@@ -1,4 +1,4 @@
-"""Muon: momentum whose update of a matrix is made orthogonal."""
+"""Muon: momentum with orthogonalized updates of matrices."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _CHECKS = {
 
 
 class Muon(PerParameter):
-    """For matrices: the momentum's singular values are pushed towards one by a few Newton-Schulz steps."""
+    """For matrices: moves the momentum's singular values towards one by a few Newton-Schulz iterations."""
 
-    __module__ = "undertow.optim"  # where PyTorch has it, and files name it
+    __module__ = "undertow.optim"  # PyTorch's module, which pickled files name
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ def _update(group: Group, param: Any, grad: Any, average: Any) -> None:
 
 
 def _adjust_lr(lr: float, adjust_lr_fn: str | None, param_shape: Any) -> float:
-    """Return the rate for a matrix of a shape."""
+    """Return the learning rate for a matrix of this shape."""
     rows, columns = param_shape[:2]
     if adjust_lr_fn == "match_rms_adamw":
         return lr * 0.2 * math.sqrt(max(rows, columns))
@@ -89,7 +89,7 @@ def _adjust_lr(lr: float, adjust_lr_fn: str | None, param_shape: Any) -> float:
 
 
 def _orthogonal(matrix: Any, coefficients: tuple[float, float, float], steps: int, eps: float) -> Any:
-    """Return a matrix with the same singular vectors whose singular values are near one, computed in bfloat16."""
+    """Return a matrix with the same singular vectors and singular values near one, computed in bfloat16."""
     if steps >= 100:
         raise ValueError("Number of steps must be less than 100 for computational efficiency")
     if len(coefficients) != 3:
@@ -111,7 +111,7 @@ def muon(
     momentum: float, nesterov: bool, ns_coefficients: tuple[float, float, float], ns_steps: int, eps: float,
     adjust_lr_fn: str | None, has_complex: bool,
 ) -> None:  # fmt: skip
-    """One step of Muon on lists of matrices, gradients and running means."""
+    """Make one step of Muon on lists of matrices, gradients and running means."""
     group = {
         "lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov, "eps": eps,
         "ns_coefficients": ns_coefficients, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn,

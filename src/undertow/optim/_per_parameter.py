@@ -1,4 +1,4 @@
-"""An optimizer that is a rule for one parameter; the loop over parameters, and their state, are here."""
+"""The base of optimizers that are a rule for one parameter: the loop over parameters and their state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Steps = Blocks | Recorded
 
 
 class PerParameter(Optimizer):
-    """Subclasses say which buffers a parameter has and what one step does with them.
+    """Subclasses define the buffers of a parameter and what one step does with them.
 
     _buffers(group)              names of the state tensors that a rule is given, in order
     _begin(group, param, state)  fills the state of a parameter that is seen for the first time
@@ -34,9 +34,9 @@ class PerParameter(Optimizer):
 
     _foreach_differentiable = False  # SGD alone takes both options
 
-    # Options that came after an optimizer's first release, and what a group that lacks them means.
+    # Options added after an optimizer's first release, with the defaults for groups that lack them.
     _later_options: dict[str, Any] = {}
-    # Which devices can capture a step, in a loop and foreach.
+    # The devices that can capture a step, single-tensor and foreach.
     _capturable_devices: tuple[tuple[str, ...], tuple[str, ...]] = (CAPTURABLE, CAPTURABLE_FOREACH)
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
@@ -73,7 +73,7 @@ class PerParameter(Optimizer):
                 self._revive(self.state.get(param) or {})
 
     def _revive(self, state: State) -> None:
-        """Old checkpoints count steps in plain numbers."""
+        """Convert step counts, which are plain numbers in old checkpoints."""
         if "step" in state and not isinstance(state["step"], TensorCore):
             state["step"] = count_from(float(state["step"]))
 
@@ -92,7 +92,7 @@ class PerParameter(Optimizer):
 
     def _step_group(self, group: Group) -> None:
         special, differentiable = group.get("capturable") or group.get("fused"), group.get("differentiable")
-        dtype: Any = None  # these six are of the parameter before, and mostly the next one's too
+        dtype: Any = None  # these six belong to the previous parameter, and mostly fit the next one too
         kind: Any = None
         x: Blocks | None = None
         rule: Rule | None = None
@@ -111,9 +111,7 @@ class PerParameter(Optimizer):
                 place_operands((param, meta.grad, *self.state.get(param, {}).values()))
             array, before = param._array, age
             age, buffers = self._prepare(group, param)
-            if has_own_dispatch(
-                param, meta.grad
-            ):  # it need not have memory of its own: each step is an op that it sees
+            if has_own_dispatch(param, meta.grad):  # it need not have memory: each operation is dispatched to it
                 dtype, kind, x, rule = None, None, None, None
             elif array.dtype is not dtype or type(array) is not kind:
                 dtype, kind, x, rule = array.dtype, type(array), blocks_for(array), None
@@ -135,7 +133,7 @@ class PerParameter(Optimizer):
             bump(param)
 
     def _step_sparse(self, group: Group, param: Any, grad: Any) -> None:
-        """One step of a parameter whose gradient is sparse; most optimizers would have to change all of it anyway."""
+        """Make the step of a parameter with a sparse gradient, which most optimizers refuse."""
         raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
 
     def _check(self, group: Group, param: Any) -> None:

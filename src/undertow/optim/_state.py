@@ -18,7 +18,7 @@ State = dict[str, Any]
 
 
 def count_from(value: float) -> Any:
-    """Return a step count, or another number of the state: a 0-dim tensor."""
+    """Return a new step count, or another number of the state, as a 0-dim tensor."""
     count = wrap(np.array(value, _get_scalar_dtype().numpy))
     if type(count._array) is DeviceArray:
         count._array.buffer.live_on(cpu)
@@ -26,27 +26,27 @@ def count_from(value: float) -> Any:
 
 
 def next_count(state: State, name: str = "step") -> Any:
-    """Count one step; the new count as a number, or as a tensor where a trace does not know it."""
+    """Count one step; return the new count as a number, or as a tensor if it is not known while tracing."""
     counter = state[name]
     if tracer.current is not None and (traced := tracer.current.next_count(counter)) is not None:
         return traced
     array = counter._array
-    if type(array) is ndarray or (type(array) is DeviceArray and array.is_known()):  # the state is new, in a trace
+    if type(array) is ndarray or (type(array) is DeviceArray and array.is_known()):  # state created while tracing
         count = array.item() + 1
         array[...] = np.array(count, array.dtype)
         return count
     counter.add_(1)
-    return counter.double()  # what is computed with it, PyTorch computes in Python's floats
+    return counter.double()  # PyTorch computes with it in Python floats
 
 
 def number_in(state: State, name: str) -> Any:
-    """Return a number of the state: plain, or a tensor where a compiler is watching."""
+    """Return a number of the state: plain, or a tensor while tracing."""
     tensor = state[name]
     return tensor._array.item() if type(tensor._array) is ndarray else tensor
 
 
 def put_number(state: State, name: str, value: Any) -> None:
-    """Write a number of the state."""
+    """Set a number of the state."""
     tensor = state[name]
     if type(tensor._array) is ndarray and not isinstance(value, TensorCore):
         tensor._array[...] = value
@@ -55,7 +55,7 @@ def put_number(state: State, name: str, value: Any) -> None:
 
 
 def multiply_number(state: State, name: str, by: Any) -> None:
-    """Multiplies a number of the state, in its own precision."""
+    """Multiply a number of the state, in its own precision."""
     tensor = state[name]
     if type(tensor._array) is ndarray:
         tensor._array[...] = tensor._array * by
@@ -64,7 +64,7 @@ def multiply_number(state: State, name: str, by: Any) -> None:
 
 
 def has_own_dispatch(*tensors: Any) -> bool:
-    """Whether the class of one of some tensors has a `__torch_dispatch__`, which is to be asked about every op."""
+    """Whether the class of any of the tensors has a `__torch_dispatch__`, which must see every op."""
     dispatcher = slow_path.dispatcher
     return dispatcher is not None and any(dispatcher.is_class(type(tensor)) for tensor in tensors)
 

@@ -1,4 +1,4 @@
-"""Adadelta: steps in proportion to the running size of earlier steps."""
+"""Adadelta: steps in proportion to the running RMS of earlier steps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CHECKS = {
 
 
 class Adadelta(PerParameter):
-    """Each step is the gradient times the ratio of two running sizes: that of earlier steps and that of gradients."""
+    """Each step is the gradient times the ratio of two running RMS values: of earlier steps and of gradients."""
 
     _later_options = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
     _capturable_devices = (CAPTURABLE_FOREACH, CAPTURABLE_FOREACH)

@@ -59,13 +59,13 @@ class Adagrad(PerParameter):
         state["sum"] = full_for(param, complex(start, start) if param.is_complex() else start)
 
     def share_memory(self) -> None:
-        """Move the state into memory that other processes can share."""
+        """Move the state into shared memory."""
         for group in self.param_groups:
             for param in group["params"]:
                 self.state[param]["sum"].share_memory_()
 
     def _step_sparse(self, group: Group, param: Any, grad: Any) -> None:
-        """Return the same for the rows that have a gradient; the others, and their sums of squares, stay."""
+        """Update only the rows that have a gradient, and their sums of squares."""
         if group["weight_decay"] != 0:
             raise RuntimeError("weight_decay option is not compatible with sparse gradients")
         age, (total,) = self._prepare(group, param)

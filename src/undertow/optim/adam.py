@@ -1,4 +1,4 @@
-"""Adam, and AdamW, whose weight decay is apart from the gradient."""
+"""Adam: steps along the running mean of the gradient, divided by its root mean square."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _check_betas(betas: Any, options: check.Options) -> None:
 
 
 def _check_tensor(name: str, value: Any, options: check.Options) -> None:
-    """Check that a number which may be a tensor can be one here."""
+    """Check that an option given as a tensor is supported here."""
     if isinstance(value, TensorCore) and options["foreach"] and not options["capturable"]:
         raise ValueError(f"{name} as a Tensor is not supported for capturable=False and foreach=True")
     check.one_element(value, name)
@@ -77,8 +77,8 @@ class Adam(PerParameter):
         maximize, decay, decoupled = group["maximize"], group["weight_decay"], group["decoupled_weight_decay"]
         lr, beta1, beta2 = x.scalar(group["lr"]), x.scalar(group["betas"][0]), x.scalar(group["betas"][1])
         if group.get("differentiable") and type(age) in (int, float):
-            age = np.float32(age)  # as PyTorch counts recorded steps: 1 - beta2**age loses digits
-        # The means start at zero; dividing them by 1 - beta**age makes up for it. Here the divisors are moved out of
+            age = np.float32(age)  # as PyTorch computes differentiable steps: 1 - beta2**age loses digits
+        # The means start at zero; dividing them by 1 - beta**age corrects that. Here the divisors are moved out of
         # the elementwise part: m / c1 / (sqrt(v / c2) + eps) = (sqrt(c2) / c1) * m / (sqrt(v) + sqrt(c2) * eps).
         root = (1 - beta2**age) ** 0.5
         rate = x.number(-lr * root / (1 - beta1**age))

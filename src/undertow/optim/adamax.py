@@ -18,7 +18,7 @@ _CHECKS = {"lr": check.lr, "eps": check.eps, "betas": check.betas, "weight_decay
 
 
 class Adamax(PerParameter):
-    """Each step goes along the running mean of the gradient, divided by its decaying largest size."""
+    """Each step goes along the running mean of the gradient, divided by its decaying maximum."""
 
     _later_options = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
 

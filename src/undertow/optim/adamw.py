@@ -38,7 +38,7 @@ class AdamW(Adam):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         for group in self.param_groups:
-            group["decoupled_weight_decay"] = True  # checkpoints from before Adam had the option say nothing
+            group["decoupled_weight_decay"] = True  # checkpoints from before Adam had the option lack it
 
 
 adamw, _ = functions_of(

@@ -20,7 +20,7 @@ _CHECKS = {"lr": check.lr, "weight_decay": check.weight_decay}
 
 
 class ASGD(PerParameter):
-    """Gradient descent with a falling rate `eta`, beside which an average `ax` of the parameters is kept."""
+    """Gradient descent with a falling rate `eta` that also keeps an average `ax` of the parameters."""
 
     _later_options = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
 
@@ -58,7 +58,7 @@ class ASGD(PerParameter):
                 state[name] = count_from(float(state[name]))
 
     def _advance(self, group: Group, state: State) -> tuple[Any, Any]:
-        """Return this step's rate and weight of the average; the state then holds those of the next step."""
+        """Return this step's rate and averaging weight, and store those of the next step in the state."""
         age = next_count(state)
         eta, mu = number_in(state, "eta"), number_in(state, "mu")
         if isinstance(eta, TensorCore):
@@ -67,7 +67,7 @@ class ASGD(PerParameter):
         beyond = beyond.clamp(min=1) if isinstance(beyond, TensorCore) else max(1, beyond)
         lr = group["lr"]
         if isinstance(lr, TensorCore):
-            lr = lr.reshape(())  # a rate of one element, whatever its dims
+            lr = lr.reshape(())  # a learning rate tensor of one element may have dims
         put_number(state, "eta", lr / ((1 + group["lambd"] * lr * age) ** group["alpha"]))
         put_number(state, "mu", 1 / beyond)
         return eta, mu

@@ -26,7 +26,7 @@ _OPTIONS = "lr max_iter max_eval tolerance_grad tolerance_change history_size li
 
 
 class LBFGS(Optimizer):
-    """All parameters together are one vector. One `step` makes up to `max_iter` iterations and calls the closure often.
+    """Treats all parameters as one vector. One `step` makes up to `max_iter` iterations with several closure calls.
 
     >>> w = torch.nn.Parameter(torch.tensor([3., -2.]))
     >>> optimizer = torch.optim.LBFGS([w], line_search_fn="strong_wolfe")
@@ -98,13 +98,13 @@ class LBFGS(Optimizer):
     def _move(
         self, closure: Callable[[], Any], group: dict[str, Any], state: State, start: Point, iteration: int
     ) -> tuple[Point, int]:
-        """Move the parameters along the direction; the loss and gradient there, and how often the closure ran."""
+        """Move along the direction; return the loss and gradient there and the number of closure calls."""
         direction = state["d"]
         if group["line_search_fn"] is None:
             state["t"] = start.t
             self._add_grad(start.t, direction)
             if iteration == group["max_iter"]:
-                return start, 0  # nobody will look at the gradient there
+                return start, 0  # the gradient there is not needed
             loss = _number(closure())
             return Point(start.t, loss, self._gather_flat_grad()), 1
         if group["line_search_fn"] != "strong_wolfe":
@@ -171,7 +171,7 @@ def _strong_wolfe(
 def _cubic_interpolate(
     x1: float, f1: float, g1: float, x2: float, f2: float, g2: float, bounds: tuple[float, float] | None = None
 ) -> float:
-    """Where the cubic through two points with these slopes is lowest."""
+    """Return where the cubic through two points with these slopes is lowest."""
     least, most = bounds or (min(x1, x2), max(x1, x2))
     return cubic_minimum(Point(x1, f1, None, g1), Point(x2, f2, None, g2), least, most)
 
@@ -189,7 +189,7 @@ def _largest(tensor: Any) -> float:
 
 
 def _choose_direction(state: State, group: dict[str, Any], grad: Any) -> float:
-    """Put the new direction into the state and returns how far to go along it at first."""
+    """Put the new direction into the state and return the first step size along it."""
     lr = group["lr"].item() if isinstance(group["lr"], TensorCore) else group["lr"]
     if state["n_iter"] == 1:
         state.update(d=-grad, old_dirs=[], old_stps=[], ro=[], H_diag=1)

@@ -1,4 +1,4 @@
-"""Schedulers: they change an optimizer's learning rate from epoch to epoch."""
+"""Learning rate schedulers."""
 
 from undertow.optim._lr_base import EPOCH_DEPRECATION_WARNING as EPOCH_DEPRECATION_WARNING
 from undertow.optim._lr_base import LRScheduler as LRScheduler
@@ -31,6 +31,6 @@ __all__ = [
     "OneCycleLR", "PolynomialLR", "LRScheduler",
 ]  # fmt: skip
 
-# They say that they live where PyTorch has them: files name them so.
+# Their __module__ is PyTorch's, which pickled files name.
 for _name in (*__all__, "_LRScheduler", "_enable_get_lr_call", "_initial_mode"):
     globals()[_name].__module__ = __name__

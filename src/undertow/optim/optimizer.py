@@ -1,4 +1,4 @@
-"""class Optimizer: parameters in groups, state per parameter, its checkpoint, and the hooks around all of it."""
+"""Optimizer, the base class: parameter groups, state per parameter, checkpoints and hooks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from undertow._tensor import Tensor
 from undertow.optim import _helpers
 from undertow.optim._helpers import *  # noqa: F403  optimizers written for PyTorch import these from here
 
-# Tensors, or (name, tensor) pairs, or dicts of a group's options.
+# Tensors, (name, tensor) pairs, or dicts that describe groups.
 ParamsT: TypeAlias = "Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[dict[str, Any]]"
 StateDict: TypeAlias = dict[str, Any]
 Hooks = OrderedDict[int, hooks.Hook]
@@ -33,7 +33,7 @@ _HOOK_MAPS = (
 
 
 class _RequiredParameter:
-    """Stands in `defaults` for an option that every parameter group must give."""
+    """Marks in `defaults` an option that every parameter group must specify."""
 
     def __repr__(self) -> str:
         return "<required parameter>"
@@ -53,7 +53,7 @@ def register_optimizer_step_post_hook(hook: hooks.Hook) -> RemovableHandle:
 
 
 class Optimizer:
-    """Base of all optimizers: a subclass gives the default options of a parameter group and writes `step`."""
+    """Base of all optimizers: a subclass defines the default options of a parameter group and `step`."""
 
     _optimizer_step_pre_hooks: Hooks
     _optimizer_step_post_hooks: Hooks
@@ -107,7 +107,7 @@ class Optimizer:
         raise NotImplementedError
 
     def _patch_step_function(self) -> None:
-        """Lets this optimizer's class fire step hooks; done per object, because a class may be given a new step."""
+        """Make this optimizer's class fire step hooks; done per object, because the class's step may be replaced."""
         self._zero_grad_profile_name = f"Optimizer.zero_grad#{type(self).__name__}.zero_grad"
         cls: Any = type(self)
         if not getattr(cls.step, "hooked", False):
@@ -115,7 +115,7 @@ class Optimizer:
 
     @staticmethod
     def profile_hook_step(func: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a step that fires the hooks: global and own ones before, own and global ones after.
+        """Wrap a step to fire the hooks: global ones, then its own before; its own, then global ones after.
 
         Hooks fire once for a step: when a subclass's step calls `super().step()`, only the outermost one fires.
         """
@@ -149,10 +149,10 @@ class Optimizer:
         return step
 
     def _optimizer_step_code(self) -> None:
-        """Named by profilers; does nothing."""
+        """Do nothing: a name for profilers."""
 
     def _accelerator_graph_capture_health_check(self) -> None:
-        """Do nothing: no graph is captured here, and steps written for PyTorch call it."""
+        """Do nothing: steps written for PyTorch call it, but there is no graph capture here."""
 
     _cuda_graph_capture_health_check = _accelerator_graph_capture_health_check
     _group_tensors_by_device_and_dtype = staticmethod(_helpers._group_tensors_by_device_and_dtype)
@@ -172,7 +172,7 @@ class Optimizer:
         return hooks.add(self._optimizer_step_post_hooks, hook)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drop the gradients of all parameters, or with set_to_none=False fills them with zeros."""
+        """Set the gradients of all parameters to None, or fill them with zeros if set_to_none=False."""
         for group in self.param_groups:
             for param in group["params"]:
                 meta = param._meta
@@ -191,7 +191,7 @@ class Optimizer:
     # --- parameter groups
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group of parameters with options of its own; options it does not give are the defaults."""
+        """Add a parameter group; options that it does not specify take the defaults."""
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         given = param_group["params"]
@@ -244,7 +244,7 @@ class Optimizer:
         return hooks.add(self._optimizer_state_dict_pre_hooks, hook, prepend=prepend)
 
     def register_state_dict_post_hook(self, hook: hooks.Hook, prepend: bool = False) -> RemovableHandle:
-        """hook(optimizer, state_dict) -> None or the dict to give out instead."""
+        """hook(optimizer, state_dict) -> None or the dict to return instead."""
         return hooks.add(self._optimizer_state_dict_post_hooks, hook, prepend=prepend)
 
     def register_load_state_dict_pre_hook(self, hook: hooks.Hook, prepend: bool = False) -> RemovableHandle:
@@ -256,7 +256,7 @@ class Optimizer:
         return hooks.add(self._optimizer_load_state_dict_post_hooks, hook, prepend=prepend)
 
     def state_dict(self) -> StateDict:
-        """Return the state and the groups' options, with parameters replaced by their numbers."""
+        """Return the state and the groups' options, with parameters replaced by their indices."""
         for hook in tuple(self._optimizer_state_dict_pre_hooks.values()):
             hooks.fire(hook, self)
         number_of: dict[int, int] = {}
@@ -277,7 +277,7 @@ class Optimizer:
         return result
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Take over a state: the groups' options, and the buffers cast to the parameters' dtypes."""
+        """Load a state: the groups' options, and the buffers cast to the parameters' dtypes."""
         state_dict = state_dict.copy()
         for hook in tuple(self._optimizer_load_state_dict_pre_hooks.values()):
             answer = hooks.fire(hook, self, state_dict)
@@ -309,7 +309,7 @@ class Optimizer:
             hooks.fire(hook, self)
 
     def _fit(self, value: Any, param: Any, number: Any, groups: list[dict[str, Any]], key: Hashable = None) -> Any:
-        """Return a loaded value with its tensors cast for their parameter, looking into dicts and lists."""
+        """Return a loaded value with its tensors, also those in dicts and lists, cast to match the parameter."""
         if isinstance(value, TensorCore):
             return self._process_value_according_to_param_policy(param, value, number, groups, key)
         if isinstance(value, dict):
@@ -322,7 +322,7 @@ class Optimizer:
     def _process_value_according_to_param_policy(
         param: Any, value: Any, param_id: Any, param_groups: list[dict[str, Any]], key: Hashable = None
     ) -> Any:
-        """Give a buffer its parameter's dtype and device; a step count stays on the CPU, unless a device counts it."""
+        """Cast a buffer to its parameter's dtype and device; a step count stays on the CPU if not capturable or fused."""
         if key == "step":
             group = next((group for group in param_groups if param_id in group["params"]), {})
             if group.get("capturable", False) or group.get("fused", False):
@@ -344,7 +344,7 @@ def _new_arguments(optimizer: Optimizer, func: Callable[..., Any], result: Any) 
 
 
 def _typename(value: Any) -> str:
-    """How PyTorch names the type of a value: `torch.FloatTensor`, `str`, `package.module.Class`."""
+    """Return PyTorch's name of a value's type: `torch.FloatTensor`, `str`, `package.module.Class`."""
     if isinstance(value, TensorCore):
         return value.type()
     cls = type(value)

@@ -1,4 +1,4 @@
-"""RAdam: Adam that trusts its mean square only once it has seen enough gradients."""
+"""RAdam: Adam that uses its mean square only after enough gradients."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RAdam(PerParameter):
         maximize, decay, decoupled = group["maximize"], group["weight_decay"], group["decoupled_weight_decay"]
         lr, (beta1, beta2) = x.scalar(group["lr"]), group["betas"]
         enough, rectified = _rectification(beta2, age)
-        known = not isinstance(enough, TensorCore)  # then one of the two steps can be left out
+        known = not isinstance(enough, TensorCore)  # then only one of the two updates is needed
         correction, rate, minus_one, one = x.number(1 - beta1**age), x.number(lr), x.number(-1.0), x.number(1.0)
         adapted, rectified = x.number((1 - beta2**age) ** 0.5), x.number(rectified)
         new1, keep2, new2, eps = x.number(1 - beta1), x.number(beta2), x.number(1 - beta2), x.number(group["eps"])
@@ -76,12 +76,12 @@ class RAdam(PerParameter):
 
 
 def _samples(beta2: float, age: Any) -> Any:
-    """How many gradients the running mean square is as good as."""
+    """Return the length of the moving average that approximates the running mean square."""
     return 2 / (1 - beta2) - 1 - 2 * age * beta2**age / (1 - beta2**age)
 
 
 def _rectification(beta2: float, age: Any) -> tuple[Any, Any]:
-    """Whether the mean square is of enough gradients to divide by it, and what the divided step is multiplied with."""
+    """Return whether there were enough gradients to use the mean square, and the rectification factor."""
     most, now = 2 / (1 - beta2) - 1, _samples(beta2, age)
     if most <= 5:
         return False, 1.0

@@ -1,4 +1,4 @@
-"""Rprop: resilient propagation, which looks at the signs of gradients only."""
+"""Rprop: resilient propagation, which uses only the signs of gradients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CHECKS = {
 
 
 class Rprop(PerParameter):
-    """Every element has a step size of its own: it grows while the gradient keeps its sign and shrinks when it turns."""
+    """Each element has its own step size, which grows while the gradient keeps its sign and shrinks when it changes."""
 
     _later_options = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
     _capturable_devices = (CAPTURABLE, CAPTURABLE)
@@ -69,7 +69,7 @@ class Rprop(PerParameter):
             rest = x.add(x.neg(x.abs(x.sign(agreement))), one)  # 1 at zero, in the dtype of the parameter
             factor = x.where(turned, shrink, x.where(agreement > 0, grow, rest))
             size = x.clamp_(x.mul_(size, factor), least, most)
-            grad = x.where(turned, zero, grad)  # after a turn the next step does not count as another one
+            grad = x.where(turned, zero, grad)  # so that the next step does not count as a sign change
             param = x.addcmul_(param, x.sign(grad), size, minus_one)
             return param, x.copy_(before, grad), size
 

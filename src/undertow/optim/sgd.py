@@ -50,7 +50,7 @@ class SGD(PerParameter):
         super().__init__(params, check.options(locals(), _OPTIONS, _CHECKS))
 
     def _prepare(self, group: Group, param: Any) -> tuple[bool, Any]:
-        """Without momentum there is no state. The first step takes the gradient itself for the running sum."""
+        """Return whether this is the first step with momentum, and the buffers. Without momentum there is no state."""
         if group["momentum"] == 0:
             return False, ()
         return self._with_average(param, zeros_for, param)
@@ -64,7 +64,7 @@ class SGD(PerParameter):
         return True, (state["momentum_buffer"],)
 
     def _step_sparse(self, group: Group, param: Any, grad: Any) -> None:
-        """Return the same rule on sparse tensors: rows without a gradient stay, and the running sum is sparse too."""
+        """Apply the rule to sparse tensors: rows without a gradient stay, and the running sum is sparse too."""
         if group["fused"]:
             raise RuntimeError("`_fused_sgd` does not support sparse gradients")
         age, buffers = self._with_average(param, zeros_like, grad) if group["momentum"] else (False, ())
@@ -86,7 +86,7 @@ class SGD(PerParameter):
                 grad = x.add(grad, param, decay)
             if average is not None:
                 average = x.add_(x.mul_(average, keep), grad, blend)
-                if age and x is recorded:  # PyTorch cuts the first step of a running sum off its history
+                if age and x is recorded:  # PyTorch detaches the first value of the running sum
                     average = average.detach()
                 grad = x.add(grad, average, keep) if nesterov else average
             return x.add_(param, grad, rate), average

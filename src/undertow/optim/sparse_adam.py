@@ -1,7 +1,7 @@
 """SparseAdam: Adam that touches only the rows of a parameter that have a gradient.
 
-They are the rows of a sparse gradient. On accelerators and in compiled steps gradients are dense: there a row counts as
-having none when all of it is zero.
+These are the rows of a sparse gradient. On accelerators and in compiled steps gradients are dense; there, a row of
+zeros counts as having no gradient.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def sparse_adam(
     params: Any, grads: Any, exp_avgs: Any, exp_avg_sqs: Any, state_steps: Any, *, eps: float, beta1: float, beta2: float,
     lr: Any, maximize: bool,
 ) -> None:  # fmt: skip
-    """One step on lists of parameters, gradients, running means and counts, which count this step already."""
+    """Make one step on lists of parameters, gradients, running means and counts, which include this step."""
     for param, given, average, squares, count in zip(params, grads, exp_avgs, exp_avg_sqs, state_steps, strict=True):
         states = param._array, average._array, squares._array
         size = (lr if isinstance(lr, float) else float(lr)) * (1 - beta2**count) ** 0.5 / (1 - beta1**count)
@@ -91,7 +91,7 @@ def sparse_adam(
             moved = _moved(-grad if maximize else grad, size, beta1, beta2, eps, *[state[rows] for state in states])
         elif type(given._array) is np.ndarray:
             raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")
-        else:  # on a device or while a compiler is watching: rows of zeros stay as they are
+        else:  # on a device or while tracing: rows of zeros stay as they are
             grad = given._array
             used = grad.reshape(grad.shape[0], -1).any(1).reshape(-1, *[1] * (grad.ndim - 1))
             moved = _moved(-grad if maximize else grad, size, beta1, beta2, eps, *states)
@@ -104,7 +104,7 @@ def sparse_adam(
 def _moved(
     grad: Any, size: Any, beta1: float, beta2: float, eps: float, param: Any, mean: Any, square: Any
 ) -> list[Any]:
-    """Return a parameter and its running means, one step on."""
+    """Return a parameter and its running means after one step."""
     mean = mean + (grad - mean) * (1 - beta1)
     square = square + (grad * grad - square) * (1 - beta2)
     return [param - size * mean / (np.sqrt(square) + eps), mean, square]

@@ -22,7 +22,7 @@ __all__ = [
     "get_swa_avg_fn",
 ]  # fmt: skip
 
-Average = Callable[[Any, Any, Any], Any]  # (averaged, current, how many were averaged) -> the new average
+Average = Callable[[Any, Any, Any], Any]  # (average, current, number averaged so far) -> the new average
 AverageAll = Callable[[Any, Any, Any], None]  # the same for lists, in place
 
 
@@ -32,7 +32,7 @@ def _check_decay(decay: float) -> None:
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Average:
-    """Return an average that forgets: each update keeps `decay` of it."""
+    """Return an exponential moving average: each update keeps `decay` of it."""
     _check_decay(decay)
 
     @no_grad()
@@ -43,7 +43,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
 
 
 def get_swa_avg_fn() -> Average:
-    """Return the plain mean of all updates."""
+    """Return the equal-weight mean of all updates."""
 
     @no_grad()
     def swa_update(averaged_param: Any, current_param: Any, num_averaged: Any) -> Any:
@@ -62,17 +62,17 @@ def _for_lists(average: Average) -> AverageAll:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> AverageAll:
-    """get_ema_avg_fn for lists of tensors."""
+    """Return `get_ema_avg_fn` for lists of tensors."""
     return _for_lists(get_ema_avg_fn(decay))
 
 
 def get_swa_multi_avg_fn() -> AverageAll:
-    """get_swa_avg_fn for lists of tensors."""
+    """Return `get_swa_avg_fn` for lists of tensors."""
     return _for_lists(get_swa_avg_fn())
 
 
 class AveragedModel(Module):
-    """A copy of a model whose parameters are the average of those it is shown by `update_parameters`."""
+    """A copy of a model whose parameters are the average of those passed to `update_parameters`."""
 
     n_averaged: Any
 
@@ -97,7 +97,7 @@ class AveragedModel(Module):
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
-        """Take a model's present parameters into the average; buffers too, or else copies them."""
+        """Add a model's current parameters to the average; average its buffers too, or copy them."""
         averaged, current = _tensors(self.module, self.use_buffers), _tensors(model, self.use_buffers)
         averaged = [value.detach() for value in averaged]
         current = [value.detach().to(own.device) for value, own in zip(current, averaged)]
@@ -110,7 +110,7 @@ class AveragedModel(Module):
                 own.copy_(self.avg_fn(own, value, self.n_averaged))
         else:
             (self.multi_avg_fn or get_swa_multi_avg_fn())(averaged, current, self.n_averaged)
-        if not known:  # in a program the first update is chosen, not branched to
+        if not known:  # in a compiled step the first update is selected by `where`, not by a branch
             for own, value in zip(averaged, current):
                 own.copy_(where(self.n_averaged == 0, value, own))
         if not self.use_buffers:
@@ -144,7 +144,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 class SWALR(LRScheduler):
-    """Goes from the present learning rate to a constant one, `swa_lr`, over `anneal_epochs` epochs."""
+    """Anneals the learning rate to a constant one, `swa_lr`, over `anneal_epochs` epochs."""
 
     def __init__(
         self,
@@ -165,14 +165,14 @@ class SWALR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def anneal_func(self, share: float) -> float:
-        """How far to be on the way to swa_lr."""
+        """Return the annealed fraction of the way to swa_lr."""
         return share if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * share)) / 2
 
     def _way(self, step: int) -> float:
         return self.anneal_func(max(0, min(1, step / max(1, self.anneal_epochs))))
 
     def get_lr(self) -> list[Any]:
-        """Return the learning rates, from where they would have come without annealing so far."""
+        """Return the learning rates, interpolated between swa_lr and the rates without annealing."""
         warn_outside_step(self)
         step = self._step_count - 1
         if self.anneal_epochs == 0:

@@ -1,4 +1,4 @@
-"""Which kernels attention may use. undertow has one, so the choice is noted and changes nothing."""
+"""Which kernels attention may use. undertow has one, so the choice is recorded and has no effect."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _backend_names = {
     "math": "MATH",
     "overrideable": "OVERRIDEABLE",
 }
-_ORDER = [  # of preference: PyTorch's own, and those of the blocks that set one
+_ORDER = [  # orders of preference: PyTorch's default, and those set by `sdpa_kernel` blocks
     [SDPBackend[name] for name in "FLASH_ATTENTION EFFICIENT_ATTENTION MATH CUDNN_ATTENTION OVERRIDEABLE".split()]
 ]
 
@@ -47,7 +47,7 @@ def _backend_from_string(name: str) -> SDPBackend:
 
 
 def _cur_sdpa_kernel_backends(with_priority: bool = False) -> list[SDPBackend]:
-    """Return the kernels that PyTorch's attention may use now; `with_priority`: the preferred one first."""
+    """Return the kernels that attention may use now; with `with_priority`, the preferred one first."""
     allowed = [SDPBackend[name] for kernel, name in _backend_names.items() if cuda.attention_kernels[kernel]]
     if with_priority:
         allowed.sort(key=_ORDER[-1].index)
@@ -55,7 +55,7 @@ def _cur_sdpa_kernel_backends(with_priority: bool = False) -> list[SDPBackend]:
 
 
 def _raise_kernel_warnings(params: SDPAParams) -> None:
-    """Would say why fused kernels of a GPU are not used, if `WARN_FOR_UNFUSED_KERNELS` is set."""
+    """Warn why a GPU's fused kernels are not used, if `WARN_FOR_UNFUSED_KERNELS` is set."""
     if WARN_FOR_UNFUSED_KERNELS:
         can_use_efficient_attention(params, True)
         can_use_flash_attention(params, True)
@@ -63,7 +63,7 @@ def _raise_kernel_warnings(params: SDPAParams) -> None:
 
 @contextmanager
 def sdpa_kernel(backends: object, set_priority: bool = False) -> Iterator[None]:
-    """Inside, PyTorch's attention uses only the given kernels; undertow's is the same everywhere."""
+    """Allow only the given kernels inside the block, as PyTorch reports it; undertow's attention is always the same."""
     if not isinstance(backends, (list, SDPBackend)):
         raise AssertionError(
             "Backend must be an instance of SDPBackend or a list of SDPBackend instances, got "

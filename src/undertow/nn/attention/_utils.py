@@ -1,4 +1,4 @@
-"""Steps of PyTorch's attention on masks of its own kind."""
+"""Private helpers of PyTorch's attention."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def _input_requires_grad(*tensors: Any) -> bool:
 
 
 def _calculate_scale(head_dim_size: int, scale: float | None) -> float:
-    """Return the factor of the scores: the given one, or one over the root of the width of a head."""
+    """Return the factor of the scores: the given one, or 1 / sqrt(head dimension)."""
     return 1.0 / math.sqrt(head_dim_size) if scale is None else scale
 
 

@@ -1,4 +1,4 @@
-"""Masks for attention that are known by their form: `CausalBias`, made by `causal_upper_left` and `causal_lower_right`."""
+"""Structured attention masks: `CausalBias`, made by `causal_upper_left` and `causal_lower_right`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_le
 
 
 class CausalVariant(IntEnum):
-    """Which corner of the matrix of scores the triangle that may be seen is fitted to."""
+    """The corner of the score matrix that the causal triangle is aligned to."""
 
     UPPER_LEFT = 1
     LOWER_RIGHT = 2
 
 
 class CausalBias(Tensor):
-    """A mask that lets each place see those before it. Only attention looks at it as a mask."""
+    """A causal mask: each position attends to those before it. Only attention reads it as a mask."""
 
     variant: CausalVariant
     seq_len_q: int
@@ -39,7 +39,7 @@ class CausalBias(Tensor):
         return made
 
     def _materialize(self, device: Device = None) -> Any:
-        """Return the mask as an ordinary tensor of truths."""
+        """Return the mask as a boolean tensor."""
         offset = self.seq_len_kv - self.seq_len_q if self.variant == CausalVariant.LOWER_RIGHT else 0
         return ones(self.seq_len_q, self.seq_len_kv, dtype=boolean, device=device).tril(diagonal=offset)
 
@@ -63,12 +63,12 @@ def _attended(query: Tensor, key: Tensor, value: Tensor, attn_mask: Any, dropout
 
 
 def causal_upper_left(*size: int) -> CausalBias:
-    """Return a mask fitted to the upper left corner: the first place sees itself only."""
+    """Return a mask aligned to the upper left corner: the first query attends to the first key only."""
     return _made("causal_upper_left", CausalVariant.UPPER_LEFT, size)
 
 
 def causal_lower_right(*size: int) -> CausalBias:
-    """Return a mask fitted to the lower right corner: the last place sees all."""
+    """Return a mask aligned to the lower right corner: the last query attends to all keys."""
     return _made("causal_lower_right", CausalVariant.LOWER_RIGHT, size)
 
 

@@ -1,4 +1,4 @@
-"""Attention whose scores and mask are Python functions of where they stand.
+"""Attention with scores and masks given as Python functions of positions.
 
     def causal(batch, head, query, key):
         return query >= key
@@ -6,8 +6,8 @@
     mask = create_block_mask(causal, B=None, H=None, Q_LEN=128, KV_LEN=128, device="cpu")
     out = flex_attention(q, k, v, block_mask=mask)
 
-The functions are called once with tensors of indices that spread over all scores. A block mask also says which blocks of
-scores are all masked; nothing here leaves them out, so it changes no result.
+Each function is called once, with index tensors that broadcast to all scores. A block mask also says which blocks of
+scores are fully masked; undertow computes those too, so results do not depend on it.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ __all__ = [
 
 
 class AuxRequest(NamedTuple):
-    """What else `flex_attention` should give."""
+    """Which further results `flex_attention` should return."""
 
     lse: bool = False
     max_scores: bool = False
 
 
 class AuxOutput(NamedTuple):
-    """What else it gave: log-sum-exp and maximum of each row of scores."""
+    """The further results: log-sum-exp and maximum of each row of scores."""
 
     lse: Any = None
     max_scores: Any = None
@@ -51,12 +51,12 @@ _DEFAULT_SPARSE_BLOCK_SIZE = 128
 
 
 def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Any:
-    """Return a mask that lets every score through."""
+    """Return a mask that keeps every score."""
     return batch.new_ones(size=(), dtype=dtypes.bool)
 
 
 def and_masks(*mask_mods: MaskMod) -> MaskMod:
-    """Return a mask that lets through what all of these do."""
+    """Return a mask that keeps the scores that all of these masks keep."""
 
     def both(b: Tensor, h: Any, q_idx: Any, kv_idx: Any) -> Any:
         result = b.new_ones((), dtype=dtypes.bool)
@@ -68,7 +68,7 @@ def and_masks(*mask_mods: MaskMod) -> MaskMod:
 
 
 def or_masks(*mask_mods: MaskMod) -> MaskMod:
-    """Return a mask that lets through what any of these does."""
+    """Return a mask that keeps the scores that any of these masks keeps."""
 
     def either(b: Tensor, h: Any, q_idx: Any, kv_idx: Any) -> Any:
         result = b.new_zeros((), dtype=dtypes.bool)
@@ -86,7 +86,7 @@ def _checked(mask_mods: tuple[MaskMod, ...], combined: MaskMod) -> MaskMod:
 
 
 def _places(batch: int, heads: int, queries: int, keys: int) -> tuple[Any, Any, Any, Any]:
-    """Return the indices of every score, each along its own dim."""
+    """Return the index tensors of all scores, each along its own dim."""
     sizes = (batch, heads, queries, keys)
     return tuple(arange(size).view([-1 if dim == place else 1 for dim in range(4)]) for place, size in enumerate(sizes))
 
@@ -94,7 +94,7 @@ def _places(batch: int, heads: int, queries: int, keys: int) -> tuple[Any, Any, 
 def create_mask(
     mod_fn: Any, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = "cpu", **options: Any
 ) -> Any:
-    """Return a function of indices as a tensor (B, H, Q_LEN, KV_LEN): a mask, or what a score_mod adds to zero."""
+    """Return a function of indices as a tensor (B, H, Q_LEN, KV_LEN): the mask, or a score_mod applied to zero."""
     sizes = (B or 1, H or 1, Q_LEN, KV_LEN)
     places = _places(*sizes)
     if mod_fn.__code__.co_argcount == 5 if hasattr(mod_fn, "__code__") else False:
@@ -104,7 +104,7 @@ def create_mask(
 
 
 class BlockMask:
-    """Which blocks of scores a mask leaves in part, and which it leaves whole; and the mask itself."""
+    """A mask function, with the blocks of scores that it keeps in part and those that it keeps whole."""
 
     def __init__(
         self, seq_lengths: tuple[int, int], kv_num_blocks: Any, kv_indices: Any, full_kv_num_blocks: Any = None,
@@ -121,7 +121,7 @@ class BlockMask:
         BLOCK_SIZE: Any = _DEFAULT_SPARSE_BLOCK_SIZE, mask_mod: MaskMod | None = None,
         seq_lengths: tuple[int, int] | None = None, compute_q_blocks: bool = True,
     ) -> BlockMask:  # fmt: skip
-        """Return a block mask from the numbers of the blocks that are left."""
+        """Return a block mask from the indices of the blocks that are kept."""
         size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
         if seq_lengths is None:
             seq_lengths = (kv_indices.shape[-2] * size[0], kv_indices.shape[-1] * size[1])
@@ -132,24 +132,24 @@ class BlockMask:
         return (*self.kv_indices.shape[:-2], *self.seq_lengths)
 
     def to_dense(self) -> Any:
-        """Which blocks are left, at all, as zeros and ones."""
+        """Return a tensor with 1 for every block that is kept, at least in part, and 0 for the others."""
         left = _dense_blocks(self.kv_num_blocks, self.kv_indices)
         if self.full_kv_num_blocks is not None:
             left = left | _dense_blocks(self.full_kv_num_blocks, self.full_kv_indices)
         return left.to(dtypes.int32)
 
     def numel(self) -> int:
-        """How many scores there are."""
+        """Return the number of scores."""
         return math.prod(self.shape)
 
     def sparsity(self) -> float:
-        """How many percent of the scores lie in blocks that are left out."""
+        """Return the percentage of scores in blocks that are fully masked."""
         blocks = self.to_dense()
         computed = blocks.sum().item() * self.BLOCK_SIZE[0] * self.BLOCK_SIZE[1]
         return 100 * (1 - computed / self.numel())
 
     def to(self, device: Any) -> BlockMask:
-        """Return the same on a device."""
+        """Return the block mask on a device."""
         return self
 
     def __repr__(self) -> str:
@@ -187,7 +187,7 @@ def flex_attention(
     scale: float | None = None, enable_gqa: bool = False, return_lse: bool = False, kernel_options: Any = None,
     *, return_aux: AuxRequest | None = None, **options: Any,
 ) -> Any:  # fmt: skip
-    """Attention with `score_mod(score, batch, head, query, key)` and a block mask.
+    """Compute attention with `score_mod(score, batch, head, query, key)` and a block mask.
 
     >>> q = k = v = torch.ones(1, 1, 2, 4)
     >>> flex_attention(q, k, v, score_mod=lambda score, b, h, i, j: score + (i - j)).shape
@@ -213,7 +213,7 @@ def flex_attention(
     if block_mask is not None:
         scores = where(block_mask.mask_mod(*places), scores, -math.inf)
     lse = logsumexp(scores, -1)
-    seen = (scores != -math.inf).any(-1, keepdim=True)  # a query that may look at nothing gets zeros
+    seen = (scores != -math.inf).any(-1, keepdim=True)  # a query whose keys are all masked gets zeros
     out = matmul(where(seen, scores.softmax(-1), 0.0).to(value.dtype), value)
     if return_aux is not None:
         highest = scores.amax(-1) if return_aux.max_scores else None

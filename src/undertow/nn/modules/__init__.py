@@ -1,4 +1,4 @@
-"""The modules of torch.nn, each family in a file of PyTorch's name."""
+"""The modules of torch.nn, one family per file, with PyTorch's file names."""
 
 from undertow._src.base.lazy import lazy_names
 from undertow.nn.modules._homes import CLASSES, FILES

@@ -1,12 +1,12 @@
 """How a module's full backward hooks see the gradients of its inputs and outputs.
 
-A call of a hooked module is put between two nodes that pass gradients on as they are: one over the tensors among its
-inputs, one over those among its outputs. In the backward pass the output node comes first. It holds grad_output, which
-pre-hooks may replace. The input node holds grad_input, and there the hooks run; if no input asks for gradients there is
-no such node, and they run at the output node, with None for each input.
+A call of a hooked module runs between two identity nodes: one for the tensors among its inputs, one for those among its
+outputs. In the backward pass the output node comes first. It receives grad_output, which pre-hooks may replace. The
+input node receives grad_input, and the hooks run there. If no input requires gradients there is no such node, and they
+run at the output node, with None for each input.
 
-Only tensors that are arguments or outputs themselves are seen, as in PyTorch. `_nested_backward_hook` also looks inside
-dicts, lists and dataclasses and at keyword arguments.
+As in PyTorch, only tensors that are themselves arguments or outputs are seen. `_nested_backward_hook` also looks inside
+dicts, lists and dataclasses, and at keyword arguments.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from undertow._src.tensor.core import TensorCore, View, tensor_class, wrap
 from undertow._tensor import Tensor
 
 _new = object.__new__
-_FIRST = [0]  # the places of a single tensor
+_FIRST = [0]  # the positions when there is a single tensor
 
-# Called at a node with the gradients that came in and those that would go on; returns what does go on.
+# Called at a node with the gradients it received and those it would pass on; returns what it passes on.
 Observer = Callable[[Any, Sequence[Any], tuple[Any, ...]], tuple[Any, ...]]
 
 
 class BackwardHookFunctionBackward(Node):
-    """The identity, as a place in the graph. What `observe` returns goes on to the inputs."""
+    """An identity node in the graph. What `observe` returns is passed on to the inputs."""
 
     __slots__ = ("_n_outputs", "shapes", "observe")
     __module__ = "torch.autograd.function"
@@ -69,7 +69,10 @@ def _is_silent() -> bool:
 
 
 def through_identity(values: Sequence[Any], observe: Observer) -> tuple[Sequence[Any], list[int]] | None:
-    """Return the values with their tensors behind a node, and the tensors' places; None if no gradient will come there."""
+    """Pass the tensors among the values through a node; return the values and the tensors' positions.
+
+    Return None if no gradient can arrive there.
+    """
     if not local.modes.grad_enabled:
         return None
     if len(values) == 1 and isinstance(values[0], TensorCore):  # the common case, without lists
@@ -109,7 +112,7 @@ def _behind(node: Node, nr: int, tensor: Tensor) -> Any:
 
 
 class BackwardHook:
-    """One call of a module with full backward hooks."""
+    """The full backward hooks around one call of a module."""
 
     __slots__ = ("module", "user_hooks", "user_pre_hooks", "grad_outputs", "n_inputs", "n_outputs", "input_places",
                  "output_places")  # fmt: skip
@@ -126,18 +129,18 @@ class BackwardHook:
     # --- at forward
 
     def enter(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-        """Return the arguments with which the module is called."""
+        """Return the arguments to call the module with."""
         return self.setup_input_hook(args), kwargs
 
     def leave(self, output: Any) -> Any:
-        """Return the output that the caller gets."""
+        """Return the output to hand to the caller."""
         if isinstance(output, (TensorCore, tuple)):
             return self.setup_output_hook(output)
         self._warn_that_hooks_cannot_fire(f"{type(output)}")
         return output
 
     def setup_input_hook(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Put the tensors among the arguments behind the input node."""
+        """Pass the tensors among the arguments through the input node."""
         self.n_inputs = len(args)
         passed = through_identity(args, self._at_inputs)
         if passed is None:
@@ -146,7 +149,7 @@ class BackwardHook:
         return tuple(values)
 
     def setup_output_hook(self, output: Any) -> Any:
-        """Put the tensors among the outputs behind the output node."""
+        """Pass the tensors among the outputs through the output node."""
         single = isinstance(output, TensorCore)
         outputs = (output,) if single else output
         self.n_outputs = len(outputs)
@@ -182,7 +185,7 @@ class BackwardHook:
         if self.input_places is None:
             self._fire_without_inputs()
         if replaced is spread:
-            return tuple(arrived)  # what did not come stays away
+            return tuple(arrived)  # gradients that did not arrive stay None
         return _checked(by, xp, shown, [replaced[place] for place in self.output_places])
 
     def _fire_without_inputs(self) -> None:
@@ -199,7 +202,7 @@ class BackwardHook:
 
     def _at_inputs(self, xp: Any, arrived: Sequence[Any], passed: tuple[Any, ...]) -> tuple[Any, ...]:
         if self.grad_outputs is None or not self.user_hooks:
-            # The gradient did not come through the module's output (double backward), or nobody wants to know.
+            # The gradient did not come through the module's output (double backward), or there are no hooks.
             self.grad_outputs = None
             return passed
         assert self.input_places is not None
@@ -225,7 +228,7 @@ def warn_of_missing_inputs(but: str) -> None:
 
 
 def _asks_inside(value: object) -> bool:
-    """Whether a list or dict holds a tensor that wants gradients."""
+    """Whether a list or dict holds a tensor that requires gradients."""
     if isinstance(value, dict):
         value = list(value.values())
     if not isinstance(value, (list, tuple)):
@@ -239,7 +242,7 @@ def _shown(value: object) -> Any:
 
 
 def _spread(shown: list[Any], places: list[int], count: int) -> tuple[Any, ...]:
-    """Gradients at the places of their tensors among all values, None elsewhere."""
+    """Return the gradients at the positions of their tensors among all values, None elsewhere."""
     if len(shown) == count:
         return tuple(shown)
     full: list[Any] = [None] * count
@@ -257,7 +260,7 @@ def _check_count(hook: hooks.Hook, answer: Any, spread: tuple[Any, ...], kind: s
 
 
 def _checked(by: hooks.Hook | None, xp: Any, shown: list[Any], answered: list[Any]) -> tuple[Any, ...]:
-    """Gradients that a hook replaced, as they travel on: of the same dtype and shape, or None."""
+    """Return the gradients that a hook returned, each checked to be None or of the same dtype and shape."""
     result = []
     for before, after in zip(shown, answered):
         if after is not None and after is not before:
@@ -267,7 +270,7 @@ def _checked(by: hooks.Hook | None, xp: Any, shown: list[Any], answered: list[An
 
 
 def _hook() -> None:
-    """Stands for a module's hooks in errors about what they returned."""
+    """Stand for a module's hooks in errors about what they returned."""
 
 
 _hook.__name__ = "hook"

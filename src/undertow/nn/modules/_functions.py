@@ -1,4 +1,4 @@
-"""`torch.nn.modules._functions`: layers of PyTorch's that are custom functions there."""
+"""`torch.nn.modules._functions`: the layers that PyTorch implements as custom functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from undertow.nn.modules.normalization import CrossMapLRN2d as _CrossMapLRN2d
 
 
 class BackwardHookFunction(Function):
-    """Hands its arguments on; hooks on its node see all of their gradients at once."""
+    """The identity; hooks on its node see the gradients of all arguments at once."""
 
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Any:
@@ -44,7 +44,7 @@ class CrossMapLRN2d(Function):
 
 
 class SyncBatchNorm(Function):
-    """Batch norm over several processes, of which there is one: `nn.SyncBatchNorm` is a plain batch norm here."""
+    """Batch norm over several processes. With only one, `nn.SyncBatchNorm` is a plain batch norm."""
 
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Any:

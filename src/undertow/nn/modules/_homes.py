@@ -1,4 +1,4 @@
-"""Which file of nn/modules has a name of torch.nn: read by the packages that import a file when it is first used."""
+"""Which file of nn/modules defines each name of torch.nn, for lazy imports."""
 
 _FILES = {
     "activation": (

@@ -118,14 +118,14 @@ class ModuleHooks:
     def register_backward_hook(
         self, hook: Callable[[Self, tuple[Tensor, ...], tuple[Tensor, ...]], NewGradients]
     ) -> hooks.RemovableHandle:
-        """hook(module, grad_input, grad_output) on the last node that made the output: the old, partial kind."""
+        """hook(module, grad_input, grad_output) on the last node of the output: the old, partial kind."""
         if self._is_full_backward_hook is True:
             raise RuntimeError(_MIXED_KINDS.format(_ON_ONE))
         self._is_full_backward_hook = False
         return _add(self._backward_hooks, hook, False)
 
     def register_parameters_ready_hook(self, hook: Callable[[Self], None]) -> hooks.RemovableHandle:
-        """hook(module) -> ignored, once a backward pass has added to the `.grad` of all parameters here and below.
+        """hook(module) -> ignored, once a backward pass has accumulated the gradients of all parameters here and below.
 
         Not in PyTorch. Parameters that the pass does not reach are not waited for. The parameters are those that the
         module has now; register it again after adding some.
@@ -171,7 +171,7 @@ class ModuleHooks:
         ):  # fmt: skip
             return self.forward(*args, **kwargs)  # type: ignore[attr-defined]
         result: Any = None
-        called: set[int] = set()  # always_call hooks that have had their turn
+        called: set[int] = set()  # always_call hooks that have run
         try:
             full: Sequence[hooks.Hook] = ()
             old: Sequence[hooks.Hook] = ()
@@ -205,7 +205,7 @@ class ModuleHooks:
             raise
 
     def _call_despite_error(self, args: Any, kwargs: Any, result: Any, called: set[int]) -> None:
-        """After an error: the always_call hooks that have not run yet, each on its own; the error itself goes on."""
+        """Run the always_call hooks that have not run yet after an error, which is raised again afterwards."""
         for identity, hook, with_kwargs, always in _forward_list(self):
             if not always or identity in called:
                 continue
@@ -235,7 +235,7 @@ class ModuleHooks:
             self._maybe_warn_non_full_backward_hook(args, result, node)
 
     def _maybe_warn_non_full_backward_hook(self, args: object, result: object, node: Any) -> None:
-        """Says where the old kind of hook will not see all gradients."""
+        """Warn if a non-full backward hook will not see all gradients."""
         outputs = (result,) if isinstance(result, TensorCore) else result
         if not (isinstance(outputs, tuple) and all(isinstance(part, TensorCore) for part in outputs)):
             _warn_old("hooks on a Module that does not return a single Tensor or tuple", "of the grad_output")
@@ -265,14 +265,14 @@ def _warn_old(where: str, missing: str) -> None:
 
 
 def _forward_pre_list(module: Any) -> list[tuple[hooks.Hook, bool]]:
-    """Forward pre-hooks, global ones first, each with whether it wants keyword arguments."""
+    """Return the forward pre-hooks, global ones first, each with whether it takes keyword arguments."""
     flags = module._forward_pre_hooks_with_kwargs
     listed = [(hook, False) for hook in _global_forward_pre_hooks.values()]
     return listed + [(hook, identity in flags) for identity, hook in module._forward_pre_hooks.items()]
 
 
 def _fire_forward_pre_hook(hook: hooks.Hook, with_kwargs: bool, module: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """Run one forward pre-hook; returns the arguments to go on with."""
+    """Run one forward pre-hook and return the arguments to continue with."""
     if not with_kwargs:
         answer = hooks.fire(hook, module, args)
         if answer is not None:
@@ -293,7 +293,7 @@ def _fire_forward_hook(hook: hooks.Hook, with_kwargs: bool, module: Any, args: A
 
 
 def _forward_list(module: Any) -> list[tuple[int, hooks.Hook, bool, bool]]:
-    """Forward hooks with their flags, global ones first: (id, hook, with_kwargs, always_call)."""
+    """Return the forward hooks with their flags, global ones first: (id, hook, with_kwargs, always_call)."""
     listed = [
         (identity, hook, identity in _global_forward_hooks_with_kwargs, identity in _global_forward_hooks_always_called)
         for identity, hook in _global_forward_hooks.items()
@@ -305,7 +305,7 @@ def _forward_list(module: Any) -> list[tuple[int, hooks.Hook, bool, bool]]:
 
 
 def _add(own: Hooks, hook: hooks.Hook, prepend: bool, *flags: tuple[Flags, bool]) -> hooks.RemovableHandle:
-    """Add a hook with its flags; the handle takes out everything it added."""
+    """Add a hook with its flags; its handle removes all of that."""
     handle = hooks.RemovableHandle(own, extra_dict=[flagged for flagged, _ in flags])
     own[handle.id] = hook
     for flagged, on in flags:
@@ -345,7 +345,7 @@ def register_module_full_backward_hook(hook: hooks.Hook, *, nested: bool = False
 
 
 def register_module_backward_hook(hook: hooks.Hook) -> hooks.RemovableHandle:
-    """Return the old, partial kind of backward hook on every module."""
+    """Register a backward hook of the old, partial kind on every module."""
     return _register_global_backward(hook, False)
 
 

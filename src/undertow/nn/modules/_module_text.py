@@ -1,4 +1,4 @@
-"""How modules print. Nests of any depth do: the modules whose texts are not complete wait on a list."""
+"""How modules print. Uses a stack instead of recursion, so nesting may have any depth."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class ModuleText:
-    """What a class of modules says about its text: which modules it shows, and how it puts their texts together."""
+    """The printing part of a module: which submodules are shown, and how their texts are put together."""
 
     _modules: dict[str, Any]
 

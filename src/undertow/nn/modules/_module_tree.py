@@ -1,4 +1,4 @@
-"""A module as a tree: registering parameters, buffers and submodules, walking over them, changing them all."""
+"""A module as a tree: registering, traversing and converting parameters, buffers and submodules."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ _global_buffer_registration_hooks: OrderedDict[int, hooks.Hook] = OrderedDict()
 
 
 def register_module_buffer_registration_hook(hook: hooks.Hook) -> hooks.RemovableHandle:
-    """hook(module, name, buffer) -> None or another buffer, when any module registers one."""
+    """hook(module, name, buffer) -> None or a replacement, when any module registers a buffer."""
     return hooks.add(_global_buffer_registration_hooks, hook)
 
 
 def register_module_module_registration_hook(hook: hooks.Hook) -> hooks.RemovableHandle:
-    """hook(module, name, submodule) -> None or another submodule, when any module registers one."""
+    """hook(module, name, submodule) -> None or a replacement, when any module registers a submodule."""
     return hooks.add(_global_module_registration_hooks, hook)
 
 
 def register_module_parameter_registration_hook(hook: hooks.Hook) -> hooks.RemovableHandle:
-    """hook(module, name, param) -> None or another parameter, when any module registers one."""
+    """hook(module, name, param) -> None or a replacement, when any module registers a parameter."""
     return hooks.add(_global_parameter_registration_hooks, hook)
 
 
 def registered(listed: OrderedDict[int, hooks.Hook], module: ModuleTree, name: str, value: Any) -> Any:
-    """Return what the registration hooks make of a value."""
+    """Return a value after the registration hooks have seen or replaced it."""
     for hook in tuple(listed.values()):
         answer = hooks.fire(hook, module, name, value)
         if answer is not None:
@@ -110,7 +110,7 @@ class ModuleTree:
         self._modules[name] = registered(_global_module_registration_hooks, self, name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
-        """Another name of add_module."""
+        """Call `add_module` (an alias)."""
         self.add_module(name, module)
 
     # --- finding
@@ -127,7 +127,7 @@ class ModuleTree:
         return module
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Put a submodule at this dotted name; strict: only where one is already."""
+        """Set the submodule with this dotted name; with `strict`, only if there is one already."""
         if not target:
             raise ValueError("Cannot set the submodule without a target name!")
         path, _, name = target.rpartition(".")
@@ -177,34 +177,34 @@ class ModuleTree:
                 yield (path + "." if path else "") + name, member
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """All parameters, each once."""
+        """Yield all parameters, each once."""
         for _, param in self.named_parameters(recurse=recurse):
             yield param
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """All parameters with their dotted names."""
+        """Yield all parameters with their dotted names."""
         yield from self._named_members(lambda module: module._parameters.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """All buffers, each once."""
+        """Yield all buffers, each once."""
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
-        """All buffers with their dotted names."""
+        """Yield all buffers with their dotted names."""
         yield from self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
 
     def children(self) -> Iterator[Module]:
-        """Return the direct submodules, each once."""
+        """Yield the direct submodules, each once."""
         for _, module in self.named_children():
             yield module
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """Return the direct submodules with their names."""
+        """Yield the direct submodules with their names."""
         seen: set[int] = set()
         for name, module in self._modules.items():
             if module is not None and id(module) not in seen:
@@ -212,14 +212,14 @@ class ModuleTree:
                 yield name, module
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
-        """Return this module and all below it, each once."""
+        """Yield this module and all below it, each once."""
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
     def named_modules(
         self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
-        """Return this module and all below it, with their dotted names, parents first."""
+        """Yield this module and all below it with their dotted names, parents first."""
         memo = set() if memo is None else memo
         if self in memo:
             return
@@ -240,9 +240,9 @@ class ModuleTree:
         return self
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Replace every parameter's data, gradient and every buffer by fn of it.
+        """Apply fn to every parameter's data and gradient and to every buffer.
 
-        Parameters stay the same objects, unless they lose or get their values or torch.__future__ was told otherwise.
+        Parameters stay the same objects, unless they move to or from meta or torch.__future__ is set otherwise.
         """
         swap = get_swap_module_params_on_conversion()
         overwrite = get_overwrite_module_params_on_conversion()
@@ -272,7 +272,7 @@ class ModuleTree:
         return self
 
     def _swap(self, name: str, param: Tensor, changed: Any, grad: Tensor, changed_grad: Any) -> None:
-        """Exchanges a parameter, and its gradient, with what replaces it: both stay the same objects."""
+        """Swap a parameter and its gradient with their replacements; both stay the same objects."""
         param.grad = None
         try:
             swap_tensors(param, Parameter(changed, param.requires_grad))

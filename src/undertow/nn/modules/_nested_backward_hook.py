@@ -1,4 +1,4 @@
-"""Full backward hooks that look inside: nested outputs and inputs, and keyword arguments.
+"""Full backward hooks for nested inputs and outputs and for keyword arguments.
 
 Registered with `nested=True`, a hook gets gradients in the nesting of the values they belong to: tuples, lists, dicts
 and dataclasses, with None where there is no tensor or no gradient.
@@ -34,7 +34,7 @@ class NestedHook:
 
 
 def around(module: Any, user_hooks: Sequence[hooks.Hook], user_pre_hooks: Sequence[hooks.Hook]) -> BackwardHook:
-    """Return what is put around a call: the plain kind, unless a hook wants to look inside."""
+    """Return the hooks around a call: the plain kind, unless one was registered with nested=True."""
     for hook in (*user_hooks, *user_pre_hooks):
         if type(hook) is NestedHook:
             return NestedBackwardHook(module, user_hooks, user_pre_hooks)
@@ -49,7 +49,7 @@ def _is_dataclass(value: object) -> bool:
 
 
 def flatten(value: Any, into: list[Any]) -> None:
-    """Append the values at the ends of nested containers, in order."""
+    """Append the leaves of nested containers, in order."""
     if isinstance(value, (tuple, list)):
         for part in value:
             flatten(part, into)
@@ -64,7 +64,7 @@ def flatten(value: Any, into: list[Any]) -> None:
 
 
 def rebuild(like: Any, take: Callable[[], Any]) -> Any:
-    """Return the same nesting with new values at the ends, taken in order, in new containers of the same classes."""
+    """Return the same nesting with new leaves, taken in order, in new containers of the same classes."""
     if isinstance(like, tuple):
         parts = [rebuild(part, take) for part in like]
         return type(like)(*parts) if hasattr(like, "_fields") else type(like)(parts)
@@ -84,7 +84,7 @@ def rebuild(like: Any, take: Callable[[], Any]) -> Any:
 
 
 def same_nesting(one: Any, other: object) -> bool:
-    """Whether values hang at the same ends of the same containers."""
+    """Whether two values have the same containers with leaves at the same positions."""
     if isinstance(one, (tuple, list)):
         return (
             isinstance(other, type(one)) and len(one) == len(other)
@@ -104,15 +104,15 @@ def same_nesting(one: Any, other: object) -> bool:
 
 
 class NestedBackwardHook(BackwardHook):
-    """One call of a module with at least one nested hook. Plain hooks are served too, where they can fire."""
+    """The hooks around one call of a module with at least one nested hook. Plain hooks run too, where they can fire."""
 
     __slots__ = ("arguments", "output", "plain_places")
 
     def __init__(self, module: Any, user_hooks: Sequence[hooks.Hook], user_pre_hooks: Sequence[hooks.Hook]) -> None:
         super().__init__(module, user_hooks, user_pre_hooks)
-        self.arguments: tuple[Any, Any] = ((), {})  # nestings, with None at all ends
+        self.arguments: tuple[Any, Any] = ((), {})  # nestings, with None at all leaves
         self.output: Any = None
-        self.plain_places: list[int] | None = None  # where a plain hook's grad_output is among the ends
+        self.plain_places: list[int] | None = None  # where a plain hook's grad_output is among the leaves
 
     def enter(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         ends: list[Any] = []
@@ -175,7 +175,7 @@ class NestedBackwardHook(BackwardHook):
         return plain._checked(by, xp, shown, [ends[place] for place in self.input_places])
 
     def _fire_hooks(self, ends: tuple[Any, ...]) -> tuple[tuple[Any, ...], hooks.Hook | None]:
-        """Run the hooks on gradients of all ends of the arguments: what they make of them, and which did last."""
+        """Run the hooks on the gradients of all leaves; return the result and the last hook that changed it."""
         by: hooks.Hook | None = None
         grad_outputs, self.grad_outputs = self.grad_outputs, None
         assert grad_outputs is not None
@@ -199,11 +199,11 @@ class NestedBackwardHook(BackwardHook):
         return ends, by
 
     def _ends_of(self, answer: Any, wanted: Any, what: str) -> tuple[Any, ...]:
-        """Return what a hook returned, flattened, once its nesting is known to fit."""
+        """Return a hook's result, flattened, after checking that its nesting fits."""
         if not same_nesting(wanted, answer):
             raise RuntimeError(
                 f"A nested backward hook of {type(self.module).__name__} returned another nesting than it was given. "
-                f"Return None, or {what} in the same nesting with a tensor or None at every end."
+                f"Return None, or {what} in the same nesting with a tensor or None at every leaf."
             )
         ends: list[Any] = []
         flatten(answer, ends)

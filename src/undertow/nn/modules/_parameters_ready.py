@@ -1,7 +1,7 @@
-"""A hook that fires once a backward pass has brought all of a module's parameters their gradients. Not in PyTorch.
+"""A hook that fires once a backward pass has computed the gradients of all of a module's parameters. Not in PyTorch.
 
-It is a post-accumulate hook on each parameter that counts down. What it waits for is known when the first gradient of a
-pass arrives: every parameter that this pass will reach. Others (frozen, or not used) are not waited for.
+A post-accumulate hook on each parameter counts down. The count is set when the first gradient of a pass arrives: the
+number of parameters that this pass will reach. Others (frozen or unused) are not waited for.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from undertow._tensor import Tensor
 
 
 class ParametersReady:
-    """One registered hook and how far each backward pass under way has come."""
+    """One registered hook, with a counter for each running backward pass."""
 
     def __init__(self, module: Any, hook: hooks.Hook) -> None:
         self.module = ref(module)
         self.hook = hook
         self.parameters = [ref(parameter) for parameter in module.parameters()]
-        self.left: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # by pass: how many are still to come
+        self.left: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # by pass: the number of gradients still to come
         self.lock = Lock()
 
     def __call__(self, parameter: Tensor) -> None:
-        """Note that a parameter's gradient is in `.grad`."""
+        """Record that a parameter's gradient is in `.grad`."""
         task = local.modes.backward_pass
         with self.lock:
             left = self.left.get(task)
@@ -37,7 +37,7 @@ class ParametersReady:
             hooks.fire(self.hook, module)
 
     def _awaited(self, task: Any) -> int:
-        """How many of the parameters this pass adds to."""
+        """Return how many of the parameters this pass reaches."""
         count = 0
         for parameter in self.parameters:
             tensor = parameter()
@@ -49,7 +49,7 @@ class ParametersReady:
 
 
 def attach(ready: OrderedDict[int, Any], module: Any, hook: hooks.Hook, identity: int | None = None) -> Any:
-    """Put a hook on a module's parameters; its handle takes it off all of them."""
+    """Register a hook on a module's parameters; its handle removes it from all of them."""
     counter = ParametersReady(module, hook)
     maps = []
     for parameter in module.parameters():

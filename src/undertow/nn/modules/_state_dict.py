@@ -1,4 +1,4 @@
-"""A module's state as a flat dict, and back, with the hooks around both."""
+"""Saving a module's state as a flat dict and loading it, with the hooks around both."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _IncompatibleKeys(NamedTuple):
 
 
 class _WrappedHook:
-    """A load pre-hook as a module's map holds it; it may also be given the module, which it does not keep alive."""
+    """A registered load pre-hook; it may take the module too, to which it holds a weak reference."""
 
     def __init__(self, hook: hooks.Hook, module: Any = None) -> None:
         self.hook = hook
@@ -55,7 +55,7 @@ class _WrappedHook:
 
 
 class StateDict:
-    """The part of a module that reads and writes its state."""
+    """The part of a module that saves and loads its state."""
 
     _version: int = 1
     _parameters: dict[str, Any]
@@ -79,7 +79,7 @@ class StateDict:
         return hooks.add(self._state_dict_hooks, hook)
 
     def _register_state_dict_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
-        """Return the older name; here the hook's result, if any, replaces the dict."""
+        """Register a state dict hook under the older name; the hook's result, if any, replaces the dict."""
         if getattr(hook, "_from_public_api", False):
             raise RuntimeError(
                 "Cannot register the same function as the state dict post hook and by register_state_dict_post_hook"
@@ -100,14 +100,14 @@ class StateDict:
     # --- out
 
     def get_extra_state(self) -> Any:
-        """Return what a subclass wants kept in its state beyond tensors."""
+        """Return the state of a subclass beyond its tensors."""
         raise RuntimeError(
             "Reached a code path in Module.get_extra_state() that should never be called. Please define it together with "
             "set_extra_state()."
         )
 
     def set_extra_state(self, state: Any) -> None:
-        """Take back what get_extra_state gave."""
+        """Restore what get_extra_state returned."""
         raise RuntimeError(
             "Reached a code path in Module.set_extra_state() that should never be called. Please define it together with "
             "get_extra_state()."
@@ -127,7 +127,7 @@ class StateDict:
             destination[prefix + EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
 
     def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
-        """All parameters and persistent buffers by their full names (detached unless keep_vars)."""
+        """Return all parameters and persistent buffers by their full names (detached unless keep_vars)."""
         if args:
             warn(
                 "Positional args are being deprecated, use kwargs instead. Give destination, prefix and "
@@ -169,7 +169,7 @@ class StateDict:
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Load this module's own tensors, noting what is missing, unexpected or wrong."""
+        """Load this module's own tensors; record what is missing, unexpected or wrong."""
         self._upgrade_own_entries(state_dict, prefix, local_metadata.get("version"), error_msgs)
         for hook in tuple(self._load_state_dict_pre_hooks.values()):
             hooks.fire(
@@ -199,7 +199,7 @@ class StateDict:
                         unexpected_keys.append(key)
 
     def _upgrade_own_entries(self, state_dict: Any, prefix: str, version: int | None, error_msgs: list[str]) -> None:
-        """Bring this module's part of an older checkpoint to what it saves today, in place."""
+        """Convert this module's part of an older checkpoint to the current version, in place."""
 
     def _load_extra_state(
         self, state_dict: Any, prefix: str, strict: bool, missing_keys: list[str], unexpected_keys: list[str]
@@ -214,7 +214,7 @@ class StateDict:
             unexpected_keys.append(key)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """Copy a state into this module (or, with assign, takes its tensors over); reports what did not fit."""
+        """Copy a state into this module, or use its tensors with assign; return the missing and unexpected keys."""
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
         missing: list[str] = []
@@ -241,7 +241,7 @@ def _load_tree(
     module: Any, part: Any, prefix: str, metadata: Any, assign: bool, missing: list[str], unexpected: list[str],
     errors: list[str],
 ) -> None:  # fmt: skip
-    """Load a module and those inside it. A closure that calls itself would leave a cycle for the garbage collector."""
+    """Load a module and those inside it. (Not a closure that calls itself: that would leave a reference cycle.)"""
     local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
     if assign:
         local_metadata["assign_to_params_buffers"] = assign
@@ -265,7 +265,7 @@ def _quoted(keys: list[str]) -> str:
 
 
 def _load_one(module: Any, name: str, key: str, param: Any, given: Any, assign: bool) -> str | None:
-    """Put one tensor in place; returns what is wrong with it, if anything."""
+    """Load one tensor; return what is wrong with it, if anything."""
     if not isinstance(given, TensorCore):
         return (
             f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object there, '

@@ -1,4 +1,4 @@
-"""Activations as modules. MultiheadAttention has a file of its own."""
+"""Activations as modules. MultiheadAttention is in attention.py."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _InPlace(Module):
         return self._said()
 
     def _said(self, *parts: str) -> str:
-        """Return the text of repr: what is given, and `inplace=True` where it is so."""
+        """Return the extra text of repr, with `inplace=True` where that holds."""
         return ", ".join([*parts, "inplace=True"] if self.inplace else parts)
 
 
@@ -52,7 +52,7 @@ class _AlongDim(Module):
         self.dim = dim
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({"dim": None, **state})  # modules pickled before it existed
+        super().__setstate__({"dim": None, **state})  # missing in modules pickled before it existed
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}"
@@ -211,7 +211,7 @@ class Sigmoid(Module):
 
 
 class Hardsigmoid(_InPlace):
-    """A sigmoid of straight lines: (x + 3) / 6, clipped to [0, 1]."""
+    """A piecewise linear sigmoid: (x + 3) / 6, clipped to [0, 1]."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(inplace)
@@ -340,7 +340,7 @@ class SELU(_InPlace):
 
 
 class GELU(Module):
-    """x times the normal distribution function of x, exact or by tanh."""
+    """x times the normal distribution function of x, exact or approximated by tanh."""
 
     __constants__ = ["approximate"]
 

@@ -1,4 +1,4 @@
-"""Softmax over very many classes, most of them rare: frequent classes at the head, clusters of rare ones behind."""
+"""Softmax over very many classes, most of them rare: frequent classes in the head, rare ones in clusters."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
 
     def reset_parameters(self) -> None:
-        """Draws all weights anew."""
+        """Initialize all weights again."""
         self.head.reset_parameters()
         for to_width, to_classes in self.tail:
             to_width.reset_parameters()
@@ -106,7 +106,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         target = target_ if batched else target_.unsqueeze(0)
         used = 0
         output = input.new_zeros(target.size(0))
-        in_head = target.new_empty(target.size(0))  # which column of the head speaks for each target
+        in_head = target.new_empty(target.size(0))  # the column of the head for each target
         bounds = [0, *self.cutoffs]
         for nr in range(len(bounds) - 1):
             rows = ((target >= bounds[nr]) & (target < bounds[nr + 1])).nonzero().squeeze(1)
@@ -145,7 +145,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return self._get_full_log_prob(input, self.head(input))
 
     def predict(self, input: Tensor) -> Any:
-        """Return the likeliest class of each row; clusters are looked into only where they lead."""
+        """Return the likeliest class of each row; a cluster is evaluated only for rows that it wins."""
         _refuse_in_program("layer.log_prob(input).argmax(1)")
         head_output = self.head(input)
         output = head_output.argmax(dim=1)
@@ -159,7 +159,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
 
 def _refuse_in_program(instead: str) -> None:
-    """Which rows a cluster sees, and whether it has a gradient at all, depends on values: nothing for a compiled step."""
+    """Raise in a compiled step: which rows a cluster gets, and whether it gets a gradient, depends on values."""
     if tracer.current is not None:
         raise NeedsValue(
             f"AdaptiveLogSoftmaxWithLoss, called at {user_site() or 'an unknown line'}, looks into clusters only for the "

@@ -17,9 +17,9 @@ from undertow.nn.parameter import Parameter
 
 
 class MultiheadAttention(Module):
-    """Attention of queries over keys and values, in several heads side by side."""
+    """Attention of queries over keys and values, in several parallel heads."""
 
-    __module__ = "undertow.nn.modules.activation"  # where PyTorch has it, and files name it
+    __module__ = "undertow.nn.modules.activation"  # PyTorch's module, which pickled files name
     __constants__ = ["batch_first"]
 
     def __init__(
@@ -84,7 +84,7 @@ class MultiheadAttention(Module):
                     start(param)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        state.setdefault("_qkv_same_embed_dim", True)  # modules pickled before it existed
+        state.setdefault("_qkv_same_embed_dim", True)  # missing in modules pickled before it existed
         super().__setstate__(state)
 
     def forward(
@@ -112,7 +112,7 @@ class MultiheadAttention(Module):
         return (output.transpose(1, 0), weights) if turned else (output, weights)
 
     def merge_masks(self, attn_mask: Tensor, key_padding_mask: Tensor, query: Tensor) -> tuple[Any, int | None]:
-        """One mask for a batch-first query, and its kind: 1 padding alone, 2 (batch, head, query, key), None no mask."""
+        """Merge the masks; return the mask and its kind: 1 padding only, 2 (batch, head, query, key), None no mask."""
         if attn_mask is None:
             return key_padding_mask, None if key_padding_mask is None else 1
         batch, length = query.shape[:2]
@@ -126,7 +126,7 @@ class MultiheadAttention(Module):
 
     @staticmethod
     def _time_first(query: Tensor, key: Tensor, value: Any) -> tuple[Any, Any, Any]:
-        """Transposed inputs; what was one tensor stays one, because it is then projected in one product."""
+        """Transpose the inputs. The same tensor given twice stays one, so that it is projected in one product."""
         if key is value:
             if query is key:
                 query = query.transpose(1, 0)

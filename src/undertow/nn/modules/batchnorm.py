@@ -1,4 +1,4 @@
-"""Batch normalization over one, two and three dimensions, its lazy twins, and the face of SyncBatchNorm."""
+"""Batch normalization over one, two and three dimensions, its lazy variants, and SyncBatchNorm."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 class _NormBase(Module):
     """What batch and instance norm share: weight and bias, running statistics, old checkpoints."""
 
-    _version = 2  # since then the state has num_batches_tracked
+    _version = 2  # from this version on, the state has num_batches_tracked
     __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
     weight: Parameter
     bias: Parameter
@@ -64,7 +64,7 @@ class _NormBase(Module):
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
-        """Forgets the batches seen so far."""
+        """Reset the running statistics."""
         if self.track_running_stats:
             assert (
                 self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None
@@ -74,7 +74,7 @@ class _NormBase(Module):
             self.num_batches_tracked.zero_()
 
     def reset_parameters(self) -> None:
-        """Weight 1, bias 0, and no batch seen."""
+        """Set weight to 1 and bias to 0, and reset the running statistics."""
         self.reset_running_stats()
         if self.affine:
             init.ones_(self.weight)
@@ -177,7 +177,7 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Any:
-        """Return the module with every batch norm in it replaced by a SyncBatchNorm over the same tensors."""
+        """Return the module with every batch norm replaced by a SyncBatchNorm that shares its tensors."""
         converted = module
         if isinstance(module, _BatchNorm):
             converted = cls(

@@ -10,7 +10,7 @@ __all__ = ["ChannelShuffle"]
 
 
 class ChannelShuffle(Module):
-    """Interleaves the channels of as many groups."""
+    """Interleaves the channels of the groups."""
 
     __constants__ = ["groups"]
 

@@ -18,7 +18,7 @@ from undertow.nn.parameter import Parameter
 
 
 def _place(index: Any, length: int) -> int:
-    """Return a list index as a non-negative number."""
+    """Return a list index as a non-negative one, after a bounds check."""
     place = operator.index(index)
     if not -length <= place < length:
         raise IndexError(f"index {place} is out of range")
@@ -26,7 +26,7 @@ def _place(index: Any, length: int) -> int:
 
 
 class Container(Module):
-    """A module of given children; any Module does as much."""
+    """A module with the given children (deprecated: any Module can do this)."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class Sequential(Module):
             raise ValueError(f"Non-positive multiplication factor {times} for {type(self)}")
 
     def pop(self, key: Tensor) -> Any:
-        """Take the module at an index out."""
+        """Remove and return the module at an index."""
         module = self[key]
         del self[key]
         return module
@@ -116,7 +116,7 @@ class Sequential(Module):
         return self
 
     def insert(self, index: int, module: Module) -> Sequential:
-        """Put a module before an index."""
+        """Insert a module before an index."""
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}")
         length = len(self._modules)
@@ -137,7 +137,7 @@ class Sequential(Module):
 
         def forward(self, input: Any) -> Tensor: ...
 
-    else:  # PyTorch's says nothing of types, which `fx` shows
+    else:  # PyTorch's has no annotations, which `fx` would show
 
         def forward(self, input):
             for module in self:
@@ -181,7 +181,7 @@ class ModuleList(Module):
         return ModuleList(chain(self, other))
 
     def insert(self, index: int, module: Module) -> None:
-        """Put a module before an index."""
+        """Insert a module before an index."""
         modules = list(self)
         modules.insert(index, module)
         self._modules = {}
@@ -193,7 +193,7 @@ class ModuleList(Module):
         return self
 
     def pop(self, key: Tensor) -> Any:
-        """Take the module at an index out."""
+        """Remove and return the module at an index."""
         module = self[key]
         del self[key]
         return module
@@ -253,11 +253,11 @@ class ModuleDict(Module):
         return key in self._modules
 
     def clear(self) -> None:
-        """Take everything out."""
+        """Remove everything."""
         self._modules.clear()
 
     def pop(self, key: str) -> Any:
-        """Take a module out."""
+        """Remove and return a module."""
         module = self[key]
         del self[key]
         return module
@@ -272,7 +272,7 @@ class ModuleDict(Module):
         return self._modules.values()
 
     def update(self, modules: Any) -> None:
-        """Add or replaces modules, from a mapping or from pairs."""
+        """Add or replace modules, from a mapping or from pairs."""
         for key, module in _pairs(modules, "ModuleDict"):
             self[key] = module
 
@@ -297,7 +297,7 @@ def _pairs(given: object, kind: str) -> list[tuple[str, Any]]:
 
 
 def _as_held(value: object) -> Any:
-    """Tensors become parameters; anything else is kept as it is."""
+    """Return a tensor as a parameter, and anything else as it is."""
     return Parameter(value) if isinstance(value, TensorCore) and not isinstance(value, Parameter) else value
 
 
@@ -398,7 +398,7 @@ class ParameterDict(Module):
         return key in self._keys
 
     def copy(self) -> ParameterDict:
-        """Another dict over the same parameters."""
+        """Return a new dict that holds the same parameters."""
         return ParameterDict(OrderedDict((key, self[key]) for key in self._keys))
 
     def setdefault(self, key: str, default: Any = None) -> Any:
@@ -408,18 +408,18 @@ class ParameterDict(Module):
         return self[key]
 
     def clear(self) -> None:
-        """Take everything out."""
+        """Remove everything."""
         for key in list(self._keys):
             del self[key]
 
     def pop(self, key: str) -> Any:
-        """Take a value out."""
+        """Remove and return a value."""
         value = self[key]
         del self[key]
         return value
 
     def popitem(self) -> tuple[str, Any]:
-        """Take the last pair out."""
+        """Remove and return the last pair."""
         key = next(reversed(self._keys))
         return key, self.pop(key)
 
@@ -440,7 +440,7 @@ class ParameterDict(Module):
         return iter([self[key] for key in self._keys])
 
     def update(self, parameters: Any) -> None:
-        """Add or replaces values, from a mapping or from pairs."""
+        """Add or replace values, from a mapping or from pairs."""
         for key, value in _pairs(parameters, "ParameterDict"):
             self[key] = value
 

@@ -1,4 +1,4 @@
-"""Convolutions and transposed convolutions over one, two and three dimensions, and their lazy twins."""
+"""Convolutions and transposed convolutions over one, two and three dimensions, and their lazy variants."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SPREAD = {1: _single, 2: _pair, 3: _triple}
 
 
 class _ConvNd(Module):
-    """What all convolutions share: checked sizes, parameters and their first values, and the text of repr."""
+    """What all convolutions share: size checks, parameters and their initialization, and repr."""
 
     __constants__ = [
         "stride", "padding", "dilation", "groups", "padding_mode", "output_padding", "in_channels", "out_channels",
@@ -37,7 +37,7 @@ class _ConvNd(Module):
     weight: Parameter
     bias: Parameter
     _dimensions = 0
-    _function: str  # in nn.functional, looked up at each call: tools replace functions there
+    _function: str  # a name in nn.functional, looked up at each call because tools patch functions there
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class _ConvNd(Module):
         self.reset_parameters()
 
     def _padding_on_both_sides(self) -> Any:
-        """Return the padding as `F.pad` wants it, for the modes other than zeros."""
+        """Return the padding in the form of `F.pad`, for the modes other than zeros."""
         if not isinstance(self.padding, str):
             return _reverse_repeat_tuple(self.padding, 2)
         sides = [0, 0] * len(self.kernel_size)
@@ -103,7 +103,7 @@ class _ConvNd(Module):
         return sides
 
     def reset_parameters(self) -> None:
-        """Draws weight and bias from U(-1/sqrt(fan_in), 1/sqrt(fan_in))."""
+        """Draw weight and bias from U(-1/sqrt(fan_in), 1/sqrt(fan_in))."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             bound = init._bias_bound(self.weight)
@@ -132,7 +132,7 @@ class _ConvNd(Module):
 
 
 class _Conv(_ConvNd):
-    """A convolution; subclasses say over how many dimensions."""
+    """A convolution; subclasses set the number of dimensions."""
 
     def __init__(
         self,
@@ -198,7 +198,7 @@ class Conv3d(_Conv):
 
 
 class _ConvTransposeNd(_ConvNd):
-    """The gradient of a convolution as a layer; subclasses say over how many dimensions."""
+    """The gradient of a convolution as a layer; subclasses set the number of dimensions."""
 
     def __init__(
         self,
@@ -244,7 +244,7 @@ class _ConvTransposeNd(_ConvNd):
         num_spatial_dims: int,
         dilation: Any = None,
     ) -> Any:
-        """Return what to add to one side of the output so that it gets the wanted size."""
+        """Return what to add to one side of the output so that it has the given size."""
         if output_size is None:
             return self.output_padding
         batched = input.dim() == num_spatial_dims + 2
@@ -280,7 +280,7 @@ class _ConvTransposeNd(_ConvNd):
 
 
 class _ConvTransposeMixin(_ConvTransposeNd):
-    """An old name that packages ask with `isinstance`; no layer is one."""
+    """A deprecated class that packages use in `isinstance` checks; no layer is an instance."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         message = "`_ConvTransposeMixin` is a deprecated internal class. Please consider using public APIs."

@@ -11,7 +11,7 @@ __all__ = ["Flatten", "Unflatten"]
 
 
 class Flatten(Module):
-    """Makes a range of dimensions one; by default all but the first."""
+    """Merges a range of dimensions into one; by default all but the first."""
 
     __constants__ = ["start_dim", "end_dim"]
 
@@ -28,7 +28,7 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Makes one dimension several."""
+    """Splits one dimension into several."""
 
     __constants__ = ["dim", "unflattened_size"]
 

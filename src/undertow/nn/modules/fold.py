@@ -1,4 +1,4 @@
-"""Fold and Unfold: between images and the columns of their sliding blocks."""
+"""Fold and Unfold: images from and to columns of sliding blocks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Fold", "Unfold"]
 
 
 class Fold(Module):
-    """Adds up columns of sliding blocks into an image."""
+    """Sums columns of sliding blocks into an image."""
 
     __constants__ = ["output_size", "kernel_size", "dilation", "padding", "stride"]
 

@@ -1,4 +1,4 @@
-"""Instance normalization over one, two and three dimensions, and its lazy twins."""
+"""Instance normalization over one, two and three dimensions, and its lazy variants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules that learn their sizes from the first input they see."""
+"""Modules that infer their sizes from the first input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 class LazyModuleMixin:
-    """Makes a module out of whose parameters some have no shape yet.
+    """A base for modules with parameters whose shapes are not known yet.
 
     A subclass holds `UninitializedParameter`s and writes `initialize_parameters(*args, **kwargs)`, which gives them their
     shapes from the arguments of the first call. After that call the module becomes an instance of `cls_to_become`.
@@ -31,7 +31,7 @@ class LazyModuleMixin:
         this._initialize_hook = this.register_forward_pre_hook(this._infer_parameters, with_kwargs=True)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        """As a module's, but parameters without a shape are kept as they are: they cannot be detached."""
+        """Save the state; parameters without a shape are kept as they are, because they cannot be detached."""
         this: Any = self
         for name, param in this._parameters.items():
             if param is not None:
@@ -50,7 +50,7 @@ class LazyModuleMixin:
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Before a load: gives parameters the shapes they have in the checkpoint."""
+        """Give parameters the shapes they have in the checkpoint, before it is loaded."""
         this: Any = self
         for name, param in (*this._parameters.items(), *this._buffers.items()):
             key = prefix + name
@@ -62,12 +62,12 @@ class LazyModuleMixin:
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
 
     def has_uninitialized_params(self) -> bool:
-        """Whether any parameter or buffer still waits for its shape."""
+        """Whether any parameter or buffer has no shape yet."""
         this: Any = self
         return any(is_lazy(held) for held in (*this._parameters.values(), *this._buffers.values()))
 
     def _infer_parameters(self, module: Module, args: Any, kwargs: Any = None) -> None:
-        """Return the forward pre-hook of the first call."""
+        """Run as the forward pre-hook of the first call: initialize the parameters."""
         module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
             raise RuntimeError(f"module {self._get_name()} has not been fully initialized")  # type: ignore[attr-defined]
@@ -85,25 +85,25 @@ class LazyModuleMixin:
 
 
 class OneSizeLazy(LazyModuleMixin):
-    """A lazy module with one unknown size, kept in the attribute `_size` names (zero while unknown)."""
+    """A lazy module with one unknown size, held in the attribute that `_size` names (zero while unknown)."""
 
     _size: str
 
     def _size_from(self, input: Tensor) -> int:
-        """Return the size that an input asks for."""
+        """Return the size that an input implies."""
         raise NotImplementedError
 
     def _shapes(self) -> Shapes:
-        """Return the shapes of the parameters and buffers that wait for the size, now that it is known."""
+        """Return the shapes of the parameters and buffers that depend on the size, once it is known."""
         raise NotImplementedError
 
     def reset_parameters(self) -> None:
-        """Draw the parameters, once there is something to draw."""
+        """Initialize the parameters, once they have shapes."""
         if getattr(self, self._size) and not self.has_uninitialized_params():
             super().reset_parameters()  # type: ignore[misc]
 
     def initialize_parameters(self, input: Tensor) -> None:
-        """Give the parameters their shapes and draw them, unless a checkpoint has."""
+        """Give the parameters their shapes and initialize them, unless a checkpoint did."""
         if not self.has_uninitialized_params():
             return
         setattr(self, self._size, self._size_from(input))

@@ -19,7 +19,7 @@ __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
 
 
 class Identity(Module):
-    """Gives its input back, whatever it was constructed with."""
+    """Returns its input; constructor arguments are ignored."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -53,14 +53,14 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws weight and bias from U(-1/sqrt(in_features), 1/sqrt(in_features))."""
+        """Draw weight and bias from U(-1/sqrt(in_features), 1/sqrt(in_features))."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             bound = init._bias_bound(self.weight)
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Tensor) -> Tensor:
-        held = self._parameters  # asked directly, which is faster than an attribute that falls back to it
+        held = self._parameters  # read directly, which is faster than through __getattr__
         try:
             return F.linear(input, held["weight"], held["bias"])
         except KeyError:
@@ -106,7 +106,7 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws weight and bias from U(-1/sqrt(in1_features), 1/sqrt(in1_features))."""
+        """Draw weight and bias from U(-1/sqrt(in1_features), 1/sqrt(in1_features))."""
         bound = 1 / math.sqrt(self.weight.size(1))
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:

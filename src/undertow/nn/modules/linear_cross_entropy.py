@@ -18,7 +18,7 @@ __all__ = ["LinearCrossEntropyLoss"]
 class LinearCrossEntropyLoss(_WeightedLoss):
     """The cross entropy of a linear layer's outputs, seen as (batch, num_classes, *out_features)."""
 
-    __module__ = "undertow.nn.modules.loss"  # where PyTorch has it, and files name it
+    __module__ = "undertow.nn.modules.loss"  # PyTorch's module, which pickled files name
     __constants__ = ["num_classes", "out_features", "reduction", "ignore_index", "label_smoothing"]
     out_features: tuple[int, ...]
 

@@ -8,7 +8,7 @@ __all__ = ["LinearCrossEntropyOptions"]
 
 
 class LinearCrossEntropyOptions:
-    """How PyTorch would split up the work to save memory. undertow computes it in one piece, to the same values."""
+    """How PyTorch splits up the work to save memory. undertow computes the same values in one piece."""
 
     def __init__(
         self,

@@ -285,7 +285,7 @@ class SoftMarginLoss(_Loss):
 
 
 class HingeEmbeddingLoss(_Loss):
-    """The distance itself for similar pairs (1), and what it lacks of the margin for others (-1)."""
+    """The distance for similar pairs (1), and max(0, margin - distance) for dissimilar ones (-1)."""
 
     __constants__ = ["margin", "reduction"]
 
@@ -300,7 +300,7 @@ class HingeEmbeddingLoss(_Loss):
 
 
 class CosineEmbeddingLoss(_Loss):
-    """1 - cosine for similar pairs (1), and the cosine beyond the margin for others (-1)."""
+    """1 - cosine for similar pairs (1), and max(0, cosine - margin) for dissimilar ones (-1)."""
 
     __constants__ = ["margin", "reduction"]
 
@@ -315,7 +315,7 @@ class CosineEmbeddingLoss(_Loss):
 
 
 class MarginRankingLoss(_Loss):
-    """What input1 lacks to rank above (1) or below (-1) input2 by the margin."""
+    """How far input1 is from ranking above (1) or below (-1) input2 by the margin."""
 
     __constants__ = ["margin", "reduction"]
 
@@ -330,7 +330,7 @@ class MarginRankingLoss(_Loss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """What the target class lacks to lead every other class by the margin."""
+    """How far the target class is from scoring above every other class by the margin."""
 
     __constants__ = ["p", "margin", "reduction"]
 
@@ -358,7 +358,7 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """What the target classes lack to lead every other class by 1."""
+    """How far the target classes are from scoring above every other class by 1."""
 
     __constants__ = ["reduction"]
 
@@ -376,7 +376,7 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class TripletMarginLoss(_Loss):
-    """What the anchor lacks to be nearer to the positive than to the negative by the margin."""
+    """How far the anchor is from being closer to the positive than to the negative by the margin."""
 
     __constants__ = ["margin", "p", "eps", "swap", "reduction"]
 
@@ -412,7 +412,7 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """TripletMarginLoss with a distance of one's own."""
+    """TripletMarginLoss with a custom distance function."""
 
     __constants__ = ["margin", "swap", "reduction"]
 

@@ -25,7 +25,7 @@ from undertow.nn.modules._state_dict import _IncompatibleKeys as _IncompatibleKe
 from undertow.nn.modules._state_dict import _WrappedHook as _WrappedHook
 from undertow.nn.parameter import Buffer, Parameter
 
-# Where PyTorch keeps them, and tools look for them.
+# Tools look for these here, as in PyTorch.
 register_module_forward_pre_hook = _registry.register_module_forward_pre_hook
 register_module_forward_hook = _registry.register_module_forward_hook
 register_module_full_backward_pre_hook = _registry.register_module_full_backward_pre_hook
@@ -58,7 +58,7 @@ R = TypeVar("R", covariant=True)
 
 
 class HasForward(Protocol[P, R]):
-    """What a call of a module goes through."""
+    """An object whose call runs `forward`."""
 
     @property
     def forward(self) -> Callable[P, R]: ...
@@ -92,7 +92,7 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
                 raise TypeError(
                     f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were given"
                 )
-        put = super().__setattr__  # past our own __setattr__, which needs these
+        put = super().__setattr__  # bypasses Module.__setattr__, which needs these
         put("training", True)
         put("_parameters", {})
         put("_buffers", {})
@@ -104,7 +104,7 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
-    if TYPE_CHECKING:  # a subclass's forward may have any parameters, and a call has those and its result
+    if TYPE_CHECKING:  # a subclass's forward may have any signature, and a call has the same one
         forward: Callable[..., Any]
 
         def __call__(self: HasForward[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
@@ -112,7 +112,7 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
     else:
 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
-            """Return what the module computes; every subclass writes its own."""
+            """Compute the module's output; every subclass overrides this."""
             raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
         __call__ = ModuleHooks._call_impl
@@ -170,7 +170,7 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
         self.register_buffer(name, value, persistent)
 
     def _forget(self, name: str, keep: str) -> None:
-        """Drop what the name held of another kind; where it held the same kind, its place in the order stays."""
+        """Remove the name from the other kinds of members; within the same kind it keeps its position."""
         self.__dict__.pop(name, None)
         for kind in ("_parameters", "_buffers", "_modules"):
             if kind != keep:
@@ -194,13 +194,13 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
 
     def __dir__(self) -> list[str]:
         names = {*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers}
-        # Programs list the registrars of a module and expect PyTorch's; this one is undertow's own.
+        # Not listed by dir(): programs list the registrars of a module and expect PyTorch's.
         names.discard("register_parameters_ready_hook")
         return sorted(name for name in names if not name[0].isdigit())
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        for name in _HOOK_MAPS:  # modules pickled by versions that lacked some
+        for name in _HOOK_MAPS:  # modules pickled by older versions lack some
             self.__dict__.setdefault(name, CountedHooks())
         self.__dict__.setdefault("_non_persistent_buffers_set", set())
         self.__dict__.setdefault("_is_full_backward_hook", None)
@@ -216,7 +216,7 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
     # --- dtype and device
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Move or casts all parameters and buffers, in place: a device, a floating dtype, or like a tensor."""
+        """Move or cast all parameters and buffers, in place: to a device, a floating dtype, or those of a tensor."""
         given = parse_to(args, kwargs)
         wanted, order = given.get("dtype"), given.get("memory_format")
         if wanted is not None and not (wanted.is_floating_point or wanted.is_complex):
@@ -237,23 +237,23 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
         return self._apply(convert)
 
     def float(self) -> Self:
-        """Casts floating parameters and buffers to float32."""
+        """Cast floating parameters and buffers to float32."""
         return self._apply(lambda t: t.float() if t.is_floating_point() else t)
 
     def double(self) -> Self:
-        """Casts floating parameters and buffers to float64."""
+        """Cast floating parameters and buffers to float64."""
         return self._apply(lambda t: t.double() if t.is_floating_point() else t)
 
     def half(self) -> Self:
-        """Casts floating parameters and buffers to float16."""
+        """Cast floating parameters and buffers to float16."""
         return self._apply(lambda t: t.half() if t.is_floating_point() else t)
 
     def bfloat16(self) -> Self:
-        """Casts floating parameters and buffers to bfloat16."""
+        """Cast floating parameters and buffers to bfloat16."""
         return self._apply(lambda t: t.bfloat16() if t.is_floating_point() else t)
 
     def type(self, dst_type: dtype | str) -> Self:
-        """Casts all parameters and buffers."""
+        """Cast all parameters and buffers."""
         return self._apply(lambda t: t.type(dst_type))
 
     def cpu(self) -> Self:
@@ -281,12 +281,12 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
         return self._apply(lambda t: t.new_empty(t.shape, device=device), recurse=recurse)
 
     def share_memory(self) -> Any:
-        """Move everything to memory that other processes can see."""
+        """Move everything to shared memory."""
         return self._apply(lambda t: t.share_memory_())
 
 
 def _addindent(s_: str, numSpaces: int) -> str:
-    """Indents all lines but the first; tools that print modules use it."""
+    """Indent all lines but the first; tools that print modules use it."""
     return s_.replace("\n", "\n" + " " * numSpaces)
 
 

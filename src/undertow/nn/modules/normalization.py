@@ -18,7 +18,7 @@ __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSN
 
 
 def _affine(module: Module, shape: Any, weight: bool, bias: bool, device: Any, dtype: Any) -> None:
-    """Register weight and bias of a norm, each if wanted."""
+    """Register weight and bias of a norm, each if requested."""
     for name, wanted in (("weight", weight), ("bias", bias)):
         module.register_parameter(name, Parameter(empty(shape, device=device, dtype=dtype)) if wanted else None)
 
@@ -48,7 +48,7 @@ class LayerNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Weight 1, bias 0."""
+        """Set weight to 1 and bias to 0."""
         if self.elementwise_affine:
             init.ones_(self.weight)
             if self.bias is not None:
@@ -88,7 +88,7 @@ class RMSNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Weight 1."""
+        """Set weight to 1."""
         if self.elementwise_affine:
             init.ones_(self.weight)
 
@@ -128,7 +128,7 @@ class GroupNorm(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Weight 1, bias 0."""
+        """Set weight to 1 and bias to 0."""
         if self.affine:
             init.ones_(self.weight)
             if self.bias is not None:
@@ -164,10 +164,9 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(Module):
-    """LocalResponseNorm of images, with a window that is centred also for an even size.
+    """LocalResponseNorm of images, with a window that is centered for even sizes too.
 
-    As in PyTorch, the window never lets go of the first channel. Its gradient is that of what it computes, which
-    PyTorch's is not.
+    As in PyTorch, the first channel never leaves the window. Unlike PyTorch's, the gradient takes that into account.
     """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:

@@ -19,7 +19,7 @@ _SPREAD = {1: _pair, 2: _quadruple, 3: _ntuple(6)}
 
 
 class _Pad(Module):
-    """Pads by a mode of `F.pad`; subclasses say which, and over how many dimensions."""
+    """Pads by a mode of `F.pad`; subclasses set the mode and the number of dimensions."""
 
     __constants__ = ["padding"]
     padding: tuple[int, ...]
@@ -154,18 +154,18 @@ class _CircularPadNd(_Pad):
 
 
 class CircularPad1d(_CircularPadNd):
-    """Pads the last dimension by going round."""
+    """Pads the last dimension by wrapping around."""
 
     _dimensions = 1
 
 
 class CircularPad2d(_CircularPadNd):
-    """Pads the last two dimensions by going round."""
+    """Pads the last two dimensions by wrapping around."""
 
     _dimensions = 2
 
 
 class CircularPad3d(_CircularPadNd):
-    """Pads the last three dimensions by going round."""
+    """Pads the last three dimensions by wrapping around."""
 
     _dimensions = 3

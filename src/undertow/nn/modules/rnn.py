@@ -37,11 +37,11 @@ _LAYERS = {"LSTM": lstm_layer, "GRU": gru_layer, "RNN_TANH": tanh_layer, "RNN_RE
 _FUNCTIONS = {"LSTM": lstm, "GRU": gru, "RNN_TANH": rnn_tanh, "RNN_RELU": rnn_relu}
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
-_LISTS = ("_flat_weights_names", "_all_weights", "_flat_weights")  # here they are worked out when asked for
+_LISTS = ("_flat_weights_names", "_all_weights", "_flat_weights")  # computed on demand here
 
 
 def _apply_permutation(tensor: Tensor, permutation: Any, dim: int = 1) -> Any:
-    """Return the slices of a tensor along a dim in another order."""
+    """Return the slices of a tensor along a dim, permuted."""
     return tensor.index_select(dim, permutation)
 
 
@@ -99,22 +99,22 @@ class RNNBase(Module):
         return [f"_l{layer}", f"_l{layer}_reverse"][: 2 if self.bidirectional else 1]
 
     def reset_parameters(self) -> None:
-        """Draws all weights uniformly from +-1/sqrt(hidden_size)."""
+        """Draw all weights uniformly from +-1/sqrt(hidden_size)."""
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
     def flatten_parameters(self) -> None:
-        """Nothing to do: weights are used where they are."""
+        """Do nothing: weights need no contiguous copy."""
 
     @property
     def all_weights(self) -> list[list[Any]]:
-        """The weights of each layer and direction."""
+        """Return the weights of each layer and direction."""
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
     @property
     def _all_weights(self) -> list[list[str]]:
-        """The names of the weights of each layer and direction."""
+        """Return the names of the weights of each layer and direction."""
         names = ["weight_ih", "weight_hh", *(["bias_ih", "bias_hh"] if self.bias else [])]
         names += ["weight_hr"] if self.proj_size else []
         return [
@@ -127,7 +127,7 @@ class RNNBase(Module):
 
     @property
     def _flat_weights(self) -> list[Any]:
-        """The weights that the layers compute with: the parameters, unless a program has put others in their place."""
+        """Return the weights that the layers compute with: the parameters, unless a program replaced them."""
         given = self.__dict__.get("_given_weights")
         return [getattr(self, name) for name in self._flat_weights_names] if given is None else given
 
@@ -145,7 +145,7 @@ class RNNBase(Module):
         return super()._apply(fn, recurse)
 
     def __getstate__(self) -> dict[str, Any]:
-        """PyTorch keeps its lists of weights in files."""
+        """Return the state with PyTorch's lists of weights, which it pickles."""
         lists = {name: getattr(self, name) for name in _LISTS}
         return {name: value for name, value in self.__dict__.items() if name != "_given_weights"} | lists
 
@@ -198,7 +198,7 @@ class RNNBase(Module):
     def check_hidden_size(
         self, hx: Any, expected_hidden_size: tuple[int, int, int], msg: str = "Expected hidden size {}, got {}"
     ) -> None:
-        """Raise for a state of another size."""
+        """Raise for a state of a different size."""
         if tuple(hx.shape) != expected_hidden_size:
             raise RuntimeError(msg.format(expected_hidden_size, list(hx.shape)))
 
@@ -208,13 +208,13 @@ class RNNBase(Module):
         self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
 
     def permute_hidden(self, hx: Any, permutation: Any) -> Any:
-        """Return the state with its batch in another order."""
+        """Return the state with its batch permuted."""
         if permutation is None:
             return hx
         return self._map_state(hx, lambda part: _apply_permutation(part, permutation))
 
     def _nothing_yet(self, input: Tensor, batch_sizes: Any) -> Any:
-        """Return the state before the first step."""
+        """Return the initial state, zeros."""
         return zeros(self.get_expected_hidden_size(input, batch_sizes), dtype=input.dtype, device=input.device)
 
     def forward(self, input: Tensor, hx: Any = None) -> Any:
@@ -265,7 +265,7 @@ class RNNBase(Module):
         return tuple([change(part) for part in hx]) if isinstance(hx, tuple) else change(hx)
 
     def _offered(self, input: Tensor, hx: Any, batch_sizes: object) -> Any:
-        """Return what a class or mode makes of the call that asks for it; None if there is none to ask."""
+        """Return the result of a `__torch_function__` override of this layer's function, or None if there is none."""
         state, weights = tuple(hx) if self.mode == "LSTM" else (hx,), self._flat_weights
         if not torch_function.has_override((input, *state, *weights)):
             return None
@@ -386,7 +386,7 @@ class LSTM(RNNBase):
 
 
 class RNNCellBase(Module):
-    """One step of a recurrent layer, as a module of its own."""
+    """One step of a recurrent layer."""
 
     def __init__(
         self,
@@ -409,7 +409,7 @@ class RNNCellBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draws all weights uniformly from +-1/sqrt(hidden_size)."""
+        """Draw all weights uniformly from +-1/sqrt(hidden_size)."""
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
@@ -429,7 +429,7 @@ class RNNCellBase(Module):
         return input.dim() == 2
 
     def _step(self, function: Any, input: Tensor, hx: Any) -> Any:
-        """One step of a function of an input and one state; no state is zeros."""
+        """Run one step of a function of an input and one state; no state means zeros."""
         batched = self._batched(input, hx)
         rows = input if batched else input.unsqueeze(0)
         if hx is None:
@@ -469,7 +469,7 @@ class GRUCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of LSTM; gives the pair (h, c)."""
+    """One step of LSTM; returns the pair (h, c)."""
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Device = None, dtype: dtype | None = None

@@ -52,7 +52,7 @@ class _Table(Module):
         return cls(**sizes, _weight=table, **options)
 
     def reset_parameters(self) -> None:
-        """Draws the table from N(0, 1), with zeros in the padding row."""
+        """Draw the table from N(0, 1), with zeros in the padding row."""
         init.normal_(self.weight)
         self._fill_padding_idx_with_zero()
 
@@ -63,7 +63,7 @@ class _Table(Module):
 
 
 class Embedding(_Table):
-    """The rows of a learned table whose numbers are given."""
+    """Looks up rows of a learned table by index."""
 
     __constants__ = [
         "num_embeddings", "embedding_dim", "padding_idx", "max_norm", "norm_type", "scale_grad_by_freq", "sparse",
@@ -132,7 +132,7 @@ class Embedding(_Table):
 
 
 class EmbeddingBag(_Table):
-    """The sum, mean or maximum of the rows in each bag, without making the rows."""
+    """The sum, mean or maximum of the rows in each bag, without materializing the rows."""
 
     __constants__ = [
         "num_embeddings", "embedding_dim", "max_norm", "norm_type", "scale_grad_by_freq", "mode", "sparse",

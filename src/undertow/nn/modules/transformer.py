@@ -29,7 +29,7 @@ Activation = str | Callable[[Any], Any]
 
 
 def _generate_square_subsequent_mask(size: int, device: Device = None, dtype: dtype | None = None) -> Any:
-    """-inf above the diagonal: each position attends to itself and to what came before."""
+    """Return a mask with -inf above the diagonal: each position attends to itself and to earlier ones."""
     return triu(full((size, size), float("-inf"), dtype=dtype, device=device), diagonal=1)
 
 
@@ -45,11 +45,11 @@ def _get_clones(module: Module, count: int) -> ModuleList:
 
 
 def _detect_is_causal_mask(mask: Tensor | None, is_causal: bool | None = None, size: int | None = None) -> bool:
-    """Whether a mask is the causal one, if the caller did not say."""
+    """Whether a mask is the causal one, as the caller says or as its values show."""
     if is_causal is not None or mask is None:
         return bool(is_causal)
     if not values_known(mask._array):
-        return False  # a hint, without which the mask is used as it is
+        return False  # only a hint: without it the mask is used as it is
     causal = _generate_square_subsequent_mask(mask.size(-2) if size is None else size, dtype=mask.dtype)
     return mask.size() == causal.size() and bool((mask == causal).all())
 
@@ -113,13 +113,13 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Self-attention, then a feed-forward block, each added to its input and normalised."""
+    """Self-attention, then a feed-forward block, each added to its input and normalized."""
 
     _attentions = ("self_attn",)
 
     def _set_activation(self, activation: Activation) -> None:
         super()._set_activation(activation)
-        # 1 and 2 name the activations that have a fused form elsewhere; kept because tools read it.
+        # PyTorch's numbers for activations with fused kernels; kept because tools read them.
         self.activation_relu_or_gelu = {F.relu: 1, F.gelu: 2}.get(self.activation, 0) or (
             1 if isinstance(self.activation, ReLU) else 2 if isinstance(self.activation, GELU) else 0
         )
@@ -202,7 +202,7 @@ class TransformerDecoderLayer(_Layer):
 
 
 def _hindrance_to_skipping(layer: object) -> str:
-    """Why PyTorch would compute padded places too; nothing if it would skip them."""
+    """Return why PyTorch would compute padded positions too; empty if it would skip them."""
     if not isinstance(layer, TransformerEncoderLayer):
         return "encoder_layer was not TransformerEncoderLayer"
     if layer.norm_first:
@@ -260,7 +260,7 @@ class TransformerEncoder(Module):
         return output if self.norm is None else self.norm(output)
 
     def _skips_padding(self, src: Tensor, padding: Any) -> bool:
-        """Whether PyTorch would not compute padded places at all, which leaves zeros there: never while training."""
+        """Whether PyTorch would skip padded positions, which leaves zeros there: never while training."""
         layer = self.layers[0]
         if not self.use_nested_tensor or layer.training or src.dim() != 3:
             return False

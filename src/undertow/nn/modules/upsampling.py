@@ -12,7 +12,7 @@ __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 
 
 def _floats(factor: Any) -> Any:
-    """Return a factor, or a tuple of one per dimension, in floats; none stays none, and so does zero."""
+    """Return a factor, or one per dimension, as floats; None and zero stay as they are."""
     return tuple(map(float, factor)) if isinstance(factor, tuple) else float(factor) if factor else None
 
 

@@ -1,4 +1,4 @@
-"""Small helpers of the layers: sizes given as one number or several, and prefixes of state dicts."""
+"""Small helpers for layers: sizes given as one number or several, and prefixes in state dicts."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _quadruple = _ntuple(4, "_quadruple")
 
 
 def _reverse_repeat_tuple(values: Iterable[Any], n: int) -> tuple[Any, ...]:
-    """(1, 2) twice over, last dimension first: (2, 2, 1, 1), as `F.pad` wants a padding."""
+    """Return (1, 2) as (2, 2, 1, 1): each padding for both sides, last dimension first, as in `F.pad`."""
     return tuple([value for value in reversed(tuple(values)) for _ in range(n)])
 
 
 def _list_with_default(out_size: Any, defaults: list[int]) -> Any:
-    """Return an output size in which None means: as large as the input."""
+    """Return an output size with each None replaced by the input's size."""
     if isinstance(out_size, int):
         return out_size
     if len(defaults) <= len(out_size):
@@ -39,7 +39,7 @@ def _list_with_default(out_size: Any, defaults: list[int]) -> Any:
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
-    """Take a prefix such as "module." off the keys of a state dict, in place."""
+    """Remove a prefix such as "module." from the keys of a state dict, in place."""
     for key in list(state_dict):
         if key.startswith(prefix):
             state_dict[key[len(prefix) :]] = state_dict.pop(key)

@@ -1,4 +1,4 @@
-"""DataParallel: over one device it is the module itself."""
+"""DataParallel: on one device it calls the module itself."""
 
 from __future__ import annotations
 

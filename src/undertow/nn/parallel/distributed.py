@@ -1,4 +1,4 @@
-"""`DistributedDataParallel`, for packages that ask whether a model is one. There is no process group to make one with."""
+"""`DistributedDataParallel`, for `isinstance` checks in packages. Without process groups, none can be made."""
 
 from __future__ import annotations
 

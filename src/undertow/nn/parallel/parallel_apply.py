@@ -13,7 +13,7 @@ __all__ = ["get_a_var", "parallel_apply"]
 
 
 def get_a_var(obj: object) -> Any:
-    """Return some tensor in a nest; None if there is none."""
+    """Return the first tensor in a nested value, or None."""
     if isinstance(obj, TensorCore):
         return obj
     parts = obj.values() if isinstance(obj, dict) else obj if isinstance(obj, (list, tuple)) else ()
@@ -24,7 +24,7 @@ def parallel_apply(
     modules: Sequence[Any], inputs: Sequence[Any], kwargs_tup: Sequence[dict[str, Any]] | None = None,
     devices: Sequence[Any] | None = None,
 ) -> list[Any]:  # fmt: skip
-    """Call each module with its own arguments. There is one device, so they run one after the other."""
+    """Call each module with its own arguments, one after the other, because there is one device."""
     if len(modules) != len(inputs):
         raise AssertionError(f"The number of modules {len(modules)} is not equal to the number of inputs {len(inputs)}")
     options = kwargs_tup if kwargs_tup is not None else [{}] * len(modules)

@@ -12,7 +12,7 @@ __all__ = ["replicate"]
 
 
 def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> list[Module]:
-    """Copy of a module. Their parameters are copies, through which gradients reach the module's own, unless detached."""
+    """Return copies of a module, one per device. Gradients reach the module's parameters, unless detached."""
     return [_copied(network, device, detach, {}) for device in devices]
 
 
@@ -33,7 +33,7 @@ def _copied(module: Module, device: Any, detach: bool, known: dict[int, Any]) ->
         name: None if child is None else _copied(child, device, detach, known)
         for name, child in module._modules.items()
     }
-    for name, tensor in tensors.items():  # plain attributes: a copy is no parameter
+    for name, tensor in tensors.items():  # plain attributes: a copy is not a parameter
         object.__setattr__(replica, name, tensor)
     replica._former_parameters = tensors
     replica._is_replica = True

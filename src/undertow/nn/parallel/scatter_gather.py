@@ -1,4 +1,4 @@
-"""Cutting a batch into one part per device, and putting results together again."""
+"""Splitting a batch over devices, and gathering the results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["gather", "scatter", "scatter_kwargs"]
 
 
 def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> list[Any] | tuple[Any, ...]:
-    """Tensors, also in tuples, lists and dicts, cut along `dim`, one part per device; anything else is repeated."""
+    """Split the tensors in nested containers along `dim`, one part per device; repeat anything else."""
     if isinstance(inputs, TensorCore):
         return tuple(part.to(device) for part, device in zip(inputs.chunk(len(target_gpus), dim), target_gpus))
     if isinstance(inputs, tuple) and inputs:
@@ -29,7 +29,7 @@ def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> list[Any] 
 def scatter_kwargs(
     inputs: tuple[Any, ...], kwargs: dict[str, Any] | None, target_gpus: Sequence[Any], dim: int = 0
 ) -> tuple[tuple[Any, ...], tuple[dict[str, Any], ...]]:
-    """Return the arguments of a call, cut for each device."""
+    """Return the arguments of a call, split for each device."""
     positional = list(scatter(inputs, target_gpus, dim)) if inputs else []
     named = list(scatter(kwargs, target_gpus, dim)) if kwargs else []
     longest = max(len(positional), len(named))
@@ -39,7 +39,7 @@ def scatter_kwargs(
 
 
 def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
-    """Results of several devices put together along `dim` on one of them."""
+    """Concatenate the results of several devices along `dim` on one of them."""
     first = outputs[0]
     if isinstance(first, TensorCore):
         moved = [output.to(target_device) for output in outputs]
@@ -53,7 +53,7 @@ def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
 
 
 def is_namedtuple(obj: object) -> bool:
-    """Whether something is a tuple with named items."""
+    """Whether an object is a named tuple."""
     return isinstance(obj, tuple) and hasattr(obj, "_asdict") and hasattr(obj, "_fields")
 
 

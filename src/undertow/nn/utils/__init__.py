@@ -24,7 +24,7 @@ __getattr__, __dir__ = lazy_names(__name__, _HOMES | {file: f"undertow.nn.utils.
 
 
 class _FunctionsFirst(ModuleType):
-    """Two functions are called as their files are: importing the file must not put it in its function's place."""
+    """Keeps `spectral_norm` and `weight_norm` functions: importing the files of those names must not replace them."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in ("spectral_norm", "weight_norm") and isinstance(value, ModuleType):

@@ -1,4 +1,4 @@
-"""Calling a module with other tensors in the place of its parameters and buffers."""
+"""Calling a module with other tensors in place of its parameters and buffers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """`module(*args, **kwargs)` with the given tensors, by name, instead of the module's own.
+    """Call `module(*args, **kwargs)` with the given tensors, by name, instead of the module's own.
 
-    Where the call replaces a given buffer by another tensor, the mapping holds that afterwards. With tie_weights, a
-    tensor that the module holds under several names is replaced under all of them. `strict` wants every name, and no
-    other.
+    If the call replaces a given buffer by another tensor, the mapping holds that one afterwards. With tie_weights, a
+    tensor that the module holds under several names is replaced under all of them. With `strict`, the names must be
+    exactly the module's.
     """
     given_args = () if args is None else args if isinstance(args, tuple) else (args,)
     with _reparametrize_module(module, _merged(parameter_and_buffer_dicts), tie_weights=tie_weights, strict=strict):
@@ -53,7 +53,7 @@ def _merged(given: object) -> Mapping[str, Any]:
 def _reparametrize_module(
     module: Module, parameters_and_buffers: Mapping[str, Any], tie_weights: bool = False, strict: bool = False
 ) -> Iterator[None]:
-    """Inside, the module holds the given tensors."""
+    """Make the module hold the given tensors inside the block."""
     if not isinstance(module, Module):
         raise TypeError(f"expected a torch.nn.Module, but got {type(module)}")
     replaced = _untie_named_tensors_map(module, parameters_and_buffers) if tie_weights else dict(parameters_and_buffers)
@@ -81,7 +81,7 @@ def _reparametrize_module(
 
 
 def _place_of(module: Module, name: str) -> tuple[dict[str, Any], str]:
-    """Return the dict that holds a parameter or buffer, and its key there; a new name becomes a plain attribute."""
+    """Return the dict that holds a parameter or buffer, and its key there; for a new name, the plain attributes."""
     path, _, key = name.rpartition(".")
     owner = module.get_submodule(path)
     for holder in (owner._parameters, owner._buffers):
@@ -91,7 +91,7 @@ def _place_of(module: Module, name: str) -> tuple[dict[str, Any], str]:
 
 
 def _untie_named_tensors_map(module: Module, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the given tensors also under the other names of what they replace."""
+    """Return the given tensors under all names of the tensors they replace."""
     names: dict[int, list[str]] = {}
     held = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
     for name, tensor in held:
@@ -123,7 +123,7 @@ def _check_names(module: Module, given: Mapping[str, Any]) -> None:
 
 
 def stack_module_state(models: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the parameters and the buffers of models of one class, each stacked over the models."""
+    """Return the parameters and buffers of models of the same class, each stacked over the models."""
     if not models:
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
     if not (all(model.training for model in models) or not any(model.training for model in models)):
@@ -139,7 +139,7 @@ def stack_module_state(models: list[Any]) -> tuple[dict[str, Any], dict[str, Any
 
 
 def construct_stacked_leaf(tensors: list[Any], name: str) -> Any:
-    """One leaf of the tensors that several models have under a name."""
+    """Return one leaf that stacks the tensors that several models have under a name."""
     if not all(tensor.is_leaf for tensor in tensors):
         return stack(tensors)
     if len({tensor.requires_grad for tensor in tensors}) > 1:

@@ -1,4 +1,4 @@
-"""Tensors and submodules of a module by their dotted names: read, written, exchanged."""
+"""Get, set and swap tensors and submodules of a module by their dotted names."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def _check(name: str, kind: str, value: object) -> None:
 
 
 def set_tensor(module: Module, name: str, tensor: Tensor) -> None:
-    """Put a tensor where a module keeps the one of this name, whatever that was."""
+    """Set a parameter, buffer or attribute of a module, whichever has this name."""
     _check(name, "tensor", tensor)
     held = next((place for place in (module._parameters, module._buffers) if name in place), module.__dict__)
     held[name] = tensor
 
 
 def swap_tensor(module: Module, name: str, tensor: Tensor, allow_missing: bool = False) -> Any:
-    """Return the same; gives back what was there."""
+    """Set a tensor like `set_tensor` and return the previous one."""
     _check(name, "tensor", tensor)
     held = next((place for place in (module._parameters, module._buffers) if name in place), None)
     if held is None:
@@ -47,7 +47,7 @@ def swap_tensor(module: Module, name: str, tensor: Tensor, allow_missing: bool =
 
 
 def swap_submodule(module: Module, name: str, submodule: Any) -> Any:
-    """Put a submodule in another's place, which it gives back."""
+    """Replace a submodule and return the previous one."""
     _check(name, "submodule", submodule)
     if name not in module._modules:
         raise KeyError(f"submodule {name} does not exist")
@@ -73,7 +73,7 @@ class NamedMemberAccessor:
         return self._found[name]
 
     def swap_submodule(self, path: str, value: Any) -> Any:
-        """Put a submodule in another's place."""
+        """Replace a submodule and return the previous one."""
         prefix, _, last = path.rpartition(".")
         self._found.pop(path, None)
         return swap_submodule(self.get_submodule(prefix), last, value)
@@ -90,17 +90,17 @@ class NamedMemberAccessor:
         return found
 
     def set_tensor(self, name: str, value: Any) -> None:
-        """Put a tensor under this name."""
+        """Set the tensor of this name."""
         prefix, _, last = name.rpartition(".")
         set_tensor(self.get_submodule(prefix), last, value)
 
     def del_tensor(self, name: str) -> None:
-        """Take a tensor away."""
+        """Delete the tensor of this name."""
         prefix, _, last = name.rpartition(".")
         delattr(self.get_submodule(prefix), last)
 
     def swap_tensor(self, name: str, value: Any, allow_missing: bool = False) -> Any:
-        """Put a tensor in another's place, which it gives back."""
+        """Replace a tensor and return the previous one."""
         prefix, _, last = name.rpartition(".")
         return swap_tensor(self.get_submodule(prefix), last, value, allow_missing)
 
@@ -124,7 +124,7 @@ class NamedMemberAccessor:
     def swap_tensors_dict(
         self, named_tensors: dict[str, Any], allow_missing: bool = False
     ) -> tuple[dict[str, Any], list[str]]:
-        """Exchanges many at once; all are put back if one is missing. Also gives the names that were missing."""
+        """Swap many tensors; undo it all if one is missing. Return the previous tensors and the missing names."""
         before: dict[str, Any] = {}
         missing: list[str] = []
         try:
@@ -141,7 +141,7 @@ class NamedMemberAccessor:
         return before, missing
 
     def check_keys(self, keys: Iterable[str]) -> tuple[list[str], list[str]]:
-        """Which names of tensors are missing among these, and which are unknown."""
+        """Return which names of tensors are missing among these, and which are unknown."""
         given = set(keys)
         known = {name for name, _ in self.named_tensors(remove_duplicate=False)}
         return sorted(known - given), sorted(given - known)

@@ -1,7 +1,7 @@
-"""`call_for_per_sample_grads`: a module's call after which `backward` leaves a gradient for every example.
+"""`call_for_per_sample_grads`: call a module so that `backward` computes a gradient for every example.
 
-Parameters are stood in for by `ExpandedWeight`s. A function that treats each example apart takes one and is mapped over
-the examples, each with a copy of the weight of its own; other functions refuse it, because they might mix the examples.
+Parameters are replaced by `ExpandedWeight`s. A function that treats each example separately is mapped over the
+examples, each with its own copy of the weight; other functions raise, because they might mix the examples.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FACTS = frozenset(["__get__", "size", "dim", "numel", "is_complex", "is_floatin
 
 
 class _Copies(Function):
-    """A parameter once for every example; their gradients are kept on it and go no further."""
+    """Expands a parameter to one copy per example; the copies' gradients are stored on it and not passed on."""
 
     @staticmethod
     def forward(ctx: Any, parameter: Tensor, weight: ExpandedWeight) -> Any:
@@ -44,7 +44,7 @@ class _Copies(Function):
 
 
 class ExpandedWeight(Tensor):
-    """Stands for a parameter, and knows how many examples there are."""
+    """A stand-in for a parameter that holds the number of examples."""
 
     orig_weight: Any
     batch_size: int
@@ -62,7 +62,7 @@ class ExpandedWeight(Tensor):
 
 
 def _mapped(func: Callable[..., Any], input: Tensor, *args: Any, **kwargs: Any) -> Any:
-    """Return a function of every example and of its copies of the weights."""
+    """Map a function over the examples, each with its own copies of the weights."""
     if isinstance(input, ExpandedWeight):
         raise RuntimeError("Expanded Weights do not support a weight as the input of a function")
     weights = [each for each in (*args, *kwargs.values()) if isinstance(each, ExpandedWeight)]
@@ -83,7 +83,7 @@ def _mapped(func: Callable[..., Any], input: Tensor, *args: Any, **kwargs: Any) 
 def call_for_per_sample_grads(
     module: Module, *, batch_size: int | None = None, loss_reduction: str = "sum", batch_first: bool = True
 ) -> Callable[..., Any]:
-    """Return the module's call; `backward` then leaves `grad_sample` on its parameters, one gradient for every example.
+    """Wrap a module so that `backward` sets `grad_sample` on its parameters, one gradient for every example.
 
     With `loss_reduction="mean"` they are gradients of each example's own loss, not of its share of the mean.
     """
@@ -118,7 +118,7 @@ def _expanded(parameter: Tensor, batch_size: int, loss_reduction: str) -> Expand
 
 
 def _examples(args: Any, kwargs: Any, batch_first: bool) -> int:
-    """How many examples the first tensor among the arguments holds."""
+    """Return the number of examples in the first tensor among the arguments."""
     for leaf in tree.leaves((args, kwargs)):
         if isinstance(leaf, TensorCore):
             return int(leaf.shape[0 if batch_first else 1])

@@ -1,4 +1,4 @@
-"""A weight that a forward pre-hook computes of other parameters: what the older spectral and weight norm share."""
+"""A weight computed from other parameters by a forward pre-hook: what the older spectral and weight norm share."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from undertow.nn.parameter import Parameter, UninitializedParameter
 
 
 class WeightHook:
-    """The pre-hook: before each call it sets the weight `name` to what `_weight` makes of its parts."""
+    """A forward pre-hook that sets the weight `name` to what `_weight` computes from its parts."""
 
-    _function: ClassVar[str]  # what users call, as error messages name it
-    _parts: ClassVar[tuple[str, ...]]  # the endings of the names of the parts
+    _function: ClassVar[str]  # the public function, for error messages
+    _parts: ClassVar[tuple[str, ...]]  # the suffixes of the names of the parts
     name: str
 
     def _weight(self, module: Any, training: bool) -> Any:
@@ -23,7 +23,7 @@ class WeightHook:
 
     @classmethod
     def _on(cls, module: Any, name: str) -> tuple[int, Self] | None:
-        """Return this class's hook on a weight and its number, if there is one."""
+        """Return this class's hook on a weight and its id, if there is one."""
         for number, hook in module._forward_pre_hooks.items():
             if isinstance(hook, cls) and hook.name == name:
                 return number, hook

@@ -47,7 +47,7 @@ def get_total_norm(
             f"The total norm of order {order} for gradients from `parameters` is non-finite: nothing is clipped. To "
             "scale by it all the same, set `error_if_nonfinite=False`"
         )
-        if not values_known(total._array):  # while a compiler is watching
+        if not values_known(total._array):  # while a compiled step is being traced
             tracer.running().check_in_program(total.isfinite()._array, complaint)
         elif not math.isfinite(total.item()):
             raise RuntimeError(complaint)
@@ -70,9 +70,9 @@ def _euclidean_norm(tensors: list[Any]) -> Any:
 
 
 def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None) -> None:
-    """Scales gradients in place by max_norm / total_norm if that is below 1."""
+    """Scale gradients in place by max_norm / total_norm if that is below 1."""
     with no_grad():
-        # Multiplying by 1 as well needs no look at the value, which a compiled step could not take.
+        # Multiplies even if the factor is 1: testing its value would not work in a compiled step.
         factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
         for grad in _gradients(parameters):
             grad.mul_(factor if factor.dtype is grad.dtype else factor.to(grad.dtype))
@@ -85,7 +85,7 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Any:
-    """Scales the gradients of parameters in place so that their common norm is at most max_norm; returns the norm before.
+    """Scale gradients in place so that their common norm is at most max_norm; return the norm before.
 
     >>> w = torch.tensor([3., 4.], requires_grad=True)
     >>> (w * w).sum().backward()
@@ -107,7 +107,7 @@ def clip_grad_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Any:
-    """Return the old name of clip_grad_norm_."""
+    """Call clip_grad_norm_ (a deprecated name)."""
     warn(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.", FutureWarning
     )
@@ -115,12 +115,12 @@ def clip_grad_norm(
 
 
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
-    """Clips every gradient in place to [-clip_value, clip_value]."""
+    """Clip every gradient in place to [-clip_value, clip_value]."""
     limit = float(clip_value)
     with no_grad():
         for grad in _gradients(parameters):
             grad.clamp_(min=-limit, max=limit)
 
 
-# The names by which PyTorch's own code has them.
+# The private names that PyTorch's own code uses.
 _get_total_norm, _clip_grads_with_norm_, _no_grad = get_total_norm, clip_grads_with_norm_, no_grad()

@@ -13,12 +13,12 @@ __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
 
 def parameters_to_vector(parameters: Iterable[Any]) -> Any:
-    """All parameters, flattened, one after the other."""
+    """Return all parameters, flattened and concatenated."""
     return cat([param.view(-1) for param in parameters])
 
 
 def _check_param_device(param: Tensor, old_param_device: int | None) -> int:
-    """Return the device of a parameter as a number, -1 for the CPU; it must be that of the ones before."""
+    """Return the device of a parameter as a number, -1 for the CPU; raise if it differs from the previous ones."""
     device = param.get_device()
     if old_param_device is not None and device != old_param_device:
         raise TypeError("Found two parameters on different devices, this is currently not supported.")
@@ -26,7 +26,7 @@ def _check_param_device(param: Tensor, old_param_device: int | None) -> int:
 
 
 def vector_to_parameters(vec: object, parameters: Iterable[Any]) -> None:
-    """Make parameters show the slices of a vector, in order."""
+    """Make parameters views of the slices of a vector, in order."""
     if not isinstance(vec, TensorCore):
         raise TypeError(f"expected torch.Tensor, but got: {type(vec).__name__}")
     vector: Any = vec

@@ -1,4 +1,4 @@
-"""A batch norm in evaluation folded into the linear layer or convolution before it."""
+"""Folding a batch norm in evaluation mode into the linear layer or convolution before it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "
 
 
 def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
-    """Return a convolution that does what conv and then bn do in evaluation."""
+    """Return a convolution equivalent to conv followed by bn in evaluation mode."""
     fused = _copy_in_eval(conv, bn)
     fused.weight, fused.bias = fuse_conv_bn_weights(
         fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias, transpose
@@ -30,7 +30,7 @@ def fuse_conv_bn_weights(
 
 
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
-    """Return a linear layer that does what linear and then bn do in evaluation."""
+    """Return a linear layer equivalent to linear followed by bn in evaluation mode."""
     fused = _copy_in_eval(linear, bn)
     if linear.out_features != bn.num_features and bn.num_features != 1:
         raise AssertionError(

@@ -1,4 +1,4 @@
-"""Making modules without spending time on first values."""
+"""Constructing modules without initializing their parameters."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["skip_init"]
 
 
 def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return a module whose parameters hold no meaningful values yet, for loading or drawing them oneself."""
+    """Return a module with uninitialized parameters, to be loaded or initialized later."""
     _check(module_cls)
-    without_values = module_cls(*args, **{**kwargs, "device": "meta"})  # nothing is drawn for a meta tensor
+    without_values = module_cls(*args, **{**kwargs, "device": "meta"})  # initialization is skipped for meta tensors
     return without_values.to_empty(device=kwargs.get("device", "cpu"))
 
 

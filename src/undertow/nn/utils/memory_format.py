@@ -1,4 +1,4 @@
-"""Weights of convolutions laid out in another memory format."""
+"""Converting the weights of convolutions to a memory format."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def _convert(module: Module, memory_format: Any, kinds: Any) -> Any:
 
 
 def convert_conv2d_weight_memory_format(module: M, memory_format: Any) -> M:
-    """Lays out the weights of a module's two-dimensional convolutions in a format, and returns the module."""
+    """Convert the weights of a module's 2D convolutions to a memory format, and return the module."""
     return _convert(module, memory_format, (Conv2d, ConvTranspose2d))
 
 
 def convert_conv3d_weight_memory_format(module: M, memory_format: Any) -> M:
-    """Lays out the weights of a module's three-dimensional convolutions in a format, and returns the module."""
+    """Convert the weights of a module's 3D convolutions to a memory format, and return the module."""
     return _convert(module, memory_format, (Conv3d, ConvTranspose3d))

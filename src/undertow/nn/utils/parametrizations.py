@@ -29,7 +29,7 @@ __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 
 def norm_except_dim(v: Tensor, dim: int) -> Any:
-    """Return the norm of each slice of a tensor along a dimension, in a shape that multiplies with it; -1: of all."""
+    """Return the norm of each slice along a dim (of all for -1), in a shape that broadcasts with the tensor."""
     if dim == -1:
         return vector_norm(v)
     dim = wrap_dim(dim, v.dim())
@@ -38,12 +38,12 @@ def norm_except_dim(v: Tensor, dim: int) -> Any:
 
 
 def weight_from(g: Any, v: Tensor, dim: int) -> Any:
-    """Return the tensor of direction v whose slices have norm g."""
+    """Return the tensor with direction v whose slices have norm g."""
     return v * (g / norm_except_dim(v, dim))
 
 
 class _WeightNorm(Module):
-    """Length and direction apart (Salimans and Kingma, 2016)."""
+    """Separates length and direction (Salimans and Kingma, 2016)."""
 
     def __init__(self, dim: int | None = 0) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> An
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
     def take_old_names(state_dict: Any, prefix: str, *rest: Any) -> None:
-        """Checkpoints of the old weight_norm call them weight_g and weight_v."""
+        """Rename weight_g and weight_v, as checkpoints of the old weight_norm call them."""
         old = [f"{prefix}{name}_g", f"{prefix}{name}_v"]
         if all(key in state_dict for key in old):
             for place, key in enumerate(old):
@@ -92,7 +92,7 @@ class _SpectralNorm(Module):
             )
         self.dim = dim % weight.ndim
         self.eps = eps
-        if weight.ndim > 1:  # the norm of a vector needs no iteration
+        if weight.ndim > 1:  # a vector needs no power iteration
             self.n_power_iterations = n_power_iterations
             matrix = self._reshape_weight_to_matrix(weight)
             height, width = matrix.size()
@@ -121,7 +121,7 @@ class _SpectralNorm(Module):
         return weight / u.vdot(matrix.mv(v))
 
     def right_inverse(self, value: Any) -> Any:
-        return value  # a matrix of any norm will be scaled; one of norm 1 stays as it is
+        return value  # a matrix of any norm is scaled; one of norm 1 stays as it is
 
 
 def spectral_norm(
@@ -133,7 +133,7 @@ def spectral_norm(
 
 
 def output_dim(module: object) -> int:
-    """Return the dim of a layer's weight that is that of its outputs."""
+    """Return the dim of a layer's weight that indexes its outputs."""
     return int(isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)))
 
 
@@ -148,7 +148,7 @@ def _tensor_of(module: Any, name: str) -> Any:
 
 
 def _qr_factors(matrix: Any) -> tuple[Any, Any]:
-    """LAPACK's compact form of a QR decomposition: reflectors below the diagonal, R above, and their scales."""
+    """Return LAPACK's compact QR form: reflectors below the diagonal, R above, and the scales."""
     parts = np.asarray(matrix.detach()._array)
     flat = parts.reshape(-1, *parts.shape[-2:])
     raw = [np.linalg.qr(each, mode="raw") for each in flat]
@@ -239,7 +239,7 @@ class _Orthogonal(Module):
                 else:
                     extra = randn((*Q.size()[:-2], n, n - k), dtype=Q.dtype, device=Q.device)
                     self.base = _make_orthogonal(cat([Q, extra], dim=-1))
-                # forward of minus the identity gives the base itself
+                # forward of minus the identity returns the base itself
                 start = zeros_like(given)
                 start.diagonal(dim1=-2, dim2=-1).fill_(-1.0)
                 return start

@@ -1,4 +1,4 @@
-"""Parametrizations: a tensor of a module computed, each time it is read, from other tensors that learn instead.
+"""Parametrizations: a tensor of a module is computed, each time it is read, from other tensors that are trained.
 
 `register_parametrization(linear, "weight", Symmetric())` moves the weight to
 `linear.parametrizations.weight.original` and makes `linear.weight` a property that calls `Symmetric` on it.
@@ -30,7 +30,7 @@ _cache: dict[tuple[int, str], Any] = {}
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """Inside, every parametrized tensor is computed once and kept."""
+    """Compute every parametrized tensor only once inside the block."""
     global _cache, _cache_enabled
     _cache_enabled += 1
     try:
@@ -78,7 +78,7 @@ class ParametrizationList(ModuleList):
             _check_kept(before, self(), "unparametrized", "parametrized", "unless `unsafe` flag is enabled.")
 
     def _starting_values(self, original: Any) -> Any:
-        """Return what the parametrizations' right inverses make of the original, last one first."""
+        """Return the original after the parametrizations' right inverses, last one first."""
         new = original
         with no_grad():
             for module in reversed(list(self)):
@@ -167,7 +167,7 @@ class ParametrizationList(ModuleList):
 
 
 def _check_kept(before: dict[str, Any], after: object, name_before: str, name_after: str, ending: str) -> None:
-    """Return a parametrization returns a tensor of the same dtype and shape."""
+    """Check that a parametrization returns a tensor of the same dtype and shape."""
     if not isinstance(after, TensorCore):
         raise ValueError(f"A parametrization must return a tensor. Got {type(after).__name__}.")
     for what, one in before.items():
@@ -180,11 +180,11 @@ def _check_kept(before: dict[str, Any], after: object, name_before: str, name_af
             )
 
 
-# --- a class of its own for a parametrized module
+# --- a new class for each parametrized module
 
 
 def _inject_new_class(module: Module) -> None:
-    """Properties live on classes, so the module gets a class of its own."""
+    """Give the module its own class, because properties belong to classes."""
     cls = type(module)
 
     def copy_deeply(self: Any, memo: dict[int, Any]) -> Any:
@@ -232,8 +232,8 @@ def _inject_property(module: Module, tensor_name: str) -> None:
 def register_parametrization(module: Module, tensor_name: str, parametrization: Any, *, unsafe: bool = False) -> Any:
     """Compute `module.tensor_name` by a parametrization from now on; several are applied one after the other.
 
-    A parametrization is a module: `forward` makes the tensor, and an optional `right_inverse` takes a value back to
-    what forward would make it from. Unless `unsafe`, shape and dtype must stay as they are.
+    A parametrization is a module: `forward` computes the tensor, and an optional `right_inverse` maps a value back to
+    an input of forward. Unless `unsafe`, shape and dtype must not change.
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
@@ -283,7 +283,7 @@ def _check_addition(module: Module, tensor_name: str, parametrization: Any) -> N
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether a module has parametrizations, at all or of one tensor."""
+    """Whether a module has parametrizations, of any tensor or of a given one."""
     parametrizations = getattr(module, "parametrizations", None)
     if parametrizations is None or not isinstance(parametrizations, ModuleDict):
         return False
@@ -291,7 +291,7 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Any:
-    """Make the tensor a plain one again: with its present value, or else with the original's."""
+    """Make the tensor a plain one again, with its parametrized value or with the original's."""
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
     parametrizations = module.parametrizations[tensor_name]
@@ -324,7 +324,7 @@ def type_before_parametrizations(module: Module) -> Any:
 
 
 def transfer_parametrizations_and_params(from_module: Any, to_module: Any, tensor_name: str | None = None) -> Any:
-    """Parametrizes a module as another is, and gives it the same originals."""
+    """Parametrize a module like another one, with the same originals."""
     if not is_parametrized(from_module):
         return to_module
     if tensor_name is not None and tensor_name not in from_module.parametrizations:

@@ -1,7 +1,7 @@
-"""Pruning: some of a parameter's entries held at zero by a mask.
+"""Pruning: a mask keeps some of a parameter's entries at zero.
 
-A pruned parameter `weight` is kept as `weight_orig`, its mask as the buffer `weight_mask`, and before every call a
-forward pre-hook, the pruning method, makes `weight` of the two.
+A pruned parameter `weight` is stored as `weight_orig` and its mask as the buffer `weight_mask`. Before every call a
+forward pre-hook, the pruning method, computes `weight` from the two.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class BasePruningMethod(ABC):
     PRUNING_TYPE: str
 
     def __call__(self, module: Module, inputs: Any) -> None:
-        """Return the pre-hook."""
+        """Run as the forward pre-hook: set the masked parameter."""
         setattr(module, self._tensor_name, self.apply_mask(module))
 
     @abstractmethod
@@ -46,7 +46,7 @@ class BasePruningMethod(ABC):
 
     @classmethod
     def apply(cls, module: Module, name: str, *args: Any, importance_scores: Any = None, **kwargs: Any) -> Any:
-        """Prunes a parameter of a module; one that is pruned already is pruned further."""
+        """Prune a parameter of a module; one that is pruned already is pruned further."""
         earlier = _take_off(module, name)
         method: Any = cls(*args, **kwargs)
         method._tensor_name = name
@@ -77,7 +77,7 @@ class BasePruningMethod(ABC):
             setattr(module, name, method.apply_mask(module))
             module.register_forward_pre_hook(method)
         except Exception:
-            if fresh:  # as it was before
+            if fresh:  # restore the parameter
                 original = getattr(module, name + "_orig")
                 module.register_parameter(name, original)
                 del module._parameters[name + "_orig"]
@@ -94,7 +94,7 @@ class BasePruningMethod(ABC):
         return t * self.compute_mask(importance_scores, default_mask=so_far)
 
     def remove(self, module: Module) -> None:
-        """Make the pruned values the parameter's own."""
+        """Make the pruning permanent: the parameter takes the pruned values."""
         name = self._tensor_name
         if name is None:
             raise AssertionError(f"Module {module} has to be pruned before pruning can be removed")
@@ -109,7 +109,7 @@ class BasePruningMethod(ABC):
 
 
 def _take_off(module: Module, name: str) -> Any:
-    """Remove the pruning hook of a parameter and returns it, if there is one."""
+    """Remove the pruning hook of a parameter and return it, if there is one."""
     found = [
         identity
         for identity, hook in module._forward_pre_hooks.items()
@@ -161,7 +161,7 @@ class PruningContainer(BasePruningMethod):
         elif method.PRUNING_TYPE == "structured":
             dim = method.dim % t.dim() if hasattr(method, "dim") else 0
             others = [axis for axis in range(t.dim()) if axis != dim]
-            kept = mask.sum(dim=others) != 0  # channels that are not all pruned
+            kept = mask.sum(dim=others) != 0  # channels that are not fully pruned
             left = (slice(None),) * dim + (kept,)
         elif method.PRUNING_TYPE == "global":
             left = (slice(None),) * t.dim()
@@ -172,7 +172,7 @@ class PruningContainer(BasePruningMethod):
 
 
 class Identity(BasePruningMethod):
-    """Prunes nothing, but makes the mask."""
+    """Prunes nothing, but adds a mask of ones."""
 
     PRUNING_TYPE = "unstructured"
 
@@ -194,7 +194,7 @@ class RandomUnstructured(BasePruningMethod):
 
 
 class L1Unstructured(BasePruningMethod):
-    """Prunes the entries of smallest size."""
+    """Prunes the entries of smallest absolute value."""
 
     PRUNING_TYPE = "unstructured"
 
@@ -292,37 +292,37 @@ class CustomFromMask(BasePruningMethod):
 
 
 def identity(module: Module, name: str) -> Any:
-    """Make the mask of a parameter without pruning anything."""
+    """Add a mask to a parameter without pruning anything."""
     Identity.apply(module, name)
     return module
 
 
 def random_unstructured(module: Module, name: str, amount: Any) -> Any:
-    """Prunes entries at random: a fraction or a number of them."""
+    """Prune entries at random: a fraction or a number of them."""
     RandomUnstructured.apply(module, name, amount)
     return module
 
 
 def l1_unstructured(module: Module, name: str, amount: Any, importance_scores: Any = None) -> Any:
-    """Prunes the entries of smallest size, or of smallest importance."""
+    """Prune the entries of smallest absolute value, or of smallest importance."""
     L1Unstructured.apply(module, name, amount=amount, importance_scores=importance_scores)
     return module
 
 
 def random_structured(module: Module, name: str, amount: Any, dim: int) -> Any:
-    """Prunes whole channels along a dimension at random."""
+    """Prune whole channels along a dimension at random."""
     RandomStructured.apply(module, name, amount, dim)
     return module
 
 
 def ln_structured(module: Module, name: str, amount: Any, n: Any, dim: int, importance_scores: Any = None) -> Any:
-    """Prunes the channels along a dimension that have the smallest Ln norm."""
+    """Prune the channels along a dimension that have the smallest Ln norm."""
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
 
 def custom_from_mask(module: Module, name: str, mask: Tensor) -> Any:
-    """Prunes where a mask is zero."""
+    """Prune where a mask is zero."""
     CustomFromMask.apply(module, name, mask)
     return module
 
@@ -330,7 +330,7 @@ def custom_from_mask(module: Module, name: str, mask: Tensor) -> Any:
 def global_unstructured(
     parameters: object, pruning_method: Any, importance_scores: object = None, **kwargs: Any
 ) -> None:
-    """Prunes several parameters, given as (module, name), as if they were one."""
+    """Prune several parameters, given as (module, name), as if they were one."""
     if not isinstance(parameters, Iterable):
         raise TypeError("global_unstructured(): parameters is not an Iterable")
     listed = list(parameters)
@@ -360,7 +360,7 @@ def global_unstructured(
 
 
 def remove(module: Module, name: str) -> Any:
-    """Make the pruned values a parameter's own and takes the hook off."""
+    """Make the pruning permanent and remove the hook."""
     method = _take_off(module, name)
     if method is None:
         raise ValueError(f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed")

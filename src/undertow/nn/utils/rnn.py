@@ -34,7 +34,7 @@ class PackedSequence_(NamedTuple):
 
 
 class PackedSequence(PackedSequence_):
-    """Sequences of a batch laid step by step: step t holds rows of the first batch_sizes[t] sequences, longest first."""
+    """Sequences concatenated step by step: step t holds rows of the first batch_sizes[t] sequences, longest first."""
 
     def __new__(
         cls, data: Any, batch_sizes: Any = None, sorted_indices: Any = None, unsorted_indices: Any = None
@@ -42,7 +42,7 @@ class PackedSequence(PackedSequence_):
         return super().__new__(cls, *_packed_sequence_init_args(data, batch_sizes, sorted_indices, unsorted_indices))
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """Return the same with data moved or cast."""
+        """Return the packed sequence with its data moved or cast."""
         data = self.data.to(*args, **kwargs)
         if data is self.data:
             return self
@@ -52,7 +52,7 @@ class PackedSequence(PackedSequence_):
         return self.to(*args, **{"device": "cpu", **kwargs} if not args else kwargs)
 
     def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """Refused, as there is no GPU."""
+        """Raise, because there is no GPU."""
         return self.to(*args, **{"device": "cuda", **kwargs} if not args else kwargs)
 
     def double(self) -> PackedSequence:
@@ -91,14 +91,14 @@ class PackedSequence(PackedSequence_):
 
 
 def sizes_of(batch_sizes: Any) -> tuple[int, ...]:
-    """Batch sizes as the rules take them."""
+    """Return the batch sizes as a tuple of integers."""
     return tuple(batch_sizes.tolist())
 
 
 def _packed_sequence_init_args(
     data: object, batch_sizes: object = None, sorted_indices: Any = None, unsorted_indices: object = None
 ) -> tuple[Any, Any, Any, Any]:
-    """Return the parts of a packed sequence; data and sizes may be a pair, and how to undo the sorting is derived."""
+    """Return the fields of a packed sequence; the inverse of the sorting is computed if it is not given."""
     if batch_sizes is None:
         if not (isinstance(data, (list, tuple)) and len(data) == 2):
             raise AssertionError("Expected data to be a list or tuple of length 2")
@@ -112,12 +112,12 @@ _packed_sequence_init = PackedSequence
 
 
 def bind(optional: object, fn: Callable[[Any], Any]) -> Any:
-    """`fn(optional)`, and None for None."""
+    """Return `fn(optional)`, or None for None."""
     return None if optional is None else fn(optional)
 
 
 def invert_permutation(permutation: Any) -> Any:
-    """Return the permutation that undoes another."""
+    """Return the inverse of a permutation."""
     if permutation is None:
         return None
     order = permutation._array
@@ -127,7 +127,7 @@ def invert_permutation(permutation: Any) -> Any:
 
 
 def _where_rows_are(batch_sizes: tuple[int, ...]) -> tuple[Any, Any]:
-    """For each packed row: its step and its sequence."""
+    """Return the step and the sequence of each packed row."""
     step = np.repeat(np.arange(len(batch_sizes)), batch_sizes)
     sequence = np.concatenate([np.arange(size) for size in batch_sizes])
     return wrap(step), wrap(sequence)
@@ -136,7 +136,7 @@ def _where_rows_are(batch_sizes: tuple[int, ...]) -> tuple[Any, Any]:
 def pack_padded_sequence(
     input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
 ) -> PackedSequence:
-    """Packs a padded batch, time first unless batch_first; lengths in decreasing order unless enforce_sorted is off."""
+    """Pack a padded batch, time first unless batch_first; lengths must decrease unless enforce_sorted is off."""
     if not isinstance(lengths, TensorCore):
         lengths = wrap(np.asarray(lengths, np.int64))
     counts = lengths._array.astype(np.int64)
@@ -215,7 +215,7 @@ def pad_packed_sequence(
 def pad_sequence(
     sequences: object, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
 ) -> Any:
-    """One tensor from sequences of different lengths, filled up at the end (or, with "left", at the beginning)."""
+    """Return one tensor of sequences of different lengths, padded at the end (or, with "left", at the beginning)."""
     if not isinstance(sequences, Iterable):
         raise RuntimeError(
             f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}"
@@ -239,13 +239,13 @@ def pad_sequence(
 
 
 def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Any]:
-    """Return the sequences of a padded batch, each with its own length."""
+    """Return the sequences of a padded batch without their padding."""
     batch = padded_sequences if batch_first else padded_sequences.transpose_(0, 1)  # in place, as in PyTorch
     return [sequence[:length].clone() for sequence, length in zip(batch, lengths.tolist(), strict=True)]
 
 
 def pack_sequence(sequences: Any, enforce_sorted: bool = True) -> PackedSequence:
-    """Packs sequences of different lengths."""
+    """Pack sequences of different lengths."""
     lengths = [sequence.shape[0] for sequence in sequences]
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 

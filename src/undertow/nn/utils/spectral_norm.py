@@ -18,7 +18,7 @@ __all__ = [
 
 
 class SpectralNorm(WeightHook):
-    """The pre-hook: before each call it divides the weight by its largest singular value."""
+    """A forward pre-hook that divides the weight by its largest singular value."""
 
     _version = 1
     _function = "spectral_norm"
@@ -41,7 +41,7 @@ class SpectralNorm(WeightHook):
         return weight.reshape(weight.size(0), -1)
 
     def compute_weight(self, module: Module, do_power_iteration: bool) -> Any:
-        """Return the weight divided by its largest singular value; in training the estimate of it is improved first."""
+        """Return the weight divided by its largest singular value; in training, iterate on that estimate first."""
         weight = getattr(module, self.name + "_orig")
         u = getattr(module, self.name + "_u")
         v = getattr(module, self.name + "_v")
@@ -59,13 +59,13 @@ class SpectralNorm(WeightHook):
         return self.compute_weight(module, do_power_iteration=training)
 
     def _solve_v_and_rescale(self, matrix: Any, u: Any, target_sigma: Any) -> Any:
-        """Return the v for which u and v give this singular value, for checkpoints that lack v."""
+        """Solve for the v that gives this singular value with u, for checkpoints that lack v."""
         v = (matrix.t() @ matrix).pinverse().matmul(matrix.t() @ u.unsqueeze(1)).squeeze(1)
         return v.mul_(target_sigma / u.dot(matrix @ v))
 
     @staticmethod
     def apply(module: Module, name: str, n_power_iterations: int, dim: int, eps: float) -> SpectralNorm:
-        """Replace the weight by weight_orig and registers the hooks."""
+        """Replace the weight by weight_orig and register the hooks."""
         SpectralNorm._refuse_a_second(module, name)
         made = SpectralNorm(name, n_power_iterations, dim, eps)
         weight = module._parameters[name]
@@ -77,7 +77,7 @@ class SpectralNorm(WeightHook):
             vectors = [F.normalize(vector, dim=0, eps=eps) for vector in drawn]
         delattr(module, name)
         module.register_parameter(f"{name}_orig", weight)
-        setattr(module, name, weight.data)  # still there for code that reads it before the first call
+        setattr(module, name, weight.data)  # for code that reads it before the first call
         for part, vector in zip(("_u", "_v"), vectors):
             module.register_buffer(name + part, vector)
         module.register_forward_pre_hook(made)
@@ -87,7 +87,7 @@ class SpectralNorm(WeightHook):
 
 
 class SpectralNormLoadStateDictPreHook:
-    """Finds v for checkpoints from before it was saved."""
+    """Computes v for checkpoints from before it was saved."""
 
     def __init__(self, fn: SpectralNorm) -> None:
         self.fn = fn
@@ -117,7 +117,7 @@ class SpectralNormLoadStateDictPreHook:
 
 
 class SpectralNormStateDictHook:
-    """Notes in the metadata that v is saved too."""
+    """Records in the metadata that v is saved too."""
 
     def __init__(self, fn: SpectralNorm) -> None:
         self.fn = fn
@@ -139,7 +139,7 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Any:
-    """Take spectral norm off again."""
+    """Remove spectral norm."""
     SpectralNorm._take_off(module, name)
     for hooks in (module._state_dict_hooks, module._load_state_dict_pre_hooks):
         for identity, hook in list(hooks.items()):

@@ -1,4 +1,4 @@
-"""The older home of functional_call."""
+"""The deprecated module of functional_call."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Return the older name of `torch.func.functional_call`."""
+    """Call `torch.func.functional_call` (a deprecated name)."""
     warn(
         "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and has become "
         "`torch.func.functional_call`, which takes the same arguments.",

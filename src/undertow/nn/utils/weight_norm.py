@@ -14,7 +14,7 @@ __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
 
 
 class WeightNorm(WeightHook):
-    """The pre-hook: before each call it makes the weight of its length and direction."""
+    """A forward pre-hook that computes the weight from its length and direction."""
 
     _function = "weight_norm"
     _parts = ("_g", "_v")
@@ -24,12 +24,12 @@ class WeightNorm(WeightHook):
         self.dim = -1 if dim is None else dim
 
     def compute_weight(self, module: Module) -> Any:
-        """Return the weight as the parameters now say."""
+        """Return the weight computed from the current parameters."""
         return weight_from(getattr(module, self.name + "_g"), getattr(module, self.name + "_v"), self.dim)
 
     @staticmethod
     def apply(module: Module, name: str, dim: int | None) -> WeightNorm:
-        """Replace the weight by its length and direction and registers the hook."""
+        """Replace the weight by its length and direction and register the hook."""
         WeightNorm._refuse_a_second(module, name)
         made, weight = WeightNorm(name, dim), getattr(module, name)
         made._refuse_lazy(weight)
@@ -55,6 +55,6 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> An
 
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Any:
-    """Take weight norm off again."""
+    """Remove weight norm."""
     WeightNorm._take_off(module, name)
     return module
