@@ -26,7 +26,7 @@ def graph_break(msg: str = "") -> None:
 
 
 def _mark(t: Any, index: Any = None, **options: Any) -> None:
-    """Tells a compiler about a tensor's sizes."""
+    """Tell a compiler about a tensor's sizes."""
 
 
 mark_dynamic = maybe_mark_dynamic = mark_static = mark_static_address = _mark
@@ -44,7 +44,7 @@ class OptimizedModule(Module):
     __module__ = "torch._dynamo.eval_frame"
 
     def __init__(self, mod: Module, dynamo_ctx: Any) -> None:
-        """Compiles the calls of a module: `dynamo_ctx(function)` makes a program of a function."""
+        """Compile the calls of a module: `dynamo_ctx(function)` makes a program of a function."""
         super().__init__()
         del self.__dict__["training"]
         self._modules["_orig_mod"] = mod

@@ -82,7 +82,7 @@ def device_count() -> int:
 
 
 def set_device(device: Any) -> None:
-    """Chooses among the CPUs, of which there is one."""
+    """Choose among the CPUs, of which there is one."""
 
 
 def current_device() -> str:

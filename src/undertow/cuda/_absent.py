@@ -6,5 +6,5 @@ from typing import Any, NoReturn
 
 
 def refuse(*args: Any, **kwargs: Any) -> NoReturn:
-    """Refuses in the words of a PyTorch without CUDA."""
+    """Refuse in the words of a PyTorch without CUDA."""
     raise AssertionError("Torch not compiled with CUDA enabled")

@@ -52,7 +52,7 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Forgets the peak of GPU memory: there is none."""
+    """Forget the peak of GPU memory: there is none."""
 
 
 reset_accumulated_memory_stats = reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats

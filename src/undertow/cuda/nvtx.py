@@ -10,7 +10,7 @@ __all__ = ["mark", "range", "range_end", "range_pop", "range_push", "range_start
 
 
 def range_push(*args: Any, **kwargs: Any) -> NoReturn:
-    """Begins a named stretch."""
+    """Begin a named stretch."""
     raise RuntimeError("NVTX functions not installed. Are you sure you have a CUDA build?")
 
 

@@ -8,17 +8,17 @@ from undertow.cuda._absent import refuse
 
 
 def manual_seed(seed: int) -> None:
-    """Seeds the generator of the current GPU: there is none, so nothing happens."""
+    """Seed the generator of the current GPU: there is none, so nothing happens."""
     int(seed)
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seeds the generators of all GPUs."""
+    """Seed the generators of all GPUs."""
     int(seed)
 
 
 def seed() -> None:
-    """Seeds the generator of the current GPU with a number of its own choice."""
+    """Seed the generator of the current GPU with a number of its own choice."""
 
 
 def seed_all() -> None:

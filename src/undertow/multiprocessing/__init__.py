@@ -35,7 +35,7 @@ def get_sharing_strategy() -> str:
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Remembers the name; tensors are copied under each."""
+    """Remember the name; tensors are copied under each."""
     global _sharing
     if new_strategy not in get_all_sharing_strategies():
         raise AssertionError(f"invalid sharing strategy {new_strategy!r}")

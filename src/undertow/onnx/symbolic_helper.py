@@ -11,10 +11,10 @@ __all__ = ["parse_args", "quantized_args"]
 
 
 def parse_args(*arg_descriptors: str) -> Callable[[_Function], _Function]:
-    """Says what kinds of arguments a function of an export takes."""
+    """Say what kinds of arguments a function of an export takes."""
     return lambda function: function
 
 
 def quantized_args(*arg_q_descriptors: bool, **defaults: Any) -> Callable[[_Function], _Function]:
-    """Says which arguments of a function of an export may be quantised."""
+    """Say which arguments of a function of an export may be quantised."""
     return lambda function: function

@@ -22,7 +22,7 @@ _added: list[SafeGlobal] = []
 
 
 def add_safe_globals(safe_globals: list[SafeGlobal]) -> None:
-    """Lets files loaded with weights_only=True name these classes or functions, which may then be called.
+    """Let files loaded with weights_only=True name these classes or functions, which may then be called.
 
     An item is the class itself, or a pair of it and the full name that files know it by.
     """
@@ -37,12 +37,12 @@ def get_safe_globals() -> list[SafeGlobal]:
 
 
 def clear_safe_globals() -> None:
-    """Forgets what was added."""
+    """Forget what was added."""
     _added.clear()
 
 
 def remove_safe_globals(safe_globals: list[SafeGlobal]) -> None:
-    """Forgets some of what was added. What other blocks add, which may overlap with this one, stays."""
+    """Forget some of what was added. What other blocks add, which may overlap with this one, stays."""
     _added[:] = [item for item in _added if item not in safe_globals]
 
 

@@ -48,7 +48,7 @@ class Pair(abc.ABC):
 
     @staticmethod
     def _check_inputs_isinstance(*inputs: Any, cls: type | tuple[type, ...]) -> None:
-        """Refuses inputs of another class."""
+        """Refuse inputs of another class."""
         if not all(isinstance(value, cls) for value in inputs):
             Pair._inputs_not_supported()
 

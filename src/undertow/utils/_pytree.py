@@ -271,7 +271,7 @@ def tree_map(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: Is
 
 
 def tree_map_(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None) -> PyTree:
-    """Call `func` on every leaf and returns the tree itself."""
+    """Call `func` on every leaf and return the tree itself."""
     leaves, treespec = tree_flatten(tree, is_leaf)
     for _ in map(func, leaves, *[treespec.flatten_up_to(rest) for rest in rests]):
         pass

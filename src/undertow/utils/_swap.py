@@ -14,7 +14,7 @@ _PARTS = ("_array", "_edge", "_requires_grad", "_storage", "_view", "_meta")
 
 
 def swap_tensors(t1: Any, t2: Any) -> None:
-    """Exchanges two tensors: memory, class, attributes, hooks, gradients. Whoever holds one now sees the other.
+    """Exchange two tensors: memory, class, attributes, hooks, gradients. Whoever holds one now sees the other.
 
     Not while a graph is alive that keeps one of them: it would see the other, too. A graph that merely leads to one fails
     when its gradient arrives there.
@@ -72,7 +72,7 @@ def _slots(cls: type) -> set[str]:
 
 
 def set_module(obj: Any, mod: str) -> None:
-    """Says in which module an object is at home."""
+    """Say in which module an object is at home."""
     if not isinstance(mod, str):
         raise TypeError("The mod argument should be a string")
     obj.__module__ = mod

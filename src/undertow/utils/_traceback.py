@@ -57,7 +57,7 @@ class CapturedTraceback:
         return CapturedTraceback([(frame.f_code, place) for frame, place in frames], skip)
 
     def cleanup(self) -> None:
-        """Lets go of the frames."""
+        """Let go of the frames."""
         self.tb = None
 
     def summary(self) -> traceback.StackSummary:

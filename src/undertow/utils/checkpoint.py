@@ -73,7 +73,7 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def check_backward_validity(inputs: Sequence[Any]) -> None:
-    """Warns if no input asks for gradients: a reentrant checkpoint then has none at all."""
+    """Warn if no input asks for gradients: a reentrant checkpoint then has none at all."""
     if not any(isinstance(part, TensorCore) and part.requires_grad for part in inputs):
         warn("None of the inputs have requires_grad=True. Gradients will be None")
 

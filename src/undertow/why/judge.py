@@ -81,7 +81,7 @@ _LOSSES = frozenset({"detached", "no-grad-mode", "not-differentiable", "dead-bra
 
 
 def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]:
-    """Leaves out what only follows from another finding."""
+    """Leave out what only follows from another finding."""
     leaves = [finding.tensor for finding in findings if finding.code in _LOSSES and finding.tensor is not None]
     lines = {(finding.file, finding.line) for finding in findings if finding.code in _LOSSES}
     repeated = {(finding.file, finding.line) for finding in findings if finding.code == "duplicate-hook"}

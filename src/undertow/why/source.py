@@ -250,7 +250,7 @@ class _Looks:
         return node is None or caller.only(node)
 
     def _is_looked_at(self, node: ast.AST, followed: frozenset[str], far: int) -> bool:
-        """Follows a value outward through its expression, and from variable to variable."""
+        """Follow a value outward through its expression, and from variable to variable."""
         for outer in self.file.around(node):
             if isinstance(outer, (ast.BinOp, ast.Call)) and _span(outer) in self.ran(self.file.name):
                 return False

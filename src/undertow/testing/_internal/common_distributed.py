@@ -37,22 +37,22 @@ requires_accelerator_dist_backend = require_n_gpus_for_nccl_backend = skip_if_lt
 
 
 def skip_if_no_gpu(func: Any) -> Any:
-    """Skips a test that needs a GPU."""
+    """Skip a test that needs a GPU."""
     return unittest.skip("CUDA is not available.")(func)
 
 
 def skip_if_small_worldsize(func: Any) -> Any:
-    """Skips a test that needs many processes."""
+    """Skip a test that needs many processes."""
     return unittest.skip(_WHY)(func)
 
 
 def skip_if_rocm_multiprocess(func: Any) -> Any:
-    """Leaves a test as it is: this is no machine with AMD's GPUs."""
+    """Leave a test as it is: this is no machine with AMD's GPUs."""
     return func
 
 
 def skip_if_win32() -> Callable[[Any], Any]:
-    """Skips a test on Windows."""
+    """Skip a test on Windows."""
     return unittest.skipIf(sys.platform == "win32", "This unit test case is not supported on Windows platform")
 
 

@@ -290,7 +290,7 @@ class TensorTracker:
         self.assert_eq_kwargs, self.tensors = assert_eq_kwargs or {}, list[Any]()
 
     def add(self, tensor: Any) -> None:
-        """Remembers a copy."""
+        """Remember a copy."""
         self.tensors.append(tensor.clone().detach())
 
     def pop_check_set(self, tensor_to_set: Any, testcase: Any, override_assert_eq_kwargs: Any = None) -> None:

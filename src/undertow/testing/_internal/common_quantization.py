@@ -15,7 +15,7 @@ HAS_TORCHVISION = False
 
 
 def _without(engine: str, fn: Any) -> Any:
-    """Skips a test, or all the tests of a class, that need a library for quantized operators."""
+    """Skip a test, or all the tests of a class, that need a library for quantized operators."""
     return unittest.skip(f"Quantized operations require {engine}: undertow has no quantized operators")(fn)
 
 
@@ -28,12 +28,12 @@ withQNNPACKBackend: Callable[[Any], Any] = functools.partial(_without, "QNNPACK"
 
 
 def skipIfNoDynamoSupport(fn: Any) -> Any:
-    """Skips a test that needs a compiler of bytecode."""
+    """Skip a test that needs a compiler of bytecode."""
     return unittest.skip("dynamo doesn't support: undertow has no compiler of bytecode")(fn)
 
 
 def skipIfNoInductorSupport(fn: Any) -> Any:
-    """Skips a test that needs a generator of code."""
+    """Skip a test that needs a generator of code."""
     return unittest.skip("inductor doesn't support: undertow has no generator of code")(fn)
 
 

@@ -22,7 +22,7 @@ def _links(datapipe: Any) -> list[Any]:
 
 
 def apply_shuffle_settings(datapipe: Any, shuffle: bool | None = None) -> Any:
-    """Tells every link that shuffles whether it should."""
+    """Tell every link that shuffles whether it should."""
     if shuffle is not None:
         for link in _links(datapipe):
             if callable(vars(type(link)).get("set_shuffle")):
@@ -31,7 +31,7 @@ def apply_shuffle_settings(datapipe: Any, shuffle: bool | None = None) -> Any:
 
 
 def apply_sharding(datapipe: Any, num_of_instances: int, instance_id: int, sharding_group: Any = None) -> Any:
-    """Tells every link that leaves out samples which of them it should keep."""
+    """Tell every link that leaves out samples which of them it should keep."""
     for link in _links(datapipe):
         if callable(vars(type(link)).get("apply_sharding")):
             link.apply_sharding(num_of_instances, instance_id)

@@ -26,7 +26,7 @@ class Lost:
 
 
 def lost(facts: Facts, tensor: int, wants: list[GradEvent] | None = None) -> Lost:
-    """Follows a tensor to where its gradient was lost.
+    """Follow a tensor to where its gradient was lost.
 
     It is asked of the backward passes before the step or read that missed it, the latest first. Values that went to the
     root through integers, or through Python if nothing else went there, are the cause. A scalar that was computed from

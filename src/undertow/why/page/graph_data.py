@@ -133,7 +133,7 @@ class PassGraph:
     # --- what was not there
 
     def add_lost(self, place: int, finding: Finding, anyhow: bool) -> bool:
-        """Draws the ways on which a finding's gradients were lost; whether any belongs to this pass.
+        """Draw the ways on which a finding's gradients were lost; whether any belongs to this pass.
 
         anyhow: draw also what has nothing to do with this pass, since no other one has more to do with it.
         """

@@ -199,7 +199,7 @@ class Calls:
         return "op"
 
     def finish(self, op: OpRecord, made: Iterable[tuple[Any, TensorRecord]]) -> None:
-        """Enters an op, numbers the nodes it made, and notes it as the last maker of its results."""
+        """Enter an op, numbers the nodes it made, and notes it as the last maker of its results."""
         self.add(op)
         fresh: list[int] = []
         output_nodes: list[int | None] = []
@@ -306,7 +306,7 @@ class Calls:
         return ()
 
     def _let_go(self, value: Any, tensor: int | None) -> None:
-        """Remembers a number or array that left torch, to know it when it comes back."""
+        """Remember a number or array that left torch, to know it when it comes back."""
         if tensor is None:
             return
         values = value if isinstance(value, list) else [value]

@@ -57,7 +57,7 @@ class Copies:
     # --- values that were cut out of a graph and come back as a new leaf
 
     def cut(self, tensor: Any, record: TensorRecord) -> None:
-        """Remembers where the values of a cut lie: `Variable(t.data)` makes a leaf of them that no mode sees."""
+        """Remember where the values of a cut lie: `Variable(t.data)` makes a leaf of them that no mode sees."""
         address = self.watcher.engine.address(tensor)
         if address is not None:
             self.recent.append((address, record.id))

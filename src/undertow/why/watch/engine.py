@@ -165,7 +165,7 @@ class Engine:
         return node.name().rpartition("::")[2]
 
     def listen(self, listener: Any) -> bool:
-        """Lets a listener be told of each node that runs in backward, if the engine can; hooks do where it cannot."""
+        """Let a listener be told of each node that runs in backward, if the engine can; hooks do where it cannot."""
         return False
 
     def unlisten(self, listener: Any) -> None:

@@ -135,7 +135,7 @@ class ModuleCalls:
         return __call__
 
     def _wrap_forward(self, cls: type) -> None:
-        """Lets the forward of a class and its bases be seen, however it is called."""
+        """Let the forward of a class and its bases be seen, however it is called."""
         assert self.patches is not None
         for base in cls.__mro__:
             original = vars(base).get("forward")

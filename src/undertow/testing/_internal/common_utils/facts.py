@@ -267,7 +267,7 @@ is_dsl_available, get_available_dsls, get_all_dsls = (
 
 
 def skipIfDSLUnavailable(dsl_name: str, reason: str | None = None) -> Callable[[Any], Any]:
-    """Skips a test that needs a language for kernels."""
+    """Skip a test that needs a language for kernels."""
     return unittest.skipUnless(is_dsl_available(dsl_name), reason or f"{dsl_name} is not available")
 
 

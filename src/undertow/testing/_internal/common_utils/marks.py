@@ -85,12 +85,12 @@ def skipIfWindows(func: Any = None, *, msg: str = "test doesn't currently work o
 
 
 def skipIfPythonVersionMismatch(predicate: Callable[[Any], bool]) -> Decorator:
-    """Skips a test unless the version of Python pleases a predicate."""
+    """Skip a test unless the version of Python pleases a predicate."""
     return unittest.skipUnless(predicate(sys.version_info), "Python version mismatch")
 
 
 def skipIfNotRegistered(op_name: str, message: str) -> Decorator:
-    """Skips a test of an operator of Caffe2."""
+    """Skip a test of an operator of Caffe2."""
     return unittest.skip(message)
 
 
@@ -99,7 +99,7 @@ def skip_but_pass_in_sandcastle(reason: str) -> Decorator:
 
 
 def skip_but_pass_in_sandcastle_if(condition: Any, reason: str) -> Decorator:
-    """Skips a test where a condition holds; in a place of Meta's it would pass without being run."""
+    """Skip a test where a condition holds; in a place of Meta's it would pass without being run."""
     return unittest.skipIf(bool(condition) and not IS_SANDCASTLE, reason)
 
 
@@ -118,7 +118,7 @@ def slowTestIf(condition: Any) -> Decorator:
 
 
 def check_if_enable(test: Any) -> None:
-    """Skips tests that are not slow if only slow ones are to run."""
+    """Skip tests that are not slow if only slow ones are to run."""
     if TEST_SKIP_FAST and not getattr(getattr(test, test._testMethodName), "slow_test", False):
         raise unittest.SkipTest("test is fast; we disabled it with PYTORCH_TEST_SKIP_FAST")
 
@@ -133,7 +133,7 @@ xfailIfPy312Plus = xfailIf(sys.version_info >= (3, 12))
 
 
 def lazy_skip_if(condition_fn: Callable[[], bool], reason: str) -> Decorator:
-    """Skips a test if a condition holds when it runs."""
+    """Skip a test if a condition holds when it runs."""
 
     def decorate(test: Any) -> Any:
         @functools.wraps(test)

@@ -16,7 +16,7 @@ SEED = 1234
 
 
 def set_rng_seed(seed: int | None = None) -> None:
-    """Seeds every generator."""
+    """Seed every generator."""
     seed = SEED if seed is None else seed
     manual_seed(seed)
     random.seed(seed)

@@ -114,7 +114,7 @@ def send(connection: Connection, parts: list[Any]) -> None:
 
 
 def receive(connection: Connection) -> list[Any]:
-    """Receives what `packed` made, into memory that may be written to."""
+    """Receive what `packed` made, into memory that may be written to."""
     parts = []
     for size in pickle.loads(connection.recv_bytes()):
         part = bytearray(size)

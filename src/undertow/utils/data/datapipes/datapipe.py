@@ -23,7 +23,7 @@ class _Chained:
 
     @classmethod
     def register_function(cls, function_name: str, function: Callable[..., Any]) -> None:
-        """Lets links be made by a method of this name."""
+        """Let links be made by a method of this name."""
         cls.functions[function_name] = function
 
     def __repr__(self) -> str:
