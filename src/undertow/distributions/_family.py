@@ -1,4 +1,4 @@
-"""What a family of distributions is written with, so that its file begins with one import."""
+"""The names that the files of distributions import."""
 
 # ruff: noqa: F401
 from undertow.distributions import _functions as torch

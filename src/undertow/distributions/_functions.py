@@ -1,4 +1,4 @@
-"""The functions that distributions are written with, under PyTorch's names."""
+"""The functions that distributions use, under PyTorch's names."""
 
 # ruff: noqa: F401
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ from undertow._tensor import Tensor
 from undertow.random import normal, rand, randn
 
 Shape = Sequence[int]
-Value = Tensor | float  # what parameters are given as
+Value = Tensor | float  # the types of parameters
 
 
 def alias(path: str) -> Any:
@@ -44,12 +44,12 @@ def alias(path: str) -> Any:
 
 
 def formula(compute: Callable[[Any], Any]) -> Any:
-    """Return a property that computes something of the parameters, such as the mean."""
+    """Return a property that is computed from the parameters, such as the mean."""
     return property(compute)
 
 
 def insist(holds: bool, complaint: str) -> None:
-    """Raise PyTorch's AssertionError for an argument of the wrong kind."""
+    """Raise PyTorch's AssertionError if an argument has the wrong type."""
     if not holds:
         raise AssertionError(complaint)
 

@@ -1,7 +1,7 @@
 """Divergences between different families of distributions.
 
 Each is -entropy(p) minus the expected log density of q under p, which needs a few expectations of p: the mean, the
-variance, the mean of the logarithm. Where p reaches beyond the support of q the divergence is infinite.
+variance, the mean of the logarithm. Where the support of p exceeds that of q the divergence is infinite.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 def _to(q_kind: type, *p_kinds: type, beyond: Form | None = None) -> Callable[[Form], Form]:
-    """Decorate the expected log density of q under p: it gives the divergence, infinite where `beyond` of (p, q)."""
+    """Decorate the expected log density of q under p to return the divergence: infinite where `beyond(p, q)`."""
 
     def decorate(expected: Form) -> Form:
         def divergence(p: Any, q: Any) -> torch.Tensor:
@@ -42,7 +42,7 @@ def _starts_below(p: Any, q: Any) -> torch.Tensor:
 
 
 def _mean_x_log_x(low: Any, high: Any) -> torch.Tensor:
-    """Return the mean of the logarithm between two numbers."""
+    """Return the mean of log x for x uniform between two numbers."""
     return (high.xlogy(high) - low.xlogy(low)) / (high - low) - 1
 
 
@@ -136,7 +136,7 @@ def _poisson(p: D.Bernoulli, q: D.Poisson) -> torch.Tensor:
     return p.probs * q.rate.log() - q.rate
 
 
-# --- pairs where p always reaches beyond q
+# --- pairs where the support of p always exceeds that of q
 
 
 def _infinite(p: Any, q: Any) -> torch.Tensor:

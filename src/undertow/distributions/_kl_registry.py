@@ -16,7 +16,7 @@ _KL_REGISTRY: dict[Pair, Form] = {}
 
 
 def register_kl(type_p: type, type_q: type) -> Callable[[Form], Form]:
-    """Decorate a function of (p, q): it serves these classes and their subclasses, the closest match first."""
+    """Register a function of (p, q) for these classes and their subclasses; the closest match wins."""
     for name, kind in (("type_p", type_p), ("type_q", type_q)):
         if not isinstance(kind, type) and issubclass(kind, Distribution):
             raise TypeError(f"Expected {name} to be a Distribution subclass but got {kind}")
@@ -30,7 +30,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Form], Form]:
 
 
 def _closest(pairs: list[Pair], first: int) -> Pair:
-    """Return the pair of the closest base classes; the classes in place `first` decide, the others break ties."""
+    """Return the pair of the closest base classes; position `first` decides, the other breaks ties."""
 
     def closer(one: Pair, other: Pair) -> bool:
         place = first if one[first] is not other[first] else 1 - first
@@ -41,7 +41,7 @@ def _closest(pairs: list[Pair], first: int) -> Pair:
 
 @functools.cache
 def _dispatch_kl(type_p: type, type_q: type) -> Any:
-    """Return the form for the closest pair of base classes, NotImplemented if there is none."""
+    """Return the function for the closest pair of base classes, or NotImplemented."""
     pairs = [pair for pair in _KL_REGISTRY if issubclass(type_p, pair[0]) and issubclass(type_q, pair[1])]
     if not pairs:
         return NotImplemented

@@ -1,4 +1,4 @@
-"""Divergences between distributions of one family, or of two that are made alike."""
+"""Divergences within one family, or between two of the same structure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from undertow.distributions.utils import _sum_rightmost, euler_constant
 
 
 def _weighted(terms: torch.Tensor, weight: torch.Tensor, possible: torch.Tensor) -> torch.Tensor:
-    """Return weight · terms: infinite where q can't draw the value, but 0 where p does not either."""
+    """Return weight · terms: infinite where only p can draw the value, and 0 where p cannot."""
     terms = weight * terms
     return terms.masked_fill((possible == 0).expand_as(terms), inf).masked_fill((weight == 0).expand_as(terms), 0)
 

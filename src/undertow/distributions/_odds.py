@@ -1,4 +1,4 @@
-"""Distributions that are given by probabilities or by logits; the other one is computed when it is asked for."""
+"""Distributions parametrized by probabilities or logits; the other one is computed on demand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def given(probs: Any, logits: Any) -> tuple[str, Any]:
 
 
 class ByOdds(Distribution):
-    """A distribution of successes, which have a probability each."""
+    """A distribution parametrized by `probs` or `logits`."""
 
     _batch_attributes: tuple[str, ...] = ("probs", "logits", "_param")
     _is_binary = True

@@ -13,10 +13,10 @@ from undertow.distributions.utils import _sum_rightmost, lazy_property
 
 
 class Transform:
-    """An invertible map y = f(x) that knows log |dy/dx|; subclasses define `_call`, `_inverse` and the last of these.
+    """An invertible map y = f(x). Subclasses define `_call`, `_inverse` and `log_abs_det_jacobian`.
 
-    `domain` and `codomain` are constraints; `sign` is +1 or -1 for a monotone map of numbers. With cache_size=1 the last
-    pair is remembered, so that inverting what was just computed is free and exact.
+    `domain` and `codomain` are constraints; `sign` is +1 or -1 for a monotone map of numbers. With cache_size=1 the
+    last pair is cached, so that inverting the last result is free and exact.
 
     A transform of this package declares in `_arguments` the attributes that its constructor takes, for `with_cache`, and
     in `_compared` those that must agree for two of its instances to be equal.
@@ -71,7 +71,7 @@ class Transform:
 
     @property
     def inv(self) -> Any:
-        """The inverse, as a transform; the inverse of that is this one."""
+        """Return the inverse transform, whose inverse is this one."""
         found = self._inv and self._inv()
         if found is None:
             found = self._make_inverse()
@@ -83,7 +83,7 @@ class Transform:
 
     @property
     def sign(self) -> Any:
-        """The sign of the derivative."""
+        """Return the sign of the derivative."""
         raise NotImplementedError
 
     def __call__(self, x: Any) -> Any:
@@ -152,7 +152,7 @@ class _InverseTransform(Transform):
 
     @property
     def _forward(self) -> Any:
-        """The transform that this is the inverse of."""
+        """Return the transform that this is the inverse of."""
         if self._inv is None:
             raise AssertionError("_inv must not be None. Pickles and copies of an inverse lose it: copy its `.inv`.")
         return self._inv
@@ -188,7 +188,7 @@ class _InverseTransform(Transform):
 
 
 def log_jacobian(parts: Sequence[Transform], points: Sequence[Any], event_dim: int) -> Any:
-    """Return log |dy/dx| of transforms one after the other, for the values before, between and after them.
+    """Return log |dy/dx| of composed transforms, given the values before, between and after them.
 
     `event_dim` is the number of dims of an event of the first value.
     """
@@ -201,7 +201,7 @@ def log_jacobian(parts: Sequence[Transform], points: Sequence[Any], event_dim: i
 
 
 class ComposeTransform(Transform):
-    """Transforms one after the other."""
+    """A composition of transforms, applied in order."""
 
     _arguments = _compared = ("parts",)
 
@@ -276,7 +276,7 @@ identity_transform = ComposeTransform([])
 
 
 class IndependentTransform(Transform):
-    """A transform whose last batch dims count as dims of the event: the log |dy/dx| is summed over them."""
+    """A transform whose last batch dims count as event dims: log |dy/dx| is summed over them."""
 
     _arguments = ("base_transform", "reinterpreted_batch_ndims")
 
@@ -318,7 +318,7 @@ class IndependentTransform(Transform):
 
 
 class ReshapeTransform(Transform):
-    """Another shape for the last dims."""
+    """Reshapes the last dims."""
 
     bijective = True
     _arguments = ("in_shape", "out_shape")

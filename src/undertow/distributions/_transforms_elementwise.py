@@ -1,4 +1,4 @@
-"""Transforms of numbers."""
+"""Elementwise transforms."""
 
 from __future__ import annotations
 
@@ -62,18 +62,18 @@ class PowerTransform(Transform):
 
 
 def _inside_unit(y: Any) -> Any:
-    """Keep numbers off 0 and 1."""
+    """Clamp numbers away from 0 and 1."""
     limits = torch.finfo(y.dtype)
     return y.clamp(min=limits.tiny, max=1.0 - limits.eps)
 
 
 def clipped_sigmoid(x: Any) -> Any:
-    """Return a sigmoid that never quite reaches 0 or 1."""
+    """Return the sigmoid, clamped away from 0 and 1."""
     return _inside_unit(x.sigmoid())
 
 
 class SigmoidTransform(Transform):
-    """y = 1 / (1 + exp(-x)), and x the logarithm of the odds."""
+    """y = 1 / (1 + exp(-x)); x is the log-odds of y."""
 
     domain = constraints.real
     codomain = constraints.unit_interval
@@ -131,7 +131,7 @@ class TanhTransform(Transform):
 
 
 class AbsTransform(Transform):
-    """y = |x|, which has no inverse: `inv` gives the positive one."""
+    """y = |x|, which is not invertible: `inv` returns the positive solution."""
 
     domain = constraints.real
     codomain = constraints.positive
@@ -191,7 +191,7 @@ class AffineTransform(Transform):
 
 
 class CumulativeDistributionTransform(Transform):
-    """y = the probability of x or less, of a distribution."""
+    """y = the cumulative distribution function of a distribution at x."""
 
     bijective = True
     codomain = constraints.unit_interval

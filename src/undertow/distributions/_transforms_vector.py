@@ -1,4 +1,4 @@
-"""Transforms of vectors and matrices, and of parts of a tensor side by side."""
+"""Transforms of vectors and matrices, and of the parts of a tensor."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from undertow.distributions.utils import _sum_rightmost, lazy_property, tril_mat
 
 
 def _shifted(rows: Any) -> Any:
-    """Return rows moved one place to the right, with a 1 in front."""
+    """Return rows shifted by one to the right, with a 1 in front."""
     return pad(rows, [1, -1], value=1)
 
 
 class CorrCholeskyTransform(Transform):
-    """A vector of length D (D-1) / 2 as the Cholesky factor of a correlation matrix.
+    """Maps a vector of length D (D-1) / 2 to the Cholesky factor of a correlation matrix.
 
-    Each number goes through tanh and is taken as a partial correlation; the rows are then built by stick breaking.
+    tanh of each number is a partial correlation; the rows are built from these by stick breaking.
     """
 
     domain = constraints.real_vector
@@ -61,7 +61,7 @@ class CorrCholeskyTransform(Transform):
 
 
 class SoftmaxTransform(Transform):
-    """exp(x), normalized. Not one to one: `inv` gives the logarithm."""
+    """exp(x), normalized. Not bijective: `inv` returns the logarithm."""
 
     domain = constraints.real_vector
     codomain = constraints.simplex
@@ -82,7 +82,7 @@ class SoftmaxTransform(Transform):
 
 
 class StickBreakingTransform(Transform):
-    """A vector as a point of the simplex of one more dim: each number says how much of what is left to break off."""
+    """Maps a vector to a point of the simplex with one more dim: each number sets the fraction of the rest to take."""
 
     domain = constraints.real_vector
     codomain = constraints.simplex
@@ -112,17 +112,17 @@ class StickBreakingTransform(Transform):
 
 
 def _log_pieces(x: Any) -> Any:
-    """Return the logarithm of how many pieces each break leaves: n, n - 1, … 1."""
+    """Return the logarithm of the number of remaining pieces at each break: n, n - 1, … 1."""
     return (x.shape[-1] + 1 - x.new_ones(x.shape[-1]).cumsum(-1)).log()
 
 
 def _on_diagonal(matrix: Any, function: Callable[[Any], Any]) -> Any:
-    """Return the lower triangle of matrices with a function of the diagonal."""
+    """Return the lower triangles of matrices, with a function applied to the diagonal."""
     return matrix.tril(-1) + function(matrix.diagonal(dim1=-2, dim2=-1)).diag_embed()
 
 
 class LowerCholeskyTransform(Transform):
-    """Any square matrix as a Cholesky factor: its lower triangle, with exp on the diagonal."""
+    """Maps a square matrix to a Cholesky factor: its lower triangle, with exp on the diagonal."""
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.lower_cholesky
@@ -136,7 +136,7 @@ class LowerCholeskyTransform(Transform):
 
 
 class PositiveDefiniteTransform(Transform):
-    """Any square matrix as a positive definite one, through its Cholesky factor."""
+    """Maps a square matrix to a positive definite one, through its Cholesky factor."""
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.positive_definite
@@ -162,7 +162,7 @@ class _SideBySide(Transform):
         self.dim = dim
 
     def _length(self) -> tuple[str, int]:
-        """Return how long a value must be along the dim, and how PyTorch calls that."""
+        """Return the required length along the dim, and PyTorch's name for it."""
         raise NotImplementedError
 
     def _split(self, value: Any) -> Sequence[Any]:

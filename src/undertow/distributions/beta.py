@@ -11,7 +11,7 @@ __all__ = ["Beta"]
 
 
 class Beta(ExponentialFamily):
-    """Shares of a whole in two parts, with the weights `concentration1` and `concentration0`."""
+    """Values in (0, 1) with density ∝ x^(concentration1 - 1) (1 - x)^(concentration0 - 1)."""
 
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval

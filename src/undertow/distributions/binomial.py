@@ -11,7 +11,7 @@ __all__ = ["Binomial"]
 
 
 def _clamp_by_zero(x: torch.Tensor) -> torch.Tensor:
-    """Return x where it is positive, else 0, with half of each gradient at 0."""
+    """Return max(x, 0), with gradient 1/2 at 0."""
     return (x.clamp(min=0) + x - x.clamp(max=0)) / 2
 
 
@@ -50,7 +50,7 @@ class Binomial(ByOdds):
         return value * logits + log_ways + n * log_failure
 
     def _trials(self, asker: str) -> int:
-        """Return the number of trials, which must be one for the whole batch."""
+        """Return the number of trials, which must be the same for the whole batch."""
         most = int(self.total_count.max())
         if self.total_count.min() != most:
             raise NotImplementedError(f"Inhomogeneous total count not supported by `{asker}`.")

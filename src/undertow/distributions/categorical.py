@@ -64,7 +64,7 @@ class Categorical(ByOdds):
 
 
 class OfCategorical(Distribution):
-    """A distribution that is made of a categorical one, kept as `_categorical`; an event has a place for each class."""
+    """A distribution based on `_categorical`; an event has one element per class."""
 
     _batch_attributes: tuple[str, ...] = ("_categorical",)
     arg_constraints = Categorical.arg_constraints

@@ -10,7 +10,7 @@ __all__ = ["Cauchy"]
 
 
 class Cauchy(Distribution):
-    """Ratios of normal values: a peak at `loc` of half-width `scale`, and tails so heavy that there is no mean."""
+    """A peak at `loc` of half-width `scale`, with tails so heavy that there is no mean."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real

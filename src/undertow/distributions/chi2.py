@@ -19,5 +19,5 @@ class Chi2(Gamma):
 
     @property
     def df(self) -> torch.Tensor:
-        """The number of squares."""
+        """Return the degrees of freedom."""
         return self.concentration * 2

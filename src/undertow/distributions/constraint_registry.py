@@ -1,6 +1,6 @@
-"""Which transform leads from unconstrained numbers to a constraint.
+"""Transforms from unconstrained numbers to a constraint.
 
-`biject_to(constraint)` is one to one, for sampling and densities; `transform_to(constraint)` may be simpler and is meant
+`biject_to(constraint)` is bijective, for sampling and densities; `transform_to(constraint)` may be simpler and is meant
 for optimizing parameters.
 """
 
@@ -24,7 +24,7 @@ class ConstraintRegistry:
         self._registry: dict[type, Factory] = {}
 
     def register(self, constraint: Any, factory: Factory | None = None) -> Any:
-        """Add a factory for a class of constraints (or that of an instance); without one, return a decorator."""
+        """Register a factory for a class of constraints (or that of an instance); without one, return a decorator."""
         if factory is None:
             return functools.partial(self.register, constraint)
         is_instance = isinstance(constraint, constraints.Constraint)

@@ -1,4 +1,4 @@
-"""Where values may lie: the parameters of distributions and what they draw.
+"""Constraints of the parameters and the support of distributions.
 
 A constraint's `check(value)` says for each element, or for each event of `event_dim` dims, whether it is satisfied.
 """
@@ -23,24 +23,24 @@ __all__ = [
 
 
 class Constraint:
-    """A region of values. `is_discrete`: it holds only separate points. `event_dim`: how many dims one value has."""
+    """A set of values. `is_discrete`: it consists of separate points. `event_dim`: the number of dims of one value."""
 
     is_discrete: Any = False
     event_dim: Any = 0
 
     def check(self, value: Any) -> Any:
-        """Return which values lie in the region, as a tensor of bools."""
+        """Return which values satisfy the constraint, as a tensor of bools."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
         return type(self).__name__.lstrip("_") + "()"
 
 
-# --- regions that depend on other parameters
+# --- constraints that depend on other parameters
 
 
 def _known(name: str) -> Any:
-    """Return a property that reads what is known of a dependent region, or says that it is not."""
+    """Return a property of a dependent constraint that raises if it is not known."""
 
     def read(self: _Dependent) -> Any:
         value = vars(self)[f"_{name}"]
@@ -52,7 +52,7 @@ def _known(name: str) -> Any:
 
 
 class _Dependent(Constraint):
-    """Stands for a region that depends on other parameters."""
+    """A placeholder for a constraint that depends on other parameters."""
 
     def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
         self._is_discrete, self._event_dim = is_discrete, event_dim
@@ -60,7 +60,7 @@ class _Dependent(Constraint):
     is_discrete, event_dim = _known("is_discrete"), _known("event_dim")
 
     def __call__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> _Dependent:
-        """Return the same with more known about it."""
+        """Return the same constraint with more properties known."""
         return _Dependent(
             is_discrete=self._is_discrete if is_discrete is NotImplemented else is_discrete,
             event_dim=self._event_dim if event_dim is NotImplemented else event_dim,
@@ -71,7 +71,7 @@ class _Dependent(Constraint):
 
 
 class _DependentProperty(property, _Dependent):
-    """A property of a distribution that is a constraint; on the class itself it is a dependent one.
+    """A property that is a constraint; read from the class, it is a dependent constraint.
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self): ...
@@ -86,7 +86,7 @@ class _DependentProperty(property, _Dependent):
 
 
 def is_dependent(constraint: Any) -> bool:
-    """Return whether a region depends on other parameters."""
+    """Return whether a constraint depends on other parameters."""
     return isinstance(constraint, _Dependent)
 
 
@@ -98,7 +98,7 @@ def _insist_on_constraint(value: object) -> None:
 
 
 def _all_after(held: Any, shape: Sequence[int]) -> Any:
-    """Return whether all hold after the dims of a batch."""
+    """Return whether all elements hold, for each element of the batch."""
     return held.reshape((*shape, -1)).all(-1)
 
 
@@ -131,7 +131,7 @@ class _IndependentConstraint(Constraint):
 
 
 class MixtureSameFamilyConstraint(Constraint):
-    """The support of a mixture: every component must be able to draw a value, which lacks their dim."""
+    """The support of a mixture: every component must support the value, which lacks the component dim."""
 
     def __init__(self, base_constraint: Constraint) -> None:
         _insist_on_constraint(base_constraint)
@@ -167,7 +167,7 @@ class _Boolean(Constraint):
 
 
 class _Bounded(Constraint):
-    """Numbers between bounds, as far as there are any; if discrete, whole ones."""
+    """Numbers between optional bounds; integers if discrete."""
 
     _above: Any = operator.ge
     _below: Any = operator.le
@@ -311,11 +311,11 @@ class _PositiveDefinite(_Symmetric):
         return torch.cholesky_ex(value).info.eq(0) if symmetric.all() else symmetric
 
 
-# --- several constraints side by side
+# --- constraints of the parts of a tensor
 
 
 class _SideBySide(Constraint):
-    """Parts along a dim, each with a constraint of its own."""
+    """Parts along a dim, each with its own constraint."""
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
         self.cseq, self.dim = list(cseq), dim

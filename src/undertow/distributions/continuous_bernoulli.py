@@ -30,7 +30,7 @@ def _log_failure_odds(p: torch.Tensor) -> torch.Tensor:
 class ContinuousBernoulli(ByOdds, ExponentialFamily):
     """Values in [0, 1] with a density proportional to probs^x (1 - probs)^(1 - x).
 
-    Close to probs = 0.5 its formulas divide 0 by 0; between `lims` series take their place.
+    Close to probs = 0.5 the formulas are 0 / 0; between `lims`, series are used instead.
     """
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
@@ -60,11 +60,11 @@ class ContinuousBernoulli(ByOdds, ExponentialFamily):
         return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
 
     def _cut_probs(self) -> torch.Tensor:
-        """Return the probabilities, with the lower limit for those between the limits."""
+        """Return the probabilities; those between the limits become the lower limit."""
         return torch.where(self._outside_unstable_region(), self.probs, self._lims[0] * torch.ones_like(self.probs))
 
     def _by_region(self, formula: Formula, series: Formula) -> torch.Tensor:
-        """Return a formula of probs, or between the limits a series of probs - 0.5."""
+        """Return a formula of probs outside the limits, and a series in probs - 0.5 between them."""
         return torch.where(self._outside_unstable_region(), formula(self._cut_probs()), series(self.probs - 0.5))
 
     def _cont_bern_log_norm(self) -> torch.Tensor:

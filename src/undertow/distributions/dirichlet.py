@@ -13,14 +13,14 @@ __all__ = ["Dirichlet"]
 
 
 def _Dirichlet_backward(x: Any, concentration: Any, grad_output: Any) -> Any:
-    """Return the gradient of a sample's concentrations."""
+    """Return the gradient of a sample with respect to the concentrations."""
     total = concentration.sum(-1, True).expand_as(concentration)
     grad = _dirichlet_grad(x, concentration, total)
     return grad * (grad_output - (x * grad_output).sum(-1, True))
 
 
 class _Dirichlet(Function):
-    """A sample, with its gradient written out."""
+    """A sample with an explicit gradient."""
 
     @staticmethod
     def forward(ctx: Any, concentration: Any) -> Any:
@@ -36,7 +36,7 @@ class _Dirichlet(Function):
 
 
 class Dirichlet(ExponentialFamily):
-    """Shares of a whole: gamma values of the `concentration`s, divided by their sum."""
+    """Points of the simplex: gamma variables with the `concentration`s, divided by their sum."""
 
     arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
     support = constraints.simplex
@@ -73,7 +73,7 @@ class Dirichlet(ExponentialFamily):
 
     def entropy(self) -> torch.Tensor:
         a, total = self.concentration, self._total
-        mean_log = a.digamma() - total.digamma()  # the expected logarithm of each share
+        mean_log = a.digamma() - total.digamma()  # the expected logarithm of each component
         return self._log_normalizer(a) - ((a - 1.0) * mean_log).sum(-1)
 
     _natural_params = torch.formula(lambda self: (self.concentration,))

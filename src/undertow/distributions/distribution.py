@@ -1,4 +1,4 @@
-"""`Distribution`: construction, expansion, shapes and checks, from what each family declares."""
+"""`Distribution`, the base class: construction, expansion, shapes and checks from what each family declares."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Formula = Callable[[Any, torch.Tensor], torch.Tensor]
 
 
 def validated(formula: Formula) -> Formula:
-    """Make a formula of a value refuse values outside of the support, where validation is on."""
+    """Make a function of a value raise for values outside the support, if validation is on."""
 
     @functools.wraps(formula)
     def checked(self: Distribution, value: torch.Tensor) -> torch.Tensor:
@@ -37,8 +37,8 @@ class Distribution:
 
     A family of this package declares its attributes in two lists, and is otherwise its formulas. `_batch_attributes`
     names the parameters and inner distributions whose shape begins with the batch shape: `_broadcast` sets them,
-    `expand` widens them. `_shared_attributes` names what `expand` hands on unchanged. A class adds to the lists of its
-    bases.
+    `expand` expands them. `_shared_attributes` names what `expand` passes on unchanged. A class adds to the lists of
+    its bases.
     """
 
     has_rsample = False
@@ -46,7 +46,7 @@ class Distribution:
     _validate_args = __debug__
     _batch_attributes: tuple[str, ...] = ()
     _shared_attributes: tuple[str, ...] = ()
-    _declaring_family: type | None = None  # the class whose lists these are
+    _declaring_family: type | None = None  # the class that these lists belong to
 
     if TYPE_CHECKING:
 
@@ -94,7 +94,7 @@ class Distribution:
         new, batch_shape = self._get_checked_instance(self._declaring_family, _instance), torch.Size(batch_shape)
         own, held = len(self._batch_shape), vars(self)
         for name in self._batch_attributes:
-            if name in held:  # of probs and logits, only those that were given or asked for
+            if name in held:  # of probs and logits, only those that were given or computed
                 value = held[name]
                 shape = value.batch_shape if isinstance(value, Distribution) else value.shape
                 setattr(new, name, value.expand(batch_shape + shape[own:]))
@@ -105,7 +105,7 @@ class Distribution:
         return new
 
     def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
-        """Return the instance that `expand` fills in; a subclass with an __init__ of its own must pass it."""
+        """Return the instance that `expand` fills in; a subclass with its own __init__ must pass it."""
         if _instance is not None:
             return _instance
         if type(self).__init__ != cls.__init__:  # type: ignore[misc]
@@ -118,7 +118,7 @@ class Distribution:
     # --- checks
 
     def _validate_parameters(self) -> None:
-        """Refuse parameters that violate their constraints."""
+        """Raise for parameters that violate their constraints."""
         try:
             found = self.arg_constraints
         except NotImplementedError:
@@ -137,7 +137,7 @@ class Distribution:
                 ))  # fmt: skip
 
     def _validate_sample(self, value: Any) -> None:
-        """Refuse a value that this distribution can't have drawn."""
+        """Raise for a value outside the support."""
         if not isinstance(value, torch.TensorCore):
             raise ValueError("The value argument to log_prob must be a Tensor")
         given, expected = value.shape, torch.Size((*self._batch_shape, *self._event_shape))
@@ -169,12 +169,12 @@ class Distribution:
 
     @property
     def batch_shape(self) -> Any:
-        """The shape of the parameters: how many distributions this is."""
+        """Return the shape of the parameters, one distribution per element."""
         return self._batch_shape
 
     @property
     def event_shape(self) -> Any:
-        """The shape of one draw."""
+        """Return the shape of one draw."""
         return self._event_shape
 
     @property
@@ -184,7 +184,7 @@ class Distribution:
 
     @property
     def support(self) -> Any:
-        """The constraint that draws satisfy."""
+        """Return the constraint that draws satisfy."""
         raise NotImplementedError
 
     @property
@@ -201,7 +201,7 @@ class Distribution:
 
     @property
     def stddev(self) -> Any:
-        """The square root of the variance."""
+        """Return the square root of the variance."""
         return self.variance.sqrt()
 
     def sample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
@@ -214,7 +214,7 @@ class Distribution:
         raise NotImplementedError
 
     def sample_n(self, n: int) -> torch.Tensor:
-        """Draw `sample((n,))`; an old name."""
+        """Draw `sample((n,))` (a deprecated name)."""
         torch.warn("`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", FutureWarning)
         return self.sample(torch.Size((n,)))
 
@@ -223,11 +223,11 @@ class Distribution:
         raise NotImplementedError
 
     def cdf(self, value: torch.Tensor) -> torch.Tensor:
-        """Return the probability of drawing a value or less."""
+        """Return the cumulative distribution function at a value."""
         raise NotImplementedError
 
     def icdf(self, value: torch.Tensor) -> torch.Tensor:
-        """Return the value that has this probability of drawing it or less."""
+        """Return the inverse of `cdf` at a probability."""
         raise NotImplementedError
 
     def enumerate_support(self, expand: bool = True) -> torch.Tensor:
@@ -235,7 +235,7 @@ class Distribution:
         raise NotImplementedError
 
     def _enumerated(self, values: torch.Tensor, expand: bool) -> torch.Tensor:
-        """Return values along the first dim, with a dim for each one of the batch."""
+        """Return values along the first dim, followed by one dim for each batch dim."""
         values = values.view((len(values), *[1] * len(self._batch_shape), *self._event_shape))
         return values.expand((-1, *self._batch_shape, *self._event_shape)) if expand else values
 

@@ -16,7 +16,7 @@ class ExponentialFamily(Distribution):
 
     @property
     def _natural_params(self) -> tuple[Any, ...]:
-        """θ, as a tuple of tensors."""
+        """Return θ, as a tuple of tensors."""
         raise NotImplementedError
 
     def _log_normalizer(self, *natural_params: Any) -> Any:
@@ -25,7 +25,7 @@ class ExponentialFamily(Distribution):
 
     @property
     def _mean_carrier_measure(self) -> Any:
-        """The expected k(x)."""
+        """Return the expected k(x)."""
         raise NotImplementedError
 
     def _tangent(self) -> tuple[list[Any], Any, tuple[Any, ...]]:

@@ -11,7 +11,7 @@ __all__ = ["FisherSnedecor"]
 
 
 class FisherSnedecor(Distribution):
-    """Ratios of mean squares of `df1` and of `df2` normal values."""
+    """Ratios of the mean squares of `df1` and of `df2` normal variables."""
 
     arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
     support = constraints.positive

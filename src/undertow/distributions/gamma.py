@@ -12,7 +12,7 @@ __all__ = ["Gamma"]
 
 
 class Gamma(ExponentialFamily):
-    """Sums of `concentration` exponential waiting times of a `rate`, for any positive number of them."""
+    """Sums of `concentration` exponential variables with `rate`, for any positive concentration."""
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.nonnegative

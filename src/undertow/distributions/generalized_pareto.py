@@ -12,7 +12,7 @@ __all__ = ["GeneralizedPareto"]
 
 
 class GeneralizedPareto(Distribution):
-    """What exceeds a high threshold `loc`: exponential for concentration 0, with a heavy tail above, bounded below."""
+    """Excesses over a threshold `loc`: exponential for concentration 0, heavy-tailed above 0, bounded below 0."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real}
     has_rsample = True
@@ -41,7 +41,7 @@ class GeneralizedPareto(Distribution):
         return (self.scale**2 / ((1 - c) ** 2 * (1 - 2 * c))).masked_fill(undefined, nan)
 
     def _concentration_below(self, limit: float) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the concentration, with 0 from a limit on to keep gradients finite, and where that is."""
+        """Return the concentration, set to 0 from a limit on to keep gradients finite, and the mask of these."""
         above = self.concentration >= limit
         return self.concentration.masked_fill(above, 0.0), above
 
@@ -49,12 +49,12 @@ class GeneralizedPareto(Distribution):
         return self.icdf(torch.rand_as(self.loc, self._extended_shape(sample_shape)))
 
     def _by_tail(self, exponential: torch.Tensor, otherwise: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-        """Return `exponential` where the concentration is 0, elsewhere `otherwise` of it, which may divide by it."""
+        """Return `exponential` where the concentration is 0 and `otherwise(concentration)` elsewhere."""
         none = self.concentration.abs() <= 1e-8
         return torch.where(none, exponential, otherwise(self.concentration.masked_fill(none, 1.0)))
 
     def _z(self, x: torch.Tensor) -> torch.Tensor:
-        """Return how many scales a value lies above loc."""
+        """Return (value - loc) / scale."""
         return (x - self.loc) / self.scale
 
     @validated
@@ -84,5 +84,5 @@ class GeneralizedPareto(Distribution):
 
 
 def _decay(power: torch.Tensor, logarithm: torch.Tensor) -> torch.Tensor:
-    """Return power · logarithm, 0 for power 0: a flat density, also at its end, where the logarithm is not finite."""
+    """Return power · logarithm, and 0 for power 0, even where the logarithm is not finite."""
     return torch.where(power == 0, power, power * logarithm)

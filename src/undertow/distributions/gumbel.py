@@ -13,7 +13,7 @@ __all__ = ["Gumbel"]
 
 
 class Gumbel(TransformedDistribution):
-    """Largest values of many: -log(-log u) of uniform values, scaled and shifted."""
+    """Maxima of many values: -log(-log u) of uniform u, scaled and shifted."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
@@ -34,7 +34,7 @@ class Gumbel(TransformedDistribution):
 
     @validated
     def log_prob(self, value: torch.Tensor) -> torch.Tensor:
-        """Return the logarithm of the density by its own formula: the transforms lose precision."""
+        """Return the log density by a direct formula, because the transforms lose precision."""
         y = (self.loc - value) / self.scale
         return (y - y.exp()) - self.scale.log()
 

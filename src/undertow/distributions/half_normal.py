@@ -13,7 +13,7 @@ __all__ = ["HalfNormal"]
 
 
 class Half(TransformedDistribution):
-    """The absolute values of draws that lie evenly around 0."""
+    """The absolute values of a distribution that is symmetric around 0."""
 
     arg_constraints = {"scale": constraints.positive}
     support = constraints.nonnegative

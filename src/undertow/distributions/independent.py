@@ -1,4 +1,4 @@
-"""Batch dims that count as dims of the event."""
+"""Batch dims that count as event dims."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Independent"]
 
 
 class Independent(Distribution):
-    """A distribution whose last `reinterpreted_batch_ndims` batch dims make up one draw: log_prob sums over them."""
+    """A distribution whose last `reinterpreted_batch_ndims` batch dims count as event dims: log_prob sums over them."""
 
     arg_constraints: dict[str, Any] = {}
     _batch_attributes = ("base_dist",)

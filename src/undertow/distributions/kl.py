@@ -1,13 +1,13 @@
 """`torch.distributions.kl`: divergences, with the closed forms for pairs of classes.
 
-The form for two classes has a name, too: `_kl_normal_gamma`, or `_kl_normal_infinity` where it is always infinite.
+The function for two classes also has a name: `_kl_normal_gamma`, or `_kl_normal_infinity` if it is always infinite.
 """
 
 # ruff: noqa: F401
 from typing import Any
 
 from undertow.distributions import _functions as torch
-from undertow.distributions import _kl_pairs, _kl_same  # they register themselves
+from undertow.distributions import _kl_pairs, _kl_same  # importing them registers the functions
 from undertow.distributions._kl_registry import _KL_REGISTRY, _dispatch_kl, kl_divergence, register_kl
 from undertow.distributions.lowrank_multivariate_normal import _batch_lowrank_logdet, _batch_lowrank_mahalanobis
 from undertow.distributions.multivariate_normal import _batch_mahalanobis, _batch_trace_XXT

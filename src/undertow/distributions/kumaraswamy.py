@@ -19,7 +19,7 @@ def _moments(a: torch.Tensor, b: torch.Tensor, n: int) -> torch.Tensor:
 
 
 class Kumaraswamy(TransformedDistribution):
-    """Values in [0, 1], shaped much as beta values, with a distribution function of closed form."""
+    """Values in [0, 1], similar to a beta distribution, with a closed-form distribution function."""
 
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval

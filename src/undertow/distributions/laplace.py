@@ -8,7 +8,7 @@ __all__ = ["Laplace"]
 
 
 class Laplace(Distribution):
-    """Values whose distance from `loc` falls off exponentially, on both sides."""
+    """Values with a density that falls off exponentially on both sides of `loc`."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real

@@ -27,7 +27,7 @@ class LKJCholesky(Distribution):
                 f"Expected dim to be an integer greater than 1, found dim={dim}: it counts correlated values."
             )
         self.dim, batch_shape = dim, self._broadcast(concentration)
-        # The onion method: row after row, how much of it lies off the diagonal is a beta variable.
+        # The onion method: in each row, the squared norm of the off-diagonal part is a beta variable.
         row = torch.cat([torch.zeros(1), torch.arange(dim - 1)]).to(self.concentration)
         rest = (self.concentration + 0.5 * (dim - 2)).unsqueeze(-1) - 0.5 * row
         self._beta = Beta(row + 0.5, rest)

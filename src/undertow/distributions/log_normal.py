@@ -11,7 +11,7 @@ __all__ = ["LogNormal"]
 
 
 class LogNormal(TransformedDistribution):
-    """e to the power of normal values."""
+    """Exponentials of normal values."""
 
     arg_constraints = Normal.arg_constraints
     support = constraints.positive

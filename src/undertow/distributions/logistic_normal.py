@@ -11,7 +11,7 @@ __all__ = ["LogisticNormal"]
 
 
 class LogisticNormal(TransformedDistribution):
-    """Normal values as a point of the simplex of one more dim, by stick breaking."""
+    """Normal values mapped to a simplex with one more dim by stick breaking."""
 
     arg_constraints = Normal.arg_constraints
     support = constraints.simplex

@@ -76,7 +76,7 @@ class LowRankMultivariateNormal(Gaussian):
 
     @lazy_property
     def scale_tril(self) -> torch.Tensor:
-        """Return the Cholesky factor of the covariance, by way of that of a better conditioned matrix."""
+        """Return the Cholesky factor of the covariance, computed from that of a better conditioned matrix."""
         root = self._unbroadcasted_cov_diag.sqrt().unsqueeze(-1)
         scaled = self._unbroadcasted_cov_factor / root
         return self._full(root * _factor_plus_identity(torch.matmul(scaled, scaled.mT)))

@@ -11,7 +11,7 @@ __all__ = ["MixtureSameFamily"]
 
 
 class MixtureSameFamily(Distribution):
-    """A draw from one of the components along the last batch dim, which a `Categorical` chooses."""
+    """A draw from one of the components along the last batch dim, chosen by a `Categorical`."""
 
     arg_constraints: dict[str, Any] = {}
     has_rsample = False
@@ -60,7 +60,7 @@ class MixtureSameFamily(Distribution):
 
     @property
     def variance(self) -> torch.Tensor:
-        """The mean of the components' variances and the variance of their means."""
+        """Return the mean of the components' variances plus the variance of their means."""
         moved = self.component_distribution.mean - self._pad(self.mean)
         return self._average(self.component_distribution.variance) + self._average(moved.pow(2.0))
 

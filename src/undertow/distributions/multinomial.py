@@ -43,7 +43,7 @@ class Multinomial(OfCategorical):
         n = torch.tensor(self.total_count)
         counts = self._binomial.enumerate_support(expand=False)[1:]
         weights = self._binomial.log_prob(counts).exp()
-        repeats = ((counts + 1).lgamma() * weights).sum([0, -1])  # orders of equal draws that are not told apart
+        repeats = ((counts + 1).lgamma() * weights).sum([0, -1])  # the number of orders of equal draws
         return n * self._categorical.entropy() - (n + 1).lgamma() + repeats
 
     @validated

@@ -11,15 +11,15 @@ __all__ = ["MultivariateNormal"]
 
 
 def _batch_mv(bmat: torch.Tensor, bvec: torch.Tensor) -> torch.Tensor:
-    """Return the products of matrices and vectors, broadcast."""
+    """Return the batched products of matrices and vectors."""
     return torch.matmul(bmat, bvec.unsqueeze(-1)).squeeze(-1)
 
 
 def _batch_mahalanobis(bL: torch.Tensor, bx: torch.Tensor) -> torch.Tensor:
-    """Return the squared length of L⁻¹ x: the distance in units of the deviation, squared.
+    """Return the squared Mahalanobis distance |L⁻¹ x|².
 
-    bx may have more batch dims than bL, and longer ones. They are moved to the side, so that one triangular solve serves
-    all vectors of a matrix.
+    bx may have more and larger batch dims than bL. These are moved aside, so that one triangular solve handles all
+    vectors of a matrix.
     """
     own, n = bL.shape[:-2], bx.shape[-1]
     if bx.dim() - 1 < len(own):
@@ -58,14 +58,14 @@ _FACTORS = {
 
 
 class ByCovariance(Distribution):
-    """A distribution with a covariance, which one of three matrices gives; the others are computed on first use."""
+    """A distribution with a covariance given by one of three matrices; the others are computed on first use."""
 
     _batch_attributes: tuple[str, ...] = ("covariance_matrix", "precision_matrix", "scale_tril")
     _shared_attributes = ("_unbroadcasted_scale_tril",)
     _unbroadcasted_scale_tril: Any
 
     def _set_matrix(self, matrix: torch.Tensor, name: str, parameter_shape: torch.Shape) -> torch.Size:
-        """Set the matrix that is given, and return the batch shape that it has together with another parameter."""
+        """Set the given matrix, and return its batch shape broadcast with that of another parameter."""
         batch_shape = torch.broadcast_shapes(matrix.shape[:-2], parameter_shape)
         setattr(self, name, matrix.expand((*batch_shape, -1, -1)))
         return torch.Size(batch_shape)
@@ -102,7 +102,7 @@ def only_matrix(error: type[Exception], **matrices: Any) -> tuple[str, Any]:
 
 
 class Gaussian(Distribution):
-    """Normal vectors with mean `loc`, and a covariance Σ that a subclass keeps in one form or another."""
+    """Normal vectors with mean `loc`, and a covariance Σ that each subclass stores in its own form."""
 
     support = constraints.real_vector
     has_rsample = True
@@ -126,7 +126,7 @@ class Gaussian(Distribution):
         raise NotImplementedError
 
     def _surprise(self, squared_distance: torch.Tensor | float) -> torch.Tensor:
-        """Return -log of the density at a distance from the mean."""
+        """Return the negative log density, given the squared distance from the mean."""
         return 0.5 * (self._event_shape[0] * math.log(2 * math.pi) + self._log_det() + squared_distance)
 
     @validated

@@ -12,7 +12,7 @@ __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
 
 class OneHotCategorical(OfCategorical):
-    """One of K classes, drawn as a vector with a 1 in its place."""
+    """One of K classes, drawn as a one-hot vector."""
 
     support = constraints.one_hot
     has_enumerate_support = True
@@ -45,7 +45,7 @@ class OneHotCategorical(OfCategorical):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """OneHotCategorical whose draws pass gradients on to the probabilities, as if they were them."""
+    """OneHotCategorical with a straight-through estimator: gradients of draws pass to the probabilities."""
 
     has_rsample = True
 

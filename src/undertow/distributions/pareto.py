@@ -13,7 +13,7 @@ __all__ = ["Pareto"]
 
 
 class Pareto(TransformedDistribution):
-    """Values above `scale` that fall off as a power, of the exponent `alpha`."""
+    """Values above `scale` with a power-law tail of exponent `alpha`."""
 
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
     _batch_attributes = ("scale", "alpha")
@@ -31,7 +31,7 @@ class Pareto(TransformedDistribution):
 
     @property
     def mean(self) -> torch.Tensor:
-        alpha = self.alpha.clamp(min=1)  # infinite from there down
+        alpha = self.alpha.clamp(min=1)  # the mean is infinite for alpha <= 1
         return alpha * self.scale / (alpha - 1)
 
     @property

@@ -10,7 +10,7 @@ __all__ = ["Poisson"]
 
 
 class Poisson(ExponentialFamily):
-    """Numbers of events in a unit of time, at a `rate`."""
+    """Numbers of events per unit of time, at a `rate`."""
 
     arg_constraints = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer

@@ -1,4 +1,4 @@
-"""Bernoulli values made continuous."""
+"""Continuous relaxations of Bernoulli values."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Relaxed(TransformedDistribution):
 
 
 class RelaxedBernoulli(Relaxed):
-    """Values in [0, 1] close to Bernoulli ones, the closer the lower the `temperature`; gradients pass through them."""
+    """Differentiable values in [0, 1], closer to 0 and 1 the lower the `temperature`."""
 
     arg_constraints = LogitRelaxedBernoulli.arg_constraints
     support = constraints.unit_interval

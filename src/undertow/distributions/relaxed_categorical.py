@@ -1,4 +1,4 @@
-"""One-hot vectors made continuous."""
+"""Continuous relaxations of one-hot vectors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ExpRelaxedCategorical(OfCategorical):
 
 
 class RelaxedOneHotCategorical(Relaxed):
-    """Points of the simplex close to one-hot vectors, the closer the lower the `temperature` (Gumbel-softmax)."""
+    """Points of the simplex, closer to one-hot vectors the lower the `temperature` (Gumbel-softmax)."""
 
     arg_constraints = ExpRelaxedCategorical.arg_constraints
     support = constraints.simplex

@@ -11,7 +11,7 @@ __all__ = ["StudentT"]
 
 
 class StudentT(Distribution):
-    """Normal values divided by an estimate of their deviation from `df` further ones, scaled and shifted."""
+    """Normal values divided by a standard deviation estimated from `df` others, scaled and shifted."""
 
     arg_constraints = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
@@ -31,7 +31,7 @@ class StudentT(Distribution):
     @property
     def variance(self) -> torch.Tensor:
         infinite = self.df <= 2
-        df = self.df.masked_fill(infinite, 3.0)  # replaced below; a finite stand-in keeps the gradients finite
+        df = self.df.masked_fill(infinite, 3.0)  # replaced below; a finite value keeps the gradients finite
         return (self.scale.pow(2) * df / (df - 2)).masked_fill(infinite, math.inf).masked_fill(self.df <= 1, math.nan)
 
     def rsample(self, sample_shape: torch.Shape = ()) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""A distribution seen through a transform."""
+"""Transformed distributions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["TransformedDistribution"]
 
 
 class TransformedDistribution(Distribution):
-    """What `transforms` make, one after the other, of draws from `base_distribution`."""
+    """Draws from `base_distribution`, mapped through `transforms` in order."""
 
     arg_constraints: dict[str, Any] = {}
     _batch_attributes: tuple[str, ...] = ("base_dist",)
@@ -36,7 +36,7 @@ class TransformedDistribution(Distribution):
         if len(shape) < needed:
             raise ValueError(f"base_distribution needs to have shape with size at least {needed}, but got {shape}.")
         drawn = whole.forward_shape(shape)
-        wide = whole.inverse_shape(drawn)  # the transforms' own parameters may be of a larger batch
+        wide = whole.inverse_shape(drawn)  # the transforms' parameters may have a larger batch
         base = base_distribution if wide == shape else base_distribution.expand(wide[: len(wide) - given])
         self.base_dist = Independent(base, needed - given) if needed > given else base
         batch = len(drawn) - whole.codomain.event_dim - max(given - needed, 0)
@@ -78,7 +78,7 @@ class TransformedDistribution(Distribution):
         return self.base_dist.log_prob(points[0]) - stretched
 
     def _monotonize_cdf(self, value: torch.Tensor) -> torch.Tensor:
-        """Return 1 - value where the transforms fall."""
+        """Return 1 - value where the transforms are decreasing."""
         sign = ComposeTransform(self.transforms).sign
         return value if isinstance(sign, int) and sign == 1 else sign * (value - 0.5) + 0.5
 

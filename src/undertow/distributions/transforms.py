@@ -1,4 +1,4 @@
-"""Invertible maps with their log |dy/dx|, for `TransformedDistribution` and for parameters with constraints."""
+"""Invertible maps with their log |dy/dx|, for `TransformedDistribution` and constrained parameters."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ __all__ = [
     "TanhTransform", "SoftmaxTransform", "StackTransform", "StickBreakingTransform", "Transform", "identity_transform",
 ]  # fmt: skip
 
-for _name in (*__all__, "_InverseTransform"):  # where PyTorch has them, and files name them
+for _name in (*__all__, "_InverseTransform"):  # PyTorch's module, which pickled files name
     if isinstance(globals()[_name], type):
         globals()[_name].__module__ = __name__

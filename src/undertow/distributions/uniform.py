@@ -11,7 +11,7 @@ __all__ = ["Uniform"]
 
 
 class Uniform(Distribution):
-    """Values spread evenly over [low, high)."""
+    """Values with constant density on [low, high)."""
 
     has_rsample = True
     _batch_attributes = ("low", "high")

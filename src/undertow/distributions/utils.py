@@ -1,4 +1,4 @@
-"""Helpers of distributions: parameters of one shape, probabilities and logits, properties that are computed once."""
+"""Helpers of distributions: broadcasting, probabilities and logits, lazy properties."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_number(value: object) -> bool:
 
 
 def broadcast_all(*values: Any) -> tuple[torch.Tensor, ...]:
-    """Return tensors of one shape; numbers take the dtype and the device of the first tensor."""
+    """Broadcast the arguments to one shape; numbers take the dtype and device of the first tensor."""
     tensors = [value for value in values if isinstance(value, torch.TensorCore)]
     if len(tensors) < len(values):
         if not all(is_number(value) or isinstance(value, torch.TensorCore) for value in values):

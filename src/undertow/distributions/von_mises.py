@@ -12,7 +12,7 @@ __all__ = ["VonMises"]
 
 
 class VonMises(Distribution):
-    """Angles around `loc`, the closer the higher the `concentration`."""
+    """Angles around `loc`, closer to it the higher the `concentration`."""
 
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
     support = constraints.real
@@ -23,7 +23,7 @@ class VonMises(Distribution):
         super().__init__(self._broadcast(loc, concentration), validate_args=validate_args)
 
     def expand(self, batch_shape: torch.Shape, _instance: Any = None) -> Any:
-        """Return a new instance of the class, made by its constructor."""
+        """Return the distribution for a larger batch, made by the class's constructor."""
         loc, concentration = self.loc.expand(batch_shape), self.concentration.expand(batch_shape)
         return type(self)(loc, concentration, validate_args=vars(self).get("_validate_args"))
 
@@ -81,7 +81,7 @@ def _propose(concentration: torch.Tensor, r: torch.Tensor, like: torch.Tensor) -
 def _rejection_sample(
     loc: torch.Tensor, concentration: torch.Tensor, proposal_r: torch.Tensor, x: torch.Tensor
 ) -> torch.Tensor:
-    """Fill x with angles, proposing them all anew until each place has accepted one."""
+    """Fill x with angles, proposing again for all elements until each has accepted one."""
     missing = torch.ones_like(x, dtype=torch.bool_dtype)
     while missing.any():
         angles, accepted = _propose(concentration, proposal_r, x)

@@ -11,7 +11,7 @@ __all__ = ["Weibull"]
 
 
 class Weibull(TransformedDistribution):
-    """Lifetimes of a `scale` whose risk grows (or falls) as a power of age, `concentration` - 1."""
+    """Lifetimes with `scale` whose hazard rate is a power of age with exponent `concentration` - 1."""
 
     arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
     support = constraints.positive

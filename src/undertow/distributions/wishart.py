@@ -45,7 +45,7 @@ class Wishart(ByCovariance, ExponentialFamily):
             torch.warn("Low df values detected. Below the size of the matrix, draws are close to singular.")
         super().__init__(batch_shape, matrix.shape[-2:], validate_args=validate_args)
         self._unbroadcasted_scale_tril = _FACTORS[name](matrix)
-        # The squared diagonal of a draw's factor: as many squares as there are degrees of freedom left, row after row.
+        # The squared diagonal of a draw's factor: chi-squared, with one degree of freedom less in each row.
         self._dist_chi2 = Chi2(self.df.unsqueeze(-1) - torch.arange(size).to(matrix))
 
     @property
@@ -75,7 +75,7 @@ class Wishart(ByCovariance, ExponentialFamily):
         return self._per_matrix(self.df) * (V.pow(2) + diagonal.unsqueeze(-1) * diagonal.unsqueeze(-2))
 
     def _bartlett_sampling(self, sample_shape: torch.Shape = ()) -> torch.Tensor:
-        """Draw LLᵀ, where L is the factor of the covariance times one of chi variables and, below them, normal ones."""
+        """Draw LLᵀ, where L is the factor of the covariance times a triangle of chi (diagonal) and normal variables."""
         size = self._event_shape[-1]
         noise = self._dist_chi2.rsample(sample_shape).sqrt().diag_embed(dim1=-2, dim2=-1)
         row, column = torch.tril_indices(size, size, offset=-1)
@@ -85,10 +85,10 @@ class Wishart(ByCovariance, ExponentialFamily):
         return torch.matmul(factor, factor.transpose(-2, -1))
 
     def rsample(self, sample_shape: torch.Shape = (), max_try_correction: int | None = None) -> torch.Tensor:
-        """Draw; those that rounding has made singular are drawn again, up to max_try_correction (10) times.
+        """Draw; draws that rounding made singular are drawn again, up to max_try_correction (10) times.
 
-        PyTorch's first check is the wrong way round, so that it warns of every first draw that is good, and discards it.
-        So does this: the same seed then gives the same draws.
+        PyTorch's first check is inverted: it warns about every good first draw and discards it. This does the same, so
+        that the same seed gives the same draws.
         """
         sample = self._bartlett_sampling(tuple(sample_shape))
         again = self._any(self.support.check(sample))
@@ -106,7 +106,7 @@ class Wishart(ByCovariance, ExponentialFamily):
         return sample
 
     def _any(self, flags: torch.Tensor) -> torch.Tensor:
-        """Return whether any of a batch has a flag: a batch is drawn again as a whole."""
+        """Return whether any flag of a batch is set: a batch is drawn again as a whole."""
         return flags.amax(tuple(range(-len(self._batch_shape), 0))) if self._batch_shape else flags
 
     @validated
