@@ -1,4 +1,4 @@
-"""The few names of `torch._dynamo` that packages ask: eager code is never being compiled."""
+"""The few names of `torch._dynamo` that packages use. Eager code is never being compiled."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = [
 
 
 def graph_break(msg: str = "") -> None:
-    """End a compiled program here: there is none."""
+    """Do nothing: eager code has no graph to break."""
 
 
 def _mark(t: Any, index: Any = None, **options: Any) -> None:
-    """Tell a compiler about a tensor's sizes."""
+    """Ignore a hint about a tensor's sizes."""
 
 
 mark_dynamic = maybe_mark_dynamic = mark_static = mark_static_address = _mark
@@ -36,15 +36,15 @@ _OF_THE_WRAPPER = frozenset({"_orig_mod", "dynamo_ctx", "_forward"})
 
 
 class OptimizedModule(Module):
-    """What `torch.compile` makes of a module: it runs as a program. The original is `_orig_mod`.
+    """A compiled module, as `torch.compile` returns it. The original is `_orig_mod`.
 
-    Parameters and state dicts are the original's, and so are all attributes, read or set.
+    Parameters, state dicts and attributes, read or set, are those of the original.
     """
 
     __module__ = "torch._dynamo.eval_frame"
 
     def __init__(self, mod: Module, dynamo_ctx: Any) -> None:
-        """Compile the calls of a module: `dynamo_ctx(function)` makes a program of a function."""
+        """Compile the calls of a module with `dynamo_ctx`, which compiles a function."""
         super().__init__()
         del self.__dict__["training"]
         self._modules["_orig_mod"] = mod
@@ -78,7 +78,7 @@ class OptimizedModule(Module):
         return len(self._orig_mod)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return a copy, or what is loaded from a file, is compiled anew."""
+        """Pickle the original module; a copy, or a module loaded from a file, is compiled again."""
         own = {name: value for name, value in vars(self).items() if name not in ("_modules", *_OF_THE_WRAPPER)}
         return _compiled_again, (self._orig_mod, self.dynamo_ctx), own
 
@@ -88,12 +88,12 @@ def _compiled_again(mod: Module, dynamo_ctx: Any) -> OptimizedModule:
 
 
 def list_backends(exclude_tags: Any = ()) -> list[str]:
-    """Return the compilers that a program may choose from: none has a name here."""
+    """Return the names of selectable compiler backends: none."""
     return []
 
 
 def is_dynamo_supported() -> bool:
-    """Whether Python's bytecode can be compiled: undertow does not look at it."""
+    """Whether Python's bytecode can be compiled: False, undertow does not read it."""
     return False
 
 

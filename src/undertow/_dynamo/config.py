@@ -1,4 +1,4 @@
-"""Settings of the compiler that undertow has not got: they are kept, any may be set, and only `disable` is read."""
+"""Settings of a compiler that undertow does not have: any may be set, and only `disable` is read."""
 
 import os as _os
 import sys as _sys

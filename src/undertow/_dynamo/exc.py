@@ -1,4 +1,4 @@
-"""What PyTorch's compiler raises. Nothing here does; programs that guard against it may name it."""
+"""Exceptions of PyTorch's compiler, for `except` clauses; undertow never raises them."""
 
 
 class TorchDynamoException(RuntimeError):
@@ -6,16 +6,16 @@ class TorchDynamoException(RuntimeError):
 
 
 class Unsupported(TorchDynamoException):
-    """Code that it cannot compile."""
+    """Code that the compiler does not support."""
 
 
 class BackendCompilerFailed(TorchDynamoException):
-    """A backend that failed."""
+    """A compiler backend failed."""
 
 
 class RecompileLimitExceeded(Unsupported):
-    """Code that was compiled too often."""
+    """A function was recompiled too often."""
 
 
 class InternalTorchDynamoError(TorchDynamoException):
-    """A mistake of the compiler's own."""
+    """An internal error of the compiler."""

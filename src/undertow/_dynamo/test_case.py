@@ -1,4 +1,4 @@
-"""Test cases of compiled programs: what is compiled is forgotten before and after each test."""
+"""Test cases for compiled code: compiled programs are dropped before and after each test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The few names of `torch._dynamo.utils` that packages use around compiled code: there is nothing to limit or count."""
+"""The few names of `torch._dynamo.utils` that packages use."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ counters: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
 @contextlib.contextmanager
 def disable_cache_limit() -> Iterator[None]:
-    """Within, a compiler makes as many programs as it likes."""
+    """Lift the limit of recompilations inside the block; there is none here."""
     yield

@@ -1,4 +1,4 @@
-"""The few names of `torch._inductor` that programs mention: undertow compiles through XLA, and has no code generator."""
+"""The few names of `torch._inductor` that programs use. undertow compiles through XLA and has no code generator."""
 
 from undertow._inductor import config as config
 from undertow._src.base.lazy import lazy_names

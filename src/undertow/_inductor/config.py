@@ -1,4 +1,4 @@
-"""Settings of the code generator that undertow has not got: they are kept, any may be set, none is read."""
+"""Settings of a code generator that undertow does not have: any may be set, none is read."""
 
 import sys as _sys
 
@@ -11,14 +11,14 @@ cpu_backend = "cpp"
 
 
 class cpp:
-    """Of the C++ that it would write."""
+    """Settings of generated C++."""
 
     threads = -1
     simdlen = None
 
 
 class triton:
-    """Of the kernels that it would write."""
+    """Settings of generated Triton kernels."""
 
     cudagraphs = unique_kernel_names = False
 

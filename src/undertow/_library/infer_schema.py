@@ -8,7 +8,7 @@ from undertow.library import infer_schema as infer_schema
 
 
 def tuple_to_list(tuple_type: typing.Any) -> typing.Any:
-    """`list[int]` for `tuple[int, int]`, as schemas have no tuples."""
+    """Return `list[int]` for `tuple[int, int]`, because schemas have no tuples."""
     inner = typing.get_args(tuple_type)
     if inner in ((), ((),)):
         return list

@@ -1,4 +1,4 @@
-"""Small questions about operators and their schemas."""
+"""Helpers about operators and their schemas."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from undertow._src.tensor.core import TensorCore
 
 
 class Kernel:
-    """A function, and the line that registered it."""
+    """A kernel function and the line that registered it."""
 
     def __init__(self, func: Callable[..., Any], source: str) -> None:
         self.func, self.source = func, source
@@ -21,7 +21,7 @@ class Kernel:
 
 
 class RegistrationHandle:
-    """Takes a registration back."""
+    """Undoes a registration."""
 
     def __init__(self, on_destroy: Callable[[], None]) -> None:
         self._on_destroy = on_destroy
@@ -37,7 +37,7 @@ def get_source(stacklevel: int) -> str:
 
 
 def parse_namespace(qualname: str) -> tuple[str, str]:
-    """`("mylib", "sin")` of `"mylib::sin"`."""
+    """Split `"mylib::sin"` into `("mylib", "sin")`."""
     parts = qualname.split("::")
     if len(parts) != 2:
         raise ValueError(
@@ -48,7 +48,7 @@ def parse_namespace(qualname: str) -> tuple[str, str]:
 
 
 def lookup_op(qualname: str) -> Any:
-    """Return the operator of a name."""
+    """Return the operator with this name."""
     namespace, name = parse_namespace(qualname)
     name, _, overload = name.partition(".")
     return getattr(getattr(_ops.namespace(namespace), name), overload or "default")
@@ -62,7 +62,7 @@ def is_builtin(op: Any) -> bool:
 def is_functional_schema(schema: Any, *, allow_valid_view: bool = False) -> bool:
     """Whether an operator writes to nothing, and returns new tensors."""
     if isinstance(schema, str):
-        raise TypeError("is_functional_schema takes a schema, not its words")
+        raise TypeError("is_functional_schema takes a schema, not a string")
     if schema.is_mutable or not schema.returns:
         return False
     return allow_valid_view or all(each.alias_info is None for each in (*schema.arguments, *schema.returns))
@@ -79,7 +79,7 @@ def mutates_and_returns_first_arg(op: Any) -> bool:
 
 
 def fill_defaults(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments of a call, with those that it left out."""
+    """Return the arguments of a call, with defaults for those that were not given."""
     placed, named = [], {}
     for number, argument in enumerate(schema.arguments):
         if argument.kwarg_only:
@@ -90,7 +90,7 @@ def fill_defaults(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 def zip_schema(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """Each argument of a call beside its place in the schema."""
+    """Yield each argument of a call with its entry in the schema."""
     for number, argument in enumerate(schema.arguments):
         if not argument.kwarg_only and number < len(args):
             yield argument, args[number]
@@ -99,19 +99,19 @@ def zip_schema(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> It
 
 
 def has_kwarg_only_args(schema: Any) -> bool:
-    """Whether some arguments are given by name only."""
+    """Whether any argument is keyword-only."""
     return any(argument.kwarg_only for argument in schema.arguments)
 
 
 def mutated_args_kwargs(schema: Any) -> tuple[list[int], list[str]]:
-    """Which arguments are written to: by number, and by name."""
+    """Return which arguments are mutated: positions and keywords."""
     written = [place for place, each in enumerate(schema.arguments) if each.alias_info and each.alias_info.is_write]
     by_name = [schema.arguments[place].name for place in written if schema.arguments[place].kwarg_only]
     return [place for place in written if not schema.arguments[place].kwarg_only], by_name
 
 
 def iter_tensors(args: tuple[Any, ...], kwargs: dict[str, Any], allowed_nesting: int = 1) -> Iterator[Any]:
-    """Return the tensors among the arguments, and in lists of them."""
+    """Yield the tensors among the arguments, also those in lists."""
     for value in (*args, *kwargs.values()):
         if isinstance(value, TensorCore):
             yield value

@@ -1,4 +1,4 @@
-"""`torch._logging`: which of the library's logs are shown. `set_logs(autograd=logging.DEBUG)` logs every node that runs."""
+"""`torch._logging`: which logs are enabled. `set_logs(autograd=logging.DEBUG)` logs every node that runs."""
 
 from undertow._logging._internal import LazyString as LazyString
 from undertow._logging._internal import _init_logs as _init_logs

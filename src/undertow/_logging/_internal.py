@@ -1,7 +1,7 @@
-"""The library's logs: loggers under PyTorch's names, and which of them are shown.
+"""Loggers under PyTorch's names, and which of them are enabled.
 
-A log has a level; an artifact (a piece of what a compiler made) is on or off. undertow writes to the log of autograd; the
-names of the others are there so that programs can set them.
+A log has a level; an artifact (a piece of compiler output) is on or off. undertow writes only to the autograd log; the
+other names exist so that programs can set them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LOG_FORMAT = "%(levelname).1s%(asctime)s %(process)d %(name)s:%(lineno)d] %(mess
 
 @dataclass
 class LogState:
-    """Which logs are shown: the level of each, and the artifacts that are on."""
+    """Which logs are enabled: the level of each, and the artifacts that are on."""
 
     log_qname_to_level: dict[str, int] = field(default_factory=dict)
     artifact_names: set[str] = field(default_factory=set)
@@ -51,16 +51,16 @@ _nodes = logging.getLogger("torch.autograd.graph")
 
 
 class TorchLogsFormatter(logging.Formatter):
-    """A line of a log: its level, the time, who wrote it, and the message."""
+    """Formats a log line: level, time, source and message."""
 
     def __init__(self, *, trace: bool = False, trace_id_filter: Any = None) -> None:
         super().__init__(LOG_FORMAT)
 
 
 def set_logs(*, all: int | None = None, modules: dict[str, Any] | None = None, **settings: Any) -> None:
-    """Show these logs at these levels, and these artifacts (True); everything else is as in the beginning.
+    """Enable these logs at these levels, and these artifacts (True); reset all others.
 
-    `TORCH_LOGS` in the environment stands above this function.
+    `TORCH_LOGS` in the environment takes precedence over this function.
     """
     if os.environ.get("TORCH_LOGS"):
         return
@@ -103,7 +103,7 @@ def _set_log_state(state: LogState) -> None:
 
 
 def _reset_logs() -> None:
-    """Every log as in the beginning."""
+    """Reset every log."""
     for names in _LOGS.values():
         for name in names:
             logging.getLogger(name).setLevel(logging.NOTSET)
@@ -114,7 +114,7 @@ def _reset_logs() -> None:
 
 
 def _init_logs(log_file_name: str | None = None) -> None:
-    """Show what the state says: on the terminal, and in a file if one is given."""
+    """Apply the state: log to the terminal, and to a file if one is given."""
     _reset_logs()
     for name, level in log_state.log_qname_to_level.items():
         logging.getLogger(name).setLevel(level)
@@ -129,7 +129,7 @@ def _init_logs(log_file_name: str | None = None) -> None:
 
 
 def _log_autograd() -> None:
-    """While the log of autograd is shown, it has a line for each node of a backward pass."""
+    """Start or stop logging a line for each node of a backward pass, as the autograd log is enabled or not."""
     shown, told = _nodes.isEnabledFor(logging.DEBUG), _log_node in slow_path.listeners
     if shown and not told:
         slow_path.listeners.append(_log_node)
@@ -138,7 +138,7 @@ def _log_autograd() -> None:
 
 
 def _log_node(node: Any, gradients: Any, results: Any) -> None:
-    """Return a line for a node that ran."""
+    """Log a line for a node that ran."""
     given = gradients if isinstance(gradients, (tuple, list)) else (gradients,)
     _nodes.debug("Executing: %s with grad_outputs: %s", node, f"[{','.join(map(_in_short, given))}]")
 
@@ -153,17 +153,17 @@ def _in_short(gradient: Any) -> str:
 
 
 def get_loggers() -> list[logging.Logger]:
-    """Return the loggers that have names in `set_logs`."""
+    """Return the loggers that `set_logs` knows by name."""
     return [logging.getLogger(name) for names in _LOGS.values() for name in names]
 
 
 def register_log(setting_name: str, log_name: str | list[str]) -> None:
-    """Give loggers a name in `set_logs`."""
+    """Register loggers under a name for `set_logs`."""
     _LOGS[setting_name] = [log_name] if isinstance(log_name, str) else log_name
 
 
 def getArtifactLogger(module_qname: str, artifact_name: str) -> logging.Logger:
-    """Return the logger of one artifact, as one module writes it."""
+    """Return a module's logger of one artifact."""
     if artifact_name not in _ARTIFACTS:
         raise ValueError(f"Artifact name: {artifact_name!r} not registered, please call register_artifact")
     log = logging.getLogger(f"{module_qname}.__{artifact_name}")
@@ -172,7 +172,7 @@ def getArtifactLogger(module_qname: str, artifact_name: str) -> logging.Logger:
 
 
 class LazyString:
-    """Words that are made when they are shown."""
+    """A string that is computed when it is shown."""
 
     def __init__(self, func: Callable[..., str], *args: Any, **kwargs: Any) -> None:
         self.func, self.args, self.kwargs = func, args, kwargs
@@ -183,20 +183,20 @@ class LazyString:
 
 @functools.lru_cache(None)
 def warning_once(logger_obj: logging.Logger, *args: Any, **kwargs: Any) -> None:
-    """Return a warning that is given once for the same words."""
+    """Log a warning, once for the same message."""
     logger_obj.warning(*args, **kwargs)
 
 
 def user_warning_filter(
     message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None
 ) -> bool:
-    """Whether a warning is a user's to see."""
+    """Whether a warning is meant for users."""
     return not issubclass(category, UserWarning)
 
 
 @contextlib.contextmanager
 def hide_warnings(filter_fn: Callable[..., bool] = lambda *args, **kwargs: True) -> Iterator[None]:
-    """Return a block that shows only the warnings that a function lets through."""
+    """Show only the warnings that a function accepts inside the block."""
     before = warnings.showwarning
 
     def show(*args: Any, **kwargs: Any) -> None:
@@ -211,7 +211,7 @@ def hide_warnings(filter_fn: Callable[..., bool] = lambda *args, **kwargs: True)
 
 
 def trace_structured(name: str, *args: Any, **kwargs: Any) -> None:
-    """Would note for a tool what a compiler does."""
+    """Do nothing: PyTorch logs the steps of its compiler here."""
 
 
 dtrace_structured = trace_structured

@@ -1,4 +1,4 @@
-"""`torch._refs`: functions that PyTorch writes with other functions; here they are the functions themselves."""
+"""`torch._refs`: PyTorch's reference implementations; here they are the functions themselves."""
 
 from undertow._src.compat.name_tables import mirrored
 

@@ -1,4 +1,4 @@
-"""`torch._subclasses`: tensors that are made up for a compiler, which has none here."""
+"""`torch._subclasses`: fake tensors, which undertow's compiler does not use."""
 
 from undertow._subclasses.fake_tensor import FakeTensor as FakeTensor
 from undertow._subclasses.fake_tensor import FakeTensorMode as FakeTensorMode

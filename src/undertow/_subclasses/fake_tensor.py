@@ -1,4 +1,4 @@
-"""Tensors without values. Packages ask whether a tensor is one; none is, and none can be made."""
+"""Fake tensors, which have no values. Packages test for them; here none can be made."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["FakeTensor", "FakeTensorMode", "is_fake", "unset_fake_temporarily"]
 
 @dataclass
 class MetadataMismatchError(RuntimeError):
-    """Two tensors that should be alike differ in shape, dtype or device."""
+    """Two tensors that should match differ in shape, dtype or device."""
 
     reason: str
 
@@ -36,7 +36,7 @@ class DataDependentOutputException(RuntimeError):
 
 @dataclass
 class UnsupportedFakeTensorException(RuntimeError):
-    """A kind of tensor that cannot be without values."""
+    """A kind of tensor that cannot be faked."""
 
     reason: str
 
@@ -49,22 +49,22 @@ class UnsupportedOperatorException(RuntimeError):
 
 
 class FakeTensor:
-    """A tensor with a shape and no values. None can be made."""
+    """A tensor with a shape and no values. It cannot be created."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError(f"undertow has no torch._subclasses.fake_tensor.{type(self).__name__}")
 
 
 class FakeTensorMode(FakeTensor):
-    """A block in which new tensors have no values. It cannot be entered."""
+    """A context in which new tensors have no values. It cannot be created."""
 
 
 def is_fake(x: Any) -> bool:
-    """Whether a tensor has no values."""
+    """Whether a tensor is a fake one: never."""
     return False
 
 
 @contextmanager
 def unset_fake_temporarily() -> Iterator[None]:
-    """Return a block in which tensors have values, as everywhere."""
+    """Do nothing: tensors always have values."""
     yield

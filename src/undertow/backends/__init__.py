@@ -1,4 +1,4 @@
-"""Switches of the libraries that PyTorch computes with. None of them is here; programs set them all the same."""
+"""Settings of PyTorch's computing libraries. None of these is used here, but programs may set them."""
 
 from typing import TYPE_CHECKING
 

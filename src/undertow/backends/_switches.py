@@ -1,4 +1,4 @@
-"""What the modules of this package share: switches that are set for the length of a block."""
+"""Shared by the modules of this package: settings that apply inside a block."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @contextmanager
 def set_inside(module: str, **switches: Any) -> Iterator[None]:
-    """Set a module's switches inside a block; those that are None stay as they are."""
+    """Change a module's settings inside the block; those that are None stay as they are."""
     place = vars(sys.modules[module])
     before = {name: place[name] for name, value in switches.items() if value is not None}
     place.update({name: switches[name] for name in before})

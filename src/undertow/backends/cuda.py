@@ -1,4 +1,4 @@
-"""CUDA, which is not here. Which of its kernels attention may use is noted, and changes nothing."""
+"""Settings of CUDA. The kernels that attention may use are recorded and have no effect."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from undertow._src.arrays.precision import Precision
 
 
 class _Products:
-    """How exactly matrices are multiplied on a GPU."""
+    """The precision of matrix products on a GPU."""
 
     allow_fp16_reduced_precision_reduction = allow_bf16_reduced_precision_reduction = True
     fp32_precision = "none"
 
     @property
     def allow_tf32(self) -> bool:
-        """Whether float32 may be rounded to TF32: the same wish as `torch.set_float32_matmul_precision("high")`."""
+        """Whether float32 may be rounded to TF32, like `torch.set_float32_matmul_precision("high")`."""
         return Precision.float32_products != "highest"
 
     @allow_tf32.setter
@@ -38,7 +38,7 @@ def is_flash_attention_available() -> bool:
 
 
 class SDPAParams(NamedTuple):
-    """The arguments of attention, for those who ask which kernels could take them."""
+    """The arguments of attention, to test which kernels support them."""
 
     query: Any
     key: Any
@@ -50,7 +50,7 @@ class SDPAParams(NamedTuple):
 
 
 def can_use_flash_attention(params: SDPAParams, debug: bool = False) -> bool:
-    """Whether a GPU's fused kernel could take these arguments: there is no GPU."""
+    """Whether a fused CUDA kernel supports these arguments: never."""
     return False
 
 

@@ -1,4 +1,4 @@
-"""cuDNN, which is not here."""
+"""Settings of cuDNN, which undertow does not use."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def is_available() -> bool:
 
 
 def version() -> int | None:
-    """Its version: none."""
+    """Return its version: None."""
     return None
 
 
 def is_acceptable(tensor: Any) -> bool:
-    """Whether cuDNN would take a tensor."""
+    """Whether cuDNN supports a tensor."""
     return False
 
 
@@ -34,7 +34,7 @@ def flags(
     enabled: bool = False, benchmark: bool = False, benchmark_limit: int = 10, deterministic: bool = False,
     allow_tf32: bool = True, fp32_precision: str = "none",
 ) -> AbstractContextManager[None]:  # fmt: skip
-    """Return a block with these switches."""
+    """Apply these settings inside the block."""
     return set_inside(
         __name__, enabled=enabled, benchmark=benchmark, deterministic=deterministic, allow_tf32=allow_tf32
     )

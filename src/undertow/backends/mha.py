@@ -1,14 +1,14 @@
-"""Whether attention layers may take their short cut in inference; here there is one way only."""
+"""Whether attention layers may use PyTorch's inference fast path; undertow has none."""
 
 _fastpath_enabled = True
 
 
 def get_fastpath_enabled() -> bool:
-    """Return what was set."""
+    """Return the setting."""
     return _fastpath_enabled
 
 
 def set_fastpath_enabled(value: bool) -> None:
-    """Note it."""
+    """Change the setting, which has no effect."""
     global _fastpath_enabled
     _fastpath_enabled = value

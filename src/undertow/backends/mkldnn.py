@@ -1,4 +1,4 @@
-"""oneDNN, which is not here."""
+"""Settings of oneDNN, which undertow does not use."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def is_available() -> bool:
 def flags(
     enabled: bool = False, deterministic: bool = False, allow_tf32: bool = True, fp32_precision: str = "none"
 ) -> AbstractContextManager[None]:
-    """Return a block with these switches."""
+    """Apply these settings inside the block."""
     return set_inside(__name__, enabled=enabled, deterministic=deterministic, allow_tf32=allow_tf32)

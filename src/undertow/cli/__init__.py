@@ -11,7 +11,7 @@ from undertow.cli import run, why
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command that the arguments name; the result is the exit code."""
+    """Run the command that the arguments name and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="undertow", description="PyTorch's autograd and hooks, in Python. Runs programs that say `import torch`."
     )
@@ -20,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     run.add_to(commands)
     why.add_to(commands)
     arguments = parser.parse_args(sys.argv[1:] if argv is None else argv)
-    arguments.alone = argv is None  # the process is the command's own
+    arguments.alone = argv is None  # the process belongs to the command
     return arguments.command(arguments)
 
 

@@ -1,4 +1,4 @@
-"""`undertow run`: runs a program as Python would, with undertow answering every `import torch`."""
+"""`undertow run`: runs a program as Python would, with `import torch` meaning undertow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "run",
         help="run a PyTorch program on undertow",
-        description="Runs a program as `python` would, with undertow answering every `import torch`.",
+        description="Runs a program as `python` would, with `import torch` meaning undertow.",
         usage="undertow run [-h] (script.py | -m module) [argument ...]",
     )
     parser.add_argument(
@@ -63,14 +63,14 @@ def _run(parser: argparse.ArgumentParser, module: list[str] | None, script: list
 
 
 def cannot_open(path: str, error: OSError) -> str:
-    """Return what Python says of a program that it can't run."""
+    """Return Python's message for a program that it can't open."""
     if os.path.isdir(path):
         return f"can't find '__main__' module in {path!r}"
     return f"can't open file {path!r}: [Errno {error.errno}] {error.strerror}"
 
 
 def _begin(folder: str) -> None:
-    """Make the process look as it does when Python itself begins to run a program of this folder."""
+    """Set up the process as if Python itself started a program in this folder."""
     if not sys.flags.safe_path:
         sys.path[0] = folder
     pretend_torch()
@@ -88,10 +88,10 @@ def _run_as_main(path: str, source: bytes) -> None:
 
 
 class _ProgramTraceback:
-    """Prints an exception as if Python had run the program itself: the frames around the program's are left out."""
+    """Prints an exception as if Python had run the program itself, without undertow's frames."""
 
     def __init__(self, ours: ModuleType) -> None:
-        self.ours = ours.__dict__  # of the command line, which Python calls __main__ too
+        self.ours = ours.__dict__  # undertow's command line, which is also called __main__
 
     def __call__(self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
         while traceback is not None and not self._is_of_the_program(traceback.tb_frame.f_globals):
@@ -99,7 +99,7 @@ class _ProgramTraceback:
         last = traceback
         while last is not None and last.tb_next is not None:
             if last.tb_next.tb_frame.f_globals.get("__name__") == pretend.__name__:
-                last.tb_next = None  # the frame that only says which name is missing
+                last.tb_next = None  # the frame that only raises for a missing name
             else:
                 last = last.tb_next
         sys.__excepthook__(kind, error.with_traceback(traceback), traceback)

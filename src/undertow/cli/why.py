@@ -1,4 +1,4 @@
-"""`undertow why`: runs a program unchanged, watches its backward passes and hooks, and says what is wrong with them."""
+"""`undertow why`: runs a program unchanged, observes its backward passes and hooks, and reports what is wrong."""
 
 from __future__ import annotations
 
@@ -76,9 +76,9 @@ def add_to(commands: Any) -> None:
 
 
 def split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """(our options and the script, the program's own arguments).
+    """Return (undertow's options and the script, the program's arguments).
 
-    Behind the program an option of ours is the program's if its source has one of that name.
+    After the program's name, an option of undertow belongs to the program if its source defines one of that name.
     """
     ours: list[str] = []
     theirs: list[str] = []
@@ -109,15 +109,15 @@ def split(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _file_of(module: str) -> str:
-    """Return the file of a module that is run by its name, as far as it lies where the program starts."""
+    """Return the file of a module run with `-m`, if it is in the current folder."""
     path = os.path.join(*module.split("."))
     return os.path.join(path, "__main__.py") if os.path.isdir(path) else f"{path}.py"
 
 
 def _has_option(program: str, name: str) -> bool:
-    """Whether a program, or a file beside it that it imports, has a command line option of this name.
+    """Whether a program, or a neighbouring file that it imports, defines a command line option of this name.
 
-    It stands there in quotes, or is made of a parameter or a field by a library that does so.
+    The option is a string in the source, or a library derives it from a parameter or a field.
     """
     file = source(os.path.abspath(program))
     files = [file, *map(source, file.imported)]
@@ -127,7 +127,7 @@ def _has_option(program: str, name: str) -> bool:
 
 
 def _derives_options(file: Source) -> bool:
-    """Whether a file imports a library that makes command line options out of functions, dataclasses or plain names."""
+    """Whether a file imports a library that derives command line options from functions, dataclasses or names."""
     modules: list[str | None] = []
     for node in ast.walk(file.tree):
         if isinstance(node, ast.Import):
@@ -138,7 +138,7 @@ def _derives_options(file: Source) -> bool:
 
 
 def _named(file: Source) -> set[str]:
-    """Every parameter, annotated field and word in quotes of a file."""
+    """Return every parameter, annotated field and string of a file."""
     found: set[str] = set()
     for node in ast.walk(file.tree):
         if isinstance(node, ast.arg):
@@ -151,7 +151,7 @@ def _named(file: Source) -> set[str]:
 
 
 def _refusal(arguments: argparse.Namespace) -> str:
-    """Why a program is not even started; empty if it is."""
+    """Return why a program cannot be started; empty if it can."""
     for option in (arguments.html, arguments.json):
         if option and not os.path.isdir(os.path.dirname(os.path.abspath(option))):
             return f"there is no folder for {option!r}"
@@ -170,7 +170,7 @@ def _why(arguments: argparse.Namespace) -> int:
     recorder = Recorder() if arguments.html else None
     page, data = [
         os.path.abspath(name or "") for name in (arguments.html, arguments.json)
-    ]  # the program may go elsewhere
+    ]  # the program may change the folder
     name, by_name = arguments.module or arguments.script, bool(arguments.module)
     run = Run(name, arguments.arguments, arguments.engine, arguments.limit, recorder, by_name, arguments.alone)
     process = os.getpid()
@@ -194,7 +194,7 @@ def _why(arguments: argparse.Namespace) -> int:
     run.print_error()
     ended = run.status if run.error is None else 1
     if os.getpid() != process:
-        return ended  # a copy of the process that the program made: the original one reports
+        return ended  # a forked copy of the process: the original one reports
     findings = judge(trace)
     if recorder is not None:
         write_page(page, page_data(trace, findings, recorder, engine=run.engine))
@@ -208,7 +208,7 @@ def _why(arguments: argparse.Namespace) -> int:
         else:
             _report(trace, findings, run.error is not None)
         sys.stdout.flush()
-    except BrokenPipeError:  # `| head` has seen enough, and at its end Python would flush once more
+    except BrokenPipeError:  # `| head` closed the pipe, and Python would flush again at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if recorder is not None:
         print(f"undertow: the page is in {arguments.html}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`torch.cpu`: the CPU seen as a device, for code that treats all devices alike."""
+"""`torch.cpu`: the CPU as a device, for device-agnostic code."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def is_initialized() -> bool:
 
 
 def synchronize(device: Any = None) -> None:
-    """Wait for the CPU: everything is computed when a call returns, so nothing happens."""
+    """Do nothing: all work is done when a call returns."""
 
 
 class Stream:
-    """A queue of work; the CPU has one, and it is always empty."""
+    """A stream of work; the CPU has one, and it is always empty."""
 
     def __init__(self, priority: int = -1) -> None:
         pass
 
     def wait_stream(self, stream: Any) -> None:
-        """Nothing is under way, so nothing is waited for."""
+        """Do nothing: no work is pending."""
 
     def record_event(self) -> None:
         pass
@@ -45,7 +45,7 @@ class Stream:
 
 
 class Event:
-    """A point in a stream, already reached."""
+    """An event in a stream, always complete."""
 
     def query(self) -> bool:
         return True
@@ -64,12 +64,12 @@ _stream = Stream()
 
 
 def current_stream(device: Any = None) -> Stream:
-    """Return the CPU's one stream."""
+    """Return the CPU's only stream."""
     return _stream
 
 
 def stream(stream: Stream) -> AbstractContextManager[Any]:
-    """Return a block whose work goes to a stream."""
+    """Do nothing inside the block: all work goes to the only stream."""
     return nullcontext(stream)
 
 
@@ -77,12 +77,12 @@ StreamContext = stream
 
 
 def device_count() -> int:
-    """How many CPU devices there are: the whole CPU is one."""
+    """Return the number of CPU devices: one."""
     return 1
 
 
 def set_device(device: Any) -> None:
-    """Choose among the CPUs, of which there is one."""
+    """Do nothing: there is one CPU device."""
 
 
 def current_device() -> str:

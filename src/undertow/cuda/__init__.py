@@ -1,4 +1,4 @@
-"""CUDA, answered truthfully: there is none. What a program asks before it uses a GPU works; using one is refused."""
+"""`torch.cuda`: queries report the GPUs that JAX can use; streams, graphs and CUDA's other features raise."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _initialized = False
 
 
 class DeferredCudaCallError(Exception):
-    """A call that waited for CUDA to be initialised and failed then; never raised here."""
+    """A call that was deferred until CUDA was initialized and then failed; never raised here."""
 
 
 def is_available() -> bool:
@@ -83,12 +83,12 @@ def is_tf32_supported() -> bool:
 
 
 def device_count() -> int:
-    """How many GPUs there are."""
+    """Return the number of GPUs."""
     return gpus()
 
 
 def get_arch_list() -> list[str]:
-    """Return the GPU architectures that this was built for: none."""
+    """Return the GPU architectures of this build: none."""
     return []
 
 
@@ -97,12 +97,12 @@ def get_gencode_flags() -> str:
 
 
 def list_gpu_processes(device: Any = None) -> str:
-    """Who uses a GPU."""
+    """Return a description of the processes on a GPU."""
     return "no processes are running: there is no GPU"
 
 
 class device:
-    """A block in which a GPU is the current one. Only the number -1, which stands for none, can be entered."""
+    """Makes a GPU current inside the block. Only index -1, which stands for none, can be entered."""
 
     def __init__(self, device: Any) -> None:
         if isinstance(device, int):
@@ -122,14 +122,14 @@ class device:
 
 
 class device_of(device):
-    """A block in which the GPU of a tensor is the current one; a tensor on the CPU changes nothing."""
+    """Makes the GPU of a tensor current inside the block; a tensor on the CPU has no effect."""
 
     def __init__(self, obj: Any) -> None:
         super().__init__(obj.get_device() if obj.is_cuda else -1)
 
 
 class StreamContext:
-    """A block whose work goes to a stream; None changes nothing."""
+    """Makes a stream current inside the block; None has no effect."""
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
@@ -143,7 +143,7 @@ class StreamContext:
 
 
 def stream(stream: Any) -> StreamContext:
-    """Return a block whose work goes to a stream."""
+    """Make a stream current inside the block."""
     return StreamContext(stream)
 
 
@@ -172,7 +172,7 @@ def _is_compiled() -> bool:
 
 
 class CudaError(RuntimeError):
-    """What a GPU answers to a call that it cannot carry out; never raised here."""
+    """An error reported by a GPU; never raised here."""
 
 
 def _no_nvml(device: Any = None) -> int:

@@ -1,4 +1,4 @@
-"""What every use of a GPU comes to."""
+"""The error that every use of a CUDA feature raises."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from typing import Any, NoReturn
 
 
 def refuse(*args: Any, **kwargs: Any) -> NoReturn:
-    """Refuse in the words of a PyTorch without CUDA."""
+    """Raise the error of a PyTorch build without CUDA."""
     raise AssertionError("Torch not compiled with CUDA enabled")

@@ -1,4 +1,4 @@
-"""Recorded work of a GPU, of which there is none."""
+"""CUDA graphs, which are not available."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from undertow.cuda.streams import Stream
 
 
 class CUDAGraph:
-    """Recorded work of a GPU."""
+    """A CUDA graph: recorded work of a GPU."""
 
     def __init__(self, keep_graph: bool = False) -> None:
         raise RuntimeError("Tried to instantiate dummy base class CUDAGraph")
 
 
 class graph:
-    """A block whose work is recorded."""
+    """Records the work inside the block."""
 
     default_capture_stream: Any = None
 
@@ -30,15 +30,15 @@ class graph:
 
 
 def make_graphed_callables(callables: Any, sample_args: Any, *args: Any, **kwargs: Any) -> Any:
-    """Functions whose work is recorded once and repeated."""
+    """Return functions whose work is recorded once and replayed."""
     return CUDAGraph()
 
 
 def graph_pool_handle() -> NoReturn:
-    """Return the memory of recorded work."""
+    """Return a memory pool for graphs."""
     raise RuntimeError("Tried to instantiate dummy base class _graph_pool_handle")
 
 
 def is_current_stream_capturing() -> NoReturn:
-    """Whether work is being recorded."""
+    """Whether a graph is being captured."""
     raise RuntimeError("Tried to instantiate dummy base class _cuda_isCurrentStreamCapturing")

@@ -1,4 +1,4 @@
-"""The memory of GPUs: there is none, and none is in use."""
+"""GPU memory statistics: none is in use."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from undertow.cuda._absent import refuse
 
 
 def empty_cache() -> None:
-    """Give back unused GPU memory: there is none."""
+    """Release cached GPU memory: there is none."""
 
 
 def memory_allocated(device: Any = None) -> int:
-    """How many bytes tensors take."""
+    """Return the number of bytes that tensors use."""
     return 0
 
 
@@ -22,13 +22,13 @@ max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
 
 
 def memory_cached(device: Any = None) -> int:
-    """Return an old name of memory_reserved."""
+    """Call memory_reserved (a deprecated name)."""
     _renamed("memory_cached", "memory_reserved")
     return 0
 
 
 def max_memory_cached(device: Any = None) -> int:
-    """Return an old name of max_memory_reserved."""
+    """Call max_memory_reserved (a deprecated name)."""
     _renamed("max_memory_cached", "max_memory_reserved")
     return 0
 
@@ -39,7 +39,7 @@ def _renamed(old: str, new: str) -> None:
 
 
 def memory_stats(device: Any = None) -> dict[str, Any]:
-    """Numbers of the allocator: none."""
+    """Return the allocator's statistics: none."""
     return OrderedDict()
 
 
@@ -47,12 +47,12 @@ host_memory_stats = memory_stats_as_nested_dict = memory_stats
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """Return the same as a table."""
+    """Return the allocator's statistics as a table."""
     return "no GPU, no GPU memory"
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Forget the peak of GPU memory: there is none."""
+    """Reset the peak of GPU memory: there is none."""
 
 
 reset_accumulated_memory_stats = reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats

@@ -1,4 +1,4 @@
-"""Marks for NVIDIA's profilers, which need CUDA."""
+"""Markers for NVIDIA's profilers, which need CUDA."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["mark", "range", "range_end", "range_pop", "range_push", "range_start
 
 
 def range_push(*args: Any, **kwargs: Any) -> NoReturn:
-    """Begin a named stretch."""
+    """Start a named range."""
     raise RuntimeError("NVTX functions not installed. Are you sure you have a CUDA build?")
 
 
@@ -19,6 +19,6 @@ range_pop = range_start = range_end = mark = range_push
 
 @contextmanager
 def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
-    """Return a named stretch, as a block or over a function."""
+    """Mark a named range around a block or a function."""
     range_push(msg.format(*args, **kwargs))
     yield

@@ -8,7 +8,7 @@ init = start = stop = refuse
 
 
 class profile:
-    """A block that is profiled."""
+    """Profiles the block."""
 
     def __enter__(self) -> None:
         refuse()

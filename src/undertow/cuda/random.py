@@ -1,4 +1,4 @@
-"""The generators of GPUs: seeding them all seeds none."""
+"""Random generators of GPUs: seeding them has no effect."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def manual_seed_all(seed: int) -> None:
 
 
 def seed() -> None:
-    """Seed the generator of the current GPU with a number of its own choice."""
+    """Seed the generator of the current GPU with a random number."""
 
 
 def seed_all() -> None:
-    """Return the same for all GPUs."""
+    """Seed the generators of all GPUs with a random number."""
 
 
 def get_rng_state_all() -> list[Any]:
-    """Return the generator states of all GPUs: of none."""
+    """Return the generator states of all GPUs: an empty list."""
     return []
 
 

@@ -1,4 +1,4 @@
-"""Queues of work for a GPU, of which there is none."""
+"""Streams and events of CUDA, which are not available."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import Any
 
 
 class Stream:
-    """A queue of work on a GPU."""
+    """A stream of work on a GPU."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("torch.cuda.Stream requires CUDA support")
 
 
 class ExternalStream(Stream):
-    """A queue of work that another library made."""
+    """A stream that another library created."""
 
 
 class Event:
-    """A point in a queue of work on a GPU."""
+    """An event in a stream of a GPU."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("Tried to instantiate dummy base class Event")

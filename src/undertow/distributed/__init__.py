@@ -1,6 +1,6 @@
-"""`torch.distributed`, answered truthfully: no process group can be made, so none is there.
+"""`torch.distributed`, as in a build without it: there is no process group, and none can be created.
 
-What a package asks before it talks to other processes works; talking to them is refused in PyTorch's words.
+Queries such as `is_available()` work; communication raises PyTorch's errors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Whether processes can be joined into a group: not here."""
+    """Whether process groups are supported: no."""
     return False
 
 
@@ -37,26 +37,26 @@ is_nccl_available = is_gloo_available = is_mpi_available = is_ucc_available = is
 
 
 class ProcessGroup:
-    """A group of processes. None can be made."""
+    """A process group. None can be created."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         init_process_group()
 
 
 class ReduceOp(Enum):
-    """How the values of several processes become one."""
+    """How values of several processes are reduced."""
 
     SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR = range(8)
 
 
 class group:
-    """Groups by name."""
+    """Process groups by name."""
 
     WORLD = None
 
 
 def init_process_group(*args: Any, **kwargs: Any) -> NoReturn:
-    """Refuses: undertow joins no processes."""
+    """Raise: undertow has no process groups."""
     raise RuntimeError(
         "undertow has no torch.distributed.init_process_group: torch.distributed.is_available() is False"
     )
@@ -73,7 +73,7 @@ all_to_all_single = reduce_scatter_tensor = get_process_group_ranks = get_global
 
 
 def destroy_process_group(group: Any = None) -> NoReturn:
-    """Refuses: there is no group."""
+    """Raise: there is no group."""
     raise AssertionError("Process group cannot be None")
 
 

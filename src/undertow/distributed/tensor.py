@@ -1,4 +1,4 @@
-"""`torch.distributed.tensor`, for packages that ask whether a tensor lies on several devices. None does."""
+"""`torch.distributed.tensor`, for packages that test for distributed tensors. There are none."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["DTensor"]
 
 
 class DTensor:
-    """A tensor that lies on several devices. None can be made."""
+    """A tensor distributed over several devices. None can be created."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError(

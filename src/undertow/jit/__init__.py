@@ -1,7 +1,7 @@
-"""`torch.jit`, switched off: scripted and traced code is the Python code that it was made from.
+"""`torch.jit`, switched off: scripting and tracing return the Python code itself.
 
-PyTorch behaves so with `PYTORCH_JIT=0`. Programs that script their functions run; what needs a compiled program, such as
-saving one to a file, is not here.
+PyTorch behaves like this with `PYTORCH_JIT=0`. Programs that script their functions run; features that need a compiled
+program, such as saving one to a file, are missing.
 """
 
 from __future__ import annotations
@@ -26,59 +26,59 @@ Decorated = TypeVar("Decorated")
 
 
 class Error(RuntimeError):
-    """What compiled programs raise in PyTorch."""
+    """The error of compiled programs in PyTorch; never raised here."""
 
 
 class ScriptModule(Module):
-    """The base of modules that PyTorch compiles; here a module like any other."""
+    """The base of scripted modules; here a plain module."""
 
 
 class RecursiveScriptModule(ScriptModule):
-    """What PyTorch makes of a module that it compiles. Nothing here is one."""
+    """A compiled module in PyTorch; there are no instances here."""
 
 
 class TracedModule(ScriptModule):
-    """What PyTorch makes of a module that it traces. Nothing here is one."""
+    """A traced module in PyTorch; there are no instances here."""
 
 
 class TopLevelTracedModule(TracedModule):
-    """The outermost traced module. Nothing here is one."""
+    """The outermost traced module in PyTorch; there are no instances here."""
 
 
 class ScriptFunction:
-    """What PyTorch makes of a function that it compiles. Nothing here is one."""
+    """A compiled function in PyTorch; there are no instances here."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise TypeError("torch.jit.ScriptFunction: undertow compiles no functions")
 
 
 class CompilationUnit:
-    """A piece of TorchScript source. undertow has no compiler for it."""
+    """Compiled TorchScript source, for which undertow has no compiler."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise TypeError("torch.jit.CompilationUnit: undertow has no compiler for TorchScript source")
 
 
 class TracerWarning(Warning):
-    """What PyTorch warns of while it traces. Nothing here does."""
+    """PyTorch's warning while tracing; never issued here."""
 
 
 class TracingCheckError(Exception):
-    """What PyTorch raises when a trace gives other results. Nothing here does."""
+    """PyTorch's error for a trace with different results; never raised here."""
 
 
 class ScriptWarning(Warning):
-    """What PyTorch warns of while it compiles a script. Nothing here does."""
+    """PyTorch's warning while scripting; never issued here."""
 
 
 class Attribute(NamedTuple):
-    """A value with the type that a script should see."""
+    """A value with its TorchScript type."""
 
     value: Any
     type: Any
 
 
-# --- code stays as it is
+# --- functions that return code unchanged
 
 
 def script(
@@ -133,7 +133,7 @@ _script_if_tracing = script_if_tracing
 
 
 def _overload(func: Decorated) -> Decorated:
-    """Another signature of a function, for the compiler; the last definition is the function."""
+    """Return the function itself; PyTorch registers the signature as an overload."""
     return func
 
 
@@ -164,16 +164,16 @@ def ignore(drop: Any = False, **kwargs: Any) -> Any:
     return lambda fn: fn
 
 
-# --- questions and switches
+# --- queries and settings
 
 
 def is_scripting() -> bool:
-    """Whether the code that asks is compiled: never."""
+    """Whether the caller runs as TorchScript: never."""
     return False
 
 
 def is_tracing() -> bool:
-    """Whether the code that asks is being traced: never."""
+    """Whether the caller is being traced: never."""
     return False
 
 
@@ -183,7 +183,7 @@ def annotate(the_type: Any, the_value: Decorated) -> Decorated:
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
-    """Whether an object is of a type, containers with their items: `isinstance(x, list[int])`."""
+    """Whether an object is of a type, including the items of containers: `isinstance(x, list[int])`."""
     if builtins.isinstance(target_type, tuple):
         return any(isinstance(obj, kind) for kind in target_type)
     origin: Any = getattr(target_type, "__origin__", None)
@@ -203,12 +203,12 @@ def isinstance(obj: Any, target_type: Any) -> bool:
 
 @contextmanager
 def optimized_execution(should_optimize: bool) -> Iterator[None]:
-    """Has no effect: there is no compiled program to optimize."""
+    """Do nothing: there is no compiled program to optimize."""
     yield
 
 
 class strict_fusion:
-    """Has no effect: nothing is fused."""
+    """Do nothing: nothing is fused."""
 
     def __enter__(self) -> None:
         pass
@@ -218,7 +218,7 @@ class strict_fusion:
 
 
 def enable_onednn_fusion(enabled: bool) -> None:
-    """Has no effect: nothing is fused."""
+    """Do nothing: nothing is fused."""
 
 
 def onednn_fusion_enabled() -> bool:
@@ -226,7 +226,7 @@ def onednn_fusion_enabled() -> bool:
 
 
 def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Has no effect: nothing is fused. Returns the strategy before: none."""
+    """Do nothing: nothing is fused. Return the previous strategy: none."""
     return []
 
 
@@ -234,19 +234,19 @@ def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]
 
 
 def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
-    """Return a future that holds `func(*args, **kwargs)`, computed at once, as PyTorch's eager mode does."""
+    """Return a future with the result of `func(*args, **kwargs)`, computed at once, as in PyTorch's eager mode."""
     future: Future = Future()
     future.set_result(func(*args, **kwargs))
     return future
 
 
 def wait(future: Future) -> Any:
-    """Return the result of what was forked."""
+    """Return the result of a future."""
     return future.wait()
 
 
 def save(m: Any, f: Any, _extra_files: Any = None) -> None:
-    """Refuses: there is no compiled program to save."""
+    """Raise: there is no compiled program to save."""
     raise NotImplementedError(
         "undertow has no torch.jit.save: scripted modules stay Python here. torch.save(module.state_dict(), file) saves "
         "their weights."
@@ -254,5 +254,5 @@ def save(m: Any, f: Any, _extra_files: Any = None) -> None:
 
 
 def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False) -> Any:
-    """Refuses: undertow runs no TorchScript programs."""
+    """Raise: undertow does not run TorchScript programs."""
     raise NotImplementedError("undertow has no torch.jit.load: it runs no TorchScript programs")

@@ -1,4 +1,4 @@
-"""`torch.masked`: reductions and normalizations of the elements that a mask lets through."""
+"""`torch.masked`: reductions and normalizations of the elements that a mask keeps."""
 
 from undertow._src.base.lazy import lazy_names
 

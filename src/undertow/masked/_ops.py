@@ -1,6 +1,6 @@
-"""Functions of the elements that a mask lets through.
+"""Functions of the elements that a mask keeps.
 
-An element that is masked out is given the value that changes nothing: 0 for a sum, 1 for a product, −∞ for a maximum, and
+Masked-out elements are replaced by the identity of the operation (0 for a sum, 1 for a product, −∞ for a maximum), and
 the plain function does the rest. `mask` is broadcast to the input; without one, every element counts.
 """
 
@@ -23,11 +23,11 @@ from undertow._src.types.layouts import strided
 DimOrDims = int | tuple[int, ...] | list[int] | None
 
 
-# --- masks, dims and values that change nothing
+# --- masks, dims and identities
 
 
 def _canonical_dim(dim: DimOrDims, ndim: int) -> tuple[int, ...]:
-    """Dims as sorted numbers from 0 on; none given means all."""
+    """Return dims as sorted non-negative numbers; none given means all."""
     chosen = tuple(range(ndim)) if dim is None or dim == () else (dim,) if isinstance(dim, int) else tuple(dim)
     count, found = max(ndim, 1), list[int]()
     for each in chosen:
@@ -55,7 +55,7 @@ def _input_mask(input: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _output_mask(op: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
-    """Which elements of the result have at least one element behind them."""
+    """Return which elements of the result have at least one unmasked input."""
     name = op if isinstance(op, str) else op.__name__
     if name not in (*_IDENTITIES, "norm", *_NORMALIZATIONS) or name == "logaddexp":
         raise ValueError(f"_output_mask expected masked operation (got callable {name})")
@@ -95,7 +95,7 @@ _NORMALIZATIONS = ("softmax", "log_softmax", "softmin", "normalize", "cumsum", "
 
 
 def _reduction_identity(op_name: str, input: Any, *args: Any) -> Any:
-    """Return the value of an element that changes nothing; None where there is no such value."""
+    """Return the identity of an operation, or None if it has none."""
     dtype = input.dtype
     if op_name == "norm":
         order = args[0] if args else 2
@@ -110,12 +110,12 @@ def _reduction_identity(op_name: str, input: Any, *args: Any) -> Any:
 
 
 def _where(mask: Any, input: Any, fill_value: Any) -> Any:
-    """Return the input where the mask lets it through, the value elsewhere."""
+    """Return the input where the mask keeps it, and the value elsewhere."""
     return where(mask, input, fill_value)
 
 
 def _combine_input_and_mask(op: Any, input: Any, mask: Any, *args: Any) -> Any:
-    """Return the input with what is masked out replaced by the value that changes nothing."""
+    """Return the input with masked-out elements replaced by the identity."""
     if mask is None:
         return input
     identity = _reduction_identity(op if isinstance(op, str) else op.__name__, input, *args)
@@ -137,7 +137,7 @@ def _summing(input: Any, dtype: Any) -> Any:
 
 
 def sum(input: Any, dim: DimOrDims = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None) -> Any:
-    """Return the sum of the elements that the mask lets through; 0 if there are none."""
+    """Return the sum of the elements that the mask keeps; 0 if there are none."""
     wide = _as(input, _summing(input, dtype))
     return _combine_input_and_mask("sum", wide, mask).sum(
         _canonical_dim(dim, input.ndim), bool(keepdim), dtype=wide.dtype
@@ -147,7 +147,7 @@ def sum(input: Any, dim: DimOrDims = None, *, keepdim: bool | None = False, dtyp
 def prod(
     input: Any, dim: DimOrDims = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None
 ) -> Any:
-    """Return the product of the elements that the mask lets through; 1 if there are none."""
+    """Return the product of the elements that the mask keeps; 1 if there are none."""
     result = _combine_input_and_mask("prod", _as(input, _summing(input, dtype)), mask)
     for each in reversed(_canonical_dim(dim, input.ndim)):
         result = result.prod(each, bool(keepdim))
@@ -155,13 +155,13 @@ def prod(
 
 
 def cumsum(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
-    """Return running sums, in which elements that are masked out count as 0."""
+    """Return running sums, where masked-out elements count as 0."""
     wide = _as(input, dtype)
     return _combine_input_and_mask("sum", wide, mask).cumsum(_one(dim, input))
 
 
 def cumprod(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
-    """Return running products, in which elements that are masked out count as 1."""
+    """Return running products, where masked-out elements count as 1."""
     wide = _as(input, dtype)
     return _combine_input_and_mask("prod", wide, mask).cumprod(_one(dim, input))
 
@@ -173,7 +173,7 @@ def _one(dim: int, input: Any) -> int:
 def amax(
     input: Any, dim: DimOrDims = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None
 ) -> Any:
-    """Return the largest of the elements that the mask lets through; the lowest value there is if there are none."""
+    """Return the largest of the elements that the mask keeps; the dtype's lowest value if there are none."""
     wide = _as(input, dtype)
     return (
         _combine_input_and_mask("amax", wide, mask).amax(_canonical_dim(dim, input.ndim), bool(keepdim)).to(wide.dtype)
@@ -183,7 +183,7 @@ def amax(
 def amin(
     input: Any, dim: DimOrDims = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None
 ) -> Any:
-    """Return the smallest of the elements that the mask lets through; the highest value there is if there are none."""
+    """Return the smallest of the elements that the mask keeps; the dtype's highest value if there are none."""
     wide = _as(input, dtype)
     return (
         _combine_input_and_mask("amin", wide, mask).amin(_canonical_dim(dim, input.ndim), bool(keepdim)).to(wide.dtype)
@@ -193,7 +193,7 @@ def amin(
 def argmax(
     input: Any, dim: int | None = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None
 ) -> Any:
-    """Where the largest element is, as a number of the input's dtype."""
+    """Return the index of the largest element that the mask keeps."""
     found = _combine_input_and_mask("argmax", input, mask).argmax(dim, bool(keepdim))
     return found.to(input.dtype if dtype is None else dtype)
 
@@ -201,7 +201,7 @@ def argmax(
 def argmin(
     input: Any, dim: int | None = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None
 ) -> Any:
-    """Where the smallest element is, as a number of the input's dtype."""
+    """Return the index of the smallest element that the mask keeps."""
     found = _combine_input_and_mask("argmin", input, mask).argmin(dim, bool(keepdim))
     return found.to(input.dtype if dtype is None else dtype)
 
@@ -209,7 +209,7 @@ def argmin(
 def mean(
     input: Any, dim: DimOrDims = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Any = None
 ) -> Any:
-    """Return the mean of the elements that the mask lets through; nan if there are none."""
+    """Return the mean of the elements that the mask keeps; nan if there are none."""
     kind = input.dtype if dtype is None else dtype
     if not (kind.is_floating_point or kind.is_complex):
         raise ValueError(
@@ -223,13 +223,13 @@ def mean(
 
 
 def _count(input: Any, dim: DimOrDims, keepdim: Any, mask: Any) -> Any:
-    """How many elements go into each element of the result."""
+    """Return the number of unmasked elements for each element of the result."""
     there = ones_like(input, dtype=d.int64) if mask is None else _input_mask(input, mask=mask).to(d.int64)
     return there.sum(_canonical_dim(dim, input.ndim), bool(keepdim))
 
 
 def median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
-    """Return the median of the elements that the mask lets through; nan if there are none."""
+    """Return the median of the elements that the mask keeps; nan if there are none."""
     wide = _as(input, dtype)
     if not wide.dtype.is_floating_point:
         raise ValueError(f"masked median expected no fully masked out rows, since dtype is {wide.dtype}")
@@ -241,14 +241,14 @@ def median(input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = Non
 
 
 def logsumexp(input: Any, dim: DimOrDims = None, *, keepdim: bool = False, dtype: Any = None, mask: Any = None) -> Any:
-    """Return the logarithm of the sum of exponentials of the elements that the mask lets through."""
+    """Return the logarithm of the sum of exponentials of the elements that the mask keeps."""
     wide = _as(input, dtype)
     kept = _combine_input_and_mask("logsumexp", wide, mask)
     return kept.logsumexp(_canonical_dim(dim, input.ndim), bool(keepdim)).to(wide.dtype)
 
 
 def logaddexp(input: Any, other: Any, *, dtype: Any = None, input_mask: Any = None, other_mask: Any = None) -> Any:
-    """log(exp(a) + exp(b)), in which an element that is masked out adds nothing."""
+    """Return log(exp(a) + exp(b)), where masked-out elements add nothing."""
     one, two = _as(input, dtype), _as(other, dtype)
     return _logaddexp(
         _combine_input_and_mask("logaddexp", one, input_mask), _combine_input_and_mask("logaddexp", two, other_mask)
@@ -259,7 +259,7 @@ def norm(
     input: Any, ord: float | None = 2.0, dim: DimOrDims = None, *, keepdim: bool | None = False, dtype: Any = None,
     mask: Any = None,
 ) -> Any:  # fmt: skip
-    """Return the norm of the elements that the mask lets through."""
+    """Return the norm of the elements that the mask keeps."""
     wide = _as(input, dtype)
     kept = wide if mask is None else _combine_input_and_mask("norm", wide, mask, ord)
     return linalg_vector_norm(kept, ord, _canonical_dim(dim, input.ndim), bool(keepdim))  # type: ignore[arg-type]
@@ -288,7 +288,7 @@ def var(
     input: Any, dim: DimOrDims = None, unbiased: bool | None = None, *, correction: float | None = None,
     keepdim: bool | None = False, dtype: Any = None, mask: Any = None,
 ) -> Any:  # fmt: skip
-    """Return the variance of the elements that the mask lets through."""
+    """Return the variance of the elements that the mask keeps."""
     return _spread(False, input, dim, unbiased, correction, keepdim, dtype, mask)
 
 
@@ -296,7 +296,7 @@ def std(
     input: Any, dim: DimOrDims = None, unbiased: bool | None = None, *, correction: float | None = None,
     keepdim: bool | None = False, dtype: Any = None, mask: Any = None,
 ) -> Any:  # fmt: skip
-    """Return the standard deviation of the elements that the mask lets through."""
+    """Return the standard deviation of the elements that the mask keeps."""
     return _spread(True, input, dim, unbiased, correction, keepdim, dtype, mask)
 
 
@@ -304,22 +304,22 @@ def std(
 
 
 def softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
-    """`softmax` over the elements that the mask lets through; the others are 0."""
+    """Return `softmax` over the elements that the mask keeps; the others are 0."""
     return _softmax(_combine_input_and_mask("amax", _as(input, dtype), mask), _one(dim, input))
 
 
 def log_softmax(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
-    """`log_softmax` over the elements that the mask lets through."""
+    """Return `log_softmax` over the elements that the mask keeps."""
     return _log_softmax(_combine_input_and_mask("amax", _as(input, dtype), mask), _one(dim, input))
 
 
 def softmin(input: Any, dim: int, *, dtype: Any = None, mask: Any = None) -> Any:
-    """`softmax` of the negative elements that the mask lets through."""
+    """Return `softmax` of the negated elements that the mask keeps."""
     return _softmax(-_combine_input_and_mask("amin", _as(input, dtype), mask), _one(dim, input))
 
 
 def normalize(input: Any, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Any = None) -> Any:
-    """Return the elements that the mask lets through, divided by their norm; the others are 0."""
+    """Return the elements that the mask keeps, divided by their norm; the others are 0."""
     wide = _as(input, dtype)
     size = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
     kept = wide if mask is None else _combine_input_and_mask("sum", wide, mask)

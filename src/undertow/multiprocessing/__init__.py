@@ -1,6 +1,6 @@
 """`torch.multiprocessing`: Python's multiprocessing, and `spawn`.
 
-Tensors travel between processes by value: a receiver gets a copy, not the sender's memory.
+Tensors are sent between processes by value: a receiver gets a copy, not the sender's memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _sharing = "file_descriptor"
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """Return the names that `set_sharing_strategy` takes; tensors are copied under each."""
+    """Return the names that `set_sharing_strategy` accepts; tensors are copied under all of them."""
     return {"file_descriptor", "file_system"}
 
 
@@ -35,7 +35,7 @@ def get_sharing_strategy() -> str:
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Remember the name; tensors are copied under each."""
+    """Store the name; tensors are copied under all of them."""
     global _sharing
     if new_strategy not in get_all_sharing_strategies():
         raise AssertionError(f"invalid sharing strategy {new_strategy!r}")

@@ -1,4 +1,4 @@
-"""What a process that was forked does first."""
+"""Functions that run first in a forked process."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ __all__ = ["ConnectionWrapper", "Queue", "SimpleQueue"]
 
 
 class ConnectionWrapper:
-    """A connection whose `send` and `recv` take whatever multiprocessing can pickle."""
+    """A connection whose `send` and `recv` handle everything that multiprocessing can pickle."""
 
     def __init__(self, conn: Any) -> None:
         self.conn = conn

@@ -1,4 +1,4 @@
-"""`torch.multiprocessing.reductions`: how tensors are sent to another process, and references to their memory."""
+"""`torch.multiprocessing.reductions`: pickling of tensors for other processes, and weak references to storages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class StorageWeakRef:
-    """Says whether a storage still lives, and whether two are the same, without keeping either."""
+    """A weak reference to a storage."""
 
     __slots__ = ("cdata", "_ref")
 
@@ -17,20 +17,20 @@ class StorageWeakRef:
         self._ref = weakref.ref(memory.root)
 
     def expired(self) -> bool:
-        """Whether nobody holds the memory any more."""
+        """Whether the storage has been freed."""
         return self._ref() is None
 
     def __hash__(self) -> int:
         return self.cdata
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, StorageWeakRef) and self._ref is other._ref  # numbers are used again
+        return isinstance(other, StorageWeakRef) and self._ref is other._ref  # ids are reused
 
 
 def reduce_tensor(tensor: Any) -> Any:
-    """Return what `pickle` keeps of a tensor: its values."""
+    """Return the pickled form of a tensor: a copy of its values."""
     return tensor.__reduce_ex__(2)
 
 
 def init_reductions() -> None:
-    """Would have Python's multiprocessing share the memory of tensors; they are copied, and that needs nothing."""
+    """Do nothing: tensors are copied between processes, which needs no registration."""

@@ -1,4 +1,4 @@
-"""Processes that run one function: `spawn` starts them and says how they ended."""
+"""Processes that run one function: `spawn` starts them and reports failures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class ProcessException(Exception):
-    """A process that was started did not end well."""
+    """A started process failed."""
 
     def __init__(self, msg: str, error_index: int, pid: int) -> None:
         super().__init__(msg)
@@ -22,11 +22,11 @@ class ProcessException(Exception):
 
 
 class ProcessRaisedException(ProcessException):
-    """It raised an exception, whose traceback is in the message."""
+    """A process raised an exception; the message contains its traceback."""
 
 
 class ProcessExitedException(ProcessException):
-    """It was ended by a signal or by an exit code."""
+    """A process ended by a signal or with a non-zero exit code."""
 
     def __init__(
         self, msg: str, error_index: int, error_pid: int, exit_code: int, signal_name: str | None = None
@@ -40,25 +40,25 @@ def _run(fn: Callable[..., Any], index: int, args: tuple[Any, ...], errors: Any)
     try:
         fn(index, *args)
     except KeyboardInterrupt:
-        pass  # the parent was interrupted too and says so
+        pass  # the parent was interrupted too and reports it
     except Exception:
         errors.put(traceback.format_exc())
         sys.exit(1)
 
 
 class ProcessContext:
-    """Processes that run one function, each with its number."""
+    """Processes that run one function, each with its index."""
 
     def __init__(self, processes: list[Any], error_queues: list[Any]) -> None:
         self.processes = processes
         self.error_queues = error_queues
 
     def pids(self) -> list[int]:
-        """Their process ids."""
+        """Return their process ids."""
         return [process.pid for process in self.processes]
 
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
-        """Wait for one or more of them. True once all ended well; if one did not, ends the others and raises."""
+        """Wait for the processes; return True once all succeeded. If one fails, terminate the others and raise."""
         running = {process.sentinel: index for index, process in enumerate(self.processes) if process.is_alive()}
         if running:
             multiprocessing.connection.wait(list(running), timeout=timeout)
@@ -98,7 +98,7 @@ def start_processes(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> ProcessContext | None:
-    """Run `fn(index, *args)` in so many processes; waits for them, or returns what can wait."""
+    """Run `fn(index, *args)` in `nprocs` processes; wait for them, or return a context to join."""
     context: Any = multiprocessing.get_context(start_method)
     error_queues = [context.SimpleQueue() for _ in range(nprocs)]
     processes = [
@@ -123,5 +123,5 @@ def spawn(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> ProcessContext | None:
-    """`start_processes` with processes that begin anew."""
+    """Call `start_processes` with newly spawned processes."""
     return start_processes(fn, args, nprocs, join, daemon, start_method)

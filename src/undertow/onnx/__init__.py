@@ -1,4 +1,4 @@
-"""`torch.onnx`: undertow exports nothing, and says so to layers that ask. What packages prepare for it is accepted."""
+"""`torch.onnx`: undertow does not export. Registrations for an export are accepted and ignored."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def is_in_onnx_export() -> bool:
 
 
 def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Callable[..., Any], opset_version: int) -> None:
-    """How an operator would be written to a file; no file is written."""
+    """Ignore the export function of an operator."""
 
 
 def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:
-    """Take back what `register_custom_op_symbolic` said."""
+    """Do nothing: `register_custom_op_symbolic` registers nothing."""

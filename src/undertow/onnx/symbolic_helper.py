@@ -1,4 +1,4 @@
-"""`torch.onnx.symbolic_helper`: decorators of functions that an export would call; they leave them as they are."""
+"""`torch.onnx.symbolic_helper`: decorators for export functions, which return them unchanged."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["parse_args", "quantized_args"]
 
 
 def parse_args(*arg_descriptors: str) -> Callable[[_Function], _Function]:
-    """Say what kinds of arguments a function of an export takes."""
+    """Declare the argument types of an export function."""
     return lambda function: function
 
 
 def quantized_args(*arg_q_descriptors: bool, **defaults: Any) -> Callable[[_Function], _Function]:
-    """Say which arguments of a function of an export may be quantised."""
+    """Declare which arguments of an export function may be quantized."""
     return lambda function: function

@@ -322,7 +322,7 @@ class Optimizer:
     def _process_value_according_to_param_policy(
         param: Any, value: Any, param_id: Any, param_groups: list[dict[str, Any]], key: Hashable = None
     ) -> Any:
-        """Cast a buffer to its parameter's dtype and device; a step count stays on the CPU if not capturable or fused."""
+        """Cast a buffer to its parameter's dtype and device; step counts stay on the CPU if not capturable or fused."""
         if key == "step":
             group = next((group for group in param_groups if param_id in group["params"]), {})
             if group.get("capturable", False) or group.get("fused", False):

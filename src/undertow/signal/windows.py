@@ -23,7 +23,7 @@ def _window(
     name: str, M: int, weights: Callable[[Array, int], Array], sym: bool, dtype: Any, layout: Any, device: Any,
     requires_grad: bool,
 ) -> Any:  # fmt: skip
-    """Return the tensor of a window. `weights` gets the places 0, 1, … and the last place of the symmetric window."""
+    """Return a window as a tensor. `weights` takes the positions 0, 1, … and the last one of the symmetric window."""
     if M < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={M}")
     kind = parse_kind(dtype, name)
@@ -42,7 +42,7 @@ def exponential(
     M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: Any = None, layout: Any = strided,
     device: Any = None, requires_grad: bool = False,
 ) -> Any:  # fmt: skip
-    """exp(−|n − center| / tau)."""
+    """Return exp(−|n − center| / tau)."""
     if tau <= 0:
         raise ValueError(f"Tau must be positive, got: {tau} instead.")
     if sym and center is not None:
@@ -60,7 +60,7 @@ def cosine(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Any:
-    """Half a period of a sine, between its zeros."""
+    """Return half a period of a sine, between its zeros."""
     weights = lambda n, last: np.sin((n + 0.5) * (math.pi / (last + 1)))
     return _window("cosine", M, weights, sym, dtype, layout, device, requires_grad)
 
@@ -69,7 +69,7 @@ def gaussian(
     M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
     requires_grad: bool = False,
 ) -> Any:  # fmt: skip
-    """Return the bell curve of a standard deviation."""
+    """Return a Gaussian with this standard deviation."""
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
     weights = lambda n, last: np.exp(-(((n - last / 2) / std) ** 2) / 2)
@@ -80,7 +80,7 @@ def kaiser(
     M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
     requires_grad: bool = False,
 ) -> Any:  # fmt: skip
-    """Return the Bessel function of a half circle; beta trades the width of its peak against what leaks beside it."""
+    """Return the Kaiser window; beta trades the width of the main lobe against the height of the side lobes."""
     if beta < 0:
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")
     return _window("kaiser", M, kaiser_weights(beta), sym, dtype, layout, device, requires_grad)
@@ -90,7 +90,7 @@ def general_cosine(
     M: int, *, a: Iterable[float], sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
     requires_grad: bool = False,
 ) -> Any:  # fmt: skip
-    """a₀ − a₁ cos(2π n/N) + a₂ cos(4π n/N) − …"""
+    """Return a₀ − a₁ cos(2π n/N) + a₂ cos(4π n/N) − …"""
     if not isinstance(a, Iterable):
         raise TypeError("Coefficients must be a list/tuple")
     factors = tuple(a)
@@ -103,7 +103,7 @@ def general_hamming(
     M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
     requires_grad: bool = False,
 ) -> Any:  # fmt: skip
-    """alpha − (1 − alpha) cos."""
+    """Return alpha − (1 − alpha) cos(2π n/N)."""
     return general_cosine(
         M, a=[alpha, 1.0 - alpha], sym=sym, dtype=dtype, layout=layout, device=device, requires_grad=requires_grad
     )
@@ -118,13 +118,13 @@ def bartlett(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Any:
-    """Return a triangle."""
+    """Return a triangular window."""
     weights = lambda n, last: 1 - np.abs(n * (2 / last) - 1)
     return _window("bartlett", M, weights, sym, dtype, layout, device, requires_grad)
 
 
 def _named(name: str, doc: str, *factors: float) -> Callable[..., Any]:
-    """Return a sum of cosines with a name of its own."""
+    """Return the function of a named sum of cosines."""
 
     def window(
         M: int, *, sym: bool = True, dtype: Any = None, layout: Any = strided, device: Any = None,
@@ -139,9 +139,9 @@ def _named(name: str, doc: str, *factors: float) -> Callable[..., Any]:
     return window
 
 
-hamming = _named("hamming", "The Hann window on a pedestal.", 0.54, 0.46)
+hamming = _named("hamming", "Return a Hann window raised by a constant.", 0.54, 0.46)
 hann = _named("hann", "sin² from end to end.", 0.5, 0.5)
-blackman = _named("blackman", "Two waves that cancel at the ends.", 0.42, 0.5, 0.08)
+blackman = _named("blackman", "Return a raised cosine that is zero at the ends.", 0.42, 0.5, 0.08)
 nuttall = _named(
-    "nuttall", "Three waves, with little leaking beside the peak.", 0.3635819, 0.4891775, 0.1365995, 0.0106411
+    "nuttall", "Return a sum of three cosines with low side lobes.", 0.3635819, 0.4891775, 0.1365995, 0.0106411
 )

@@ -1,4 +1,4 @@
-"""The old name of autocast, for the CPU."""
+"""The deprecated name of autocast for the CPU."""
 
 from __future__ import annotations
 

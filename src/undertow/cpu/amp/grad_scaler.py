@@ -1,4 +1,4 @@
-"""The old name of GradScaler, for CPU."""
+"""The deprecated name of GradScaler for the CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`torch.cuda.amp`: the old names of `torch.amp` for CUDA, all deprecated."""
+"""`torch.cuda.amp`: deprecated names of `torch.amp` for CUDA, all deprecated."""
 
 from undertow.cuda.amp.autocast_mode import autocast as autocast
 from undertow.cuda.amp.autocast_mode import custom_bwd as custom_bwd
@@ -9,5 +9,5 @@ __all__ = ["amp_definitely_not_available", "autocast", "custom_bwd", "custom_fwd
 
 
 def amp_definitely_not_available() -> bool:
-    """Whether mixed precision on CUDA cannot be had: there is no CUDA."""
+    """Whether mixed precision on CUDA is unavailable: True, there is no CUDA."""
     return True

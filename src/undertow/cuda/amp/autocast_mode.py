@@ -1,4 +1,4 @@
-"""The old names of autocast and its decorators, for CUDA."""
+"""The deprecated names of autocast and its decorators for CUDA."""
 
 from __future__ import annotations
 

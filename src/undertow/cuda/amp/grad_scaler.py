@@ -1,4 +1,4 @@
-"""The old name of GradScaler, for CUDA."""
+"""The deprecated name of GradScaler for CUDA."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`torch.distributed.checkpoint`: state dicts by the names of the model; its files are not here."""
+"""`torch.distributed.checkpoint`: only state dicts keyed by the model's names, no checkpoint files."""
 
 from undertow._src.base.lazy import lazy_names
 

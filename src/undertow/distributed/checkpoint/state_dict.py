@@ -1,7 +1,7 @@
-"""State dicts in which parameters have the names that the model gives them, for optimizers too.
+"""State dicts keyed by the model's parameter names, for optimizers too.
 
-In a state dict of an optimizer's own, parameters are numbers. Here each is called by its name in the model, and names do
-not tell which modules were compiled. With one process nothing is gathered from others: the full state is the state.
+An optimizer's own state dict numbers the parameters. Here each has its name in the model, without the parts that
+compiled modules add. There is one process, so the full state is the local one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Dict = dict[str, Any]
 
 @dataclass
 class StateDictOptions:
-    """What to put into a state dict, and how strictly to read one."""
+    """What goes into a state dict, and how strictly one is loaded."""
 
     full_state_dict: bool = False
     cpu_offload: bool = False
@@ -46,7 +46,7 @@ def _checked(options: StateDictOptions | None) -> StateDictOptions:
 
 
 def _plain(name: str) -> str:
-    """Return a name without the steps that lead through compiled modules."""
+    """Return a name without the parts that compiled modules add."""
     return ".".join(part for part in name.split(".") if part != "_orig_mod")
 
 
@@ -62,7 +62,7 @@ def _on_host(value: Any, options: StateDictOptions) -> Any:
 def get_model_state_dict(
     model: Module, *, submodules: set[Module] | None = None, options: StateDictOptions | None = None
 ) -> Dict:
-    """Return a model's state dict; with `submodules`, only what lies in them."""
+    """Return a model's state dict; with `submodules`, only their entries."""
     options = _checked(options)
     state = model.state_dict()
     if options.ignore_frozen_params:
@@ -84,7 +84,7 @@ def get_model_state_dict(
 
 
 def set_model_state_dict(model: Module, model_state_dict: Any, *, options: StateDictOptions | None = None) -> Any:
-    """Load a model's state dict, or the ones of modules in it by module. Returns what was missing and unexpected."""
+    """Load a model's state dict, or one per submodule; return the missing and unexpected keys."""
     options = _checked(options)
     given: Dict = {}
     names = {module: name for name, module in model.named_modules()}
@@ -96,7 +96,7 @@ def set_model_state_dict(model: Module, model_state_dict: Any, *, options: State
             given[key] = value
     state = model.state_dict()
     assign = False
-    if options.full_state_dict:  # what was not given stays, and what had no values gets them
+    if options.full_state_dict:  # entries not given stay; meta tensors get values
         lacking = [isinstance(value, TensorCore) and value.is_meta for value in state.values()]
         if not given or all(lacking):
             _refuse_to_receive()
@@ -124,7 +124,7 @@ def _names_of(model: Module) -> dict[Any, str]:
 
 
 def _with_state(optimizer: Optimizer) -> Optimizer:
-    """Return an optimizer that has not stepped yet makes its state by a step without gradients that changes nothing."""
+    """Create the state of an optimizer that has not stepped yet, by a step with zero gradients and rates."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if optimizer.state or any(parameter.grad is not None for parameter in parameters):
         return optimizer
@@ -146,7 +146,7 @@ def _with_state(optimizer: Optimizer) -> Optimizer:
 def get_optimizer_state_dict(
     model: Module, optimizers: Any, *, submodules: set[Module] | None = None, options: StateDictOptions | None = None
 ) -> Dict:
-    """Return the state of optimizers, with the model's names for its parameters."""
+    """Return the state of optimizers, keyed by the model's parameter names."""
     options = _checked(options)
     names = _names_of(model)
     if submodules:
@@ -182,7 +182,7 @@ def _flattened(state: Dict) -> Iterator[tuple[str, Any]]:
 def set_optimizer_state_dict(
     model: Module, optimizers: Any, optim_state_dict: Dict, *, options: StateDictOptions | None = None
 ) -> None:
-    """Load the state of optimizers that `get_optimizer_state_dict` made."""
+    """Load the state of optimizers as `get_optimizer_state_dict` returns it."""
     options = _checked(options)
     if not optim_state_dict:
         raise RuntimeError(
@@ -221,7 +221,7 @@ def _groups_with(groups: list[Dict], named: list[list[str]]) -> list[Dict]:
 
 
 def _deepened(flat: Dict, own: Dict, named: list[list[str]]) -> tuple[Dict, list[Dict]]:
-    """State and groups from their flat form; an option's value is read at the first parameter of its group."""
+    """Return state and groups from their flat form; a group's options are those of its first parameter."""
     state: Dict = {}
     groups = []
     for group, names in zip(own["param_groups"], named, strict=True):
@@ -241,7 +241,7 @@ def _deepened(flat: Dict, own: Dict, named: list[list[str]]) -> tuple[Dict, list
 def get_state_dict(
     model: Module, optimizers: Any, *, submodules: set[Module] | None = None, options: StateDictOptions | None = None
 ) -> tuple[Dict, Dict]:
-    """Return the model's state dict, and the one of its optimizers."""
+    """Return the state dicts of the model and of its optimizers."""
     return (
         get_model_state_dict(model, submodules=submodules, options=options),
         get_optimizer_state_dict(model, optimizers, submodules=submodules, options=options),
