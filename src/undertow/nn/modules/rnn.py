@@ -491,6 +491,6 @@ class LSTMCell(RNNCellBase):
 
 
 def apply_permutation(tensor: Tensor, permutation: Any, dim: int = 1) -> Any:
-    """Return the old name of what `tensor.index_select` does."""
+    """Call `tensor.index_select` (a deprecated name)."""
     warn("`apply_permutation` is deprecated, please use `tensor.index_select(dim, permutation)` instead", FutureWarning)
     return _apply_permutation(tensor, permutation, dim)
