@@ -1,1 +1,1 @@
-"""What all the rest stands on: errors, hooks, modes, the user's lines, trees of values, late imports."""
+"""The foundations: errors, hooks, modes, sites in the user's program, trees of values, lazy imports."""

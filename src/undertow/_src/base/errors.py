@@ -1,4 +1,4 @@
-"""The words of errors about graphs: PyTorch's opening words, then what undertow knows."""
+"""Texts of errors about graphs: PyTorch's opening words, then the facts that undertow knows."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from undertow._src.base.sites import Site
 
 
 class _LinAlgError(RuntimeError):
-    """A matrix that a function of `linalg` has no answer for: singular, or not positive definite."""
+    """A matrix has no answer to a `linalg` function: it is singular, or not positive definite."""
 
     __module__ = "undertow._C"  # where PyTorch has it
 
 
 class OutOfMemoryError(RuntimeError):
-    """An accelerator's memory does not suffice. Nothing here raises it; programs catch it."""
+    """An accelerator ran out of memory. undertow never raises it; programs catch it."""
 
     __module__ = "torch"
 
 
 class AcceleratorError(RuntimeError):
-    """An accelerator failed. Nothing here raises it; programs catch it."""
+    """An accelerator failed. undertow never raises it; programs catch it."""
 
     __module__ = "torch"
 
 
 def out_of_memory(error: MemoryError) -> Exception:
-    """Say in PyTorch's class and words that NumPy found no memory for an array. A hook's own MemoryError stays as it is."""
+    """Turn NumPy's MemoryError for an array into PyTorch's error; return any other MemoryError unchanged."""
     shape, dtype = getattr(error, "shape", None), getattr(error, "dtype", None)
     if shape is None or dtype is None:
         return error
@@ -35,7 +35,7 @@ def out_of_memory(error: MemoryError) -> Exception:
 
 
 def cannot_allocate(what: str) -> RuntimeError:
-    """There is no memory for what a program asks for."""
+    """Return the error for an allocation that is too large."""
     return RuntimeError(
         "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate "
         f"{what}."
@@ -43,18 +43,18 @@ def cannot_allocate(what: str) -> RuntimeError:
 
 
 def freed_graph(node_name: str, freed_at: Site | None) -> RuntimeError:
-    """Return a node is asked for values that a backward pass has already given back."""
+    """Return the error for using saved values that a backward pass has already freed."""
     where = f" The backward pass that freed it was started at {freed_at}: {freed_at.source}" if freed_at else ""
     return RuntimeError(
         "Trying to backward through the graph a second time (or directly access saved tensors, which were "
-        f"freed). {node_name} has given back the values it saved.{where}\n"
+        f"freed). {node_name} has freed the values it saved.{where}\n"
         "Specify retain_graph=True in that backward (or autograd.grad); or add the losses and call backward "
         "once; or, if an old result was carried into this graph from an earlier step, detach() it."
     )
 
 
 def detached(node_name: str) -> RuntimeError:
-    """Return a saved tensor was cut from the graph with `detach_()`."""
+    """Return the error for using a saved tensor that `detach_()` has cut from the graph."""
     return RuntimeError(
         "Trying to use a saved tensor that has been detached in-place by detach_(). "
         f"{node_name} saved it when it was still part of the graph. Use the out-of-place detach() instead, or detach_() "
@@ -63,7 +63,10 @@ def detached(node_name: str) -> RuntimeError:
 
 
 def written_view(origin: str, name: str, through_another: bool) -> RuntimeError:
-    """Return a view whose gradient can't follow a write was written to, itself or (`through_another`) by another alias."""
+    """Return the error for a write to a view whose gradient can't follow it.
+
+    With `through_another` the write went through a different alias of the same storage.
+    """
     what = "its base or another view of its base has been" if through_another else "is being"
     if origin == "no_grad":
         view = "A view was" if name == "This tensor" else f"{name} is a view of a view which was"
@@ -93,7 +96,7 @@ def written_view(origin: str, name: str, through_another: bool) -> RuntimeError:
 def overwritten(
     tensor_text: str, source: str | None, version: int, expected: int, saved_by: str, saved_at: Any, writes: Any
 ) -> RuntimeError:
-    """Return a saved tensor was written to after it was saved; in anomaly mode the lines of both are known."""
+    """Return the error for a saved tensor that was overwritten; anomaly mode adds the lines of both."""
     origin = f", which is {source}," if source else ""
     saved_line = f" at {saved_at[-1]}: {saved_at[-1].source}" if saved_at else ""
     lines = [

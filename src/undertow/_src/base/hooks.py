@@ -1,4 +1,4 @@
-"""The one hook machinery: ordered maps of callables, the handle that takes one out, and the line that calls user code.
+"""The one hook machinery: ordered maps of callables, the handle that removes one, and the line that calls user code.
 
 `POINTS` is the table of every place where PyTorch, and so undertow, lets a user hang a hook. Docs are rendered from it
 and tests walk it: each row has a registrar, a fire site and an order test.
@@ -25,13 +25,13 @@ HookMap = OrderedDict  # id -> callable; a real mutable mapping, because tools e
 _ids = itertools.count()
 _reference = weakref.ref
 _frame = sys._getframe
-_USER = 3  # frames above a handle's: behind `add`, and a registrar, comes who registers
+_USER = 3  # frames above a handle's: `add` and a registrar lie between it and the user's line
 
-noted: list[Any] | None = None  # while a step is compiled: the handles made meanwhile, and saved tensors' hooks
+noted: list[Any] | None = None  # while a step is compiled: the handles made meanwhile, and the hooks of saved tensors
 
 
 class CountedHooks(OrderedDict[int, Any]):
-    """A map of hooks. Changes of all such maps are counted together: who depends on hooks looks at one number."""
+    """A map of hooks. One counter counts the changes of all such maps, so one number tells whether any changed."""
 
     __slots__ = ()
     changes = 0
@@ -52,13 +52,13 @@ def _counted(name: str) -> Callable[..., Any]:
     @functools.wraps(change)
     def counted(self: CountedHooks, *args: Any, **kwargs: Any) -> Any:
         result = change(self, *args, **kwargs)
-        CountedHooks.changes += 1  # behind the change: who sees the number in another thread sees the change as well
+        CountedHooks.changes += 1  # after the change, so that a thread that sees the new number also sees the change
         return result
 
     return counted
 
 
-CountedHooks.__name__ = CountedHooks.__qualname__ = "OrderedDict"  # so PyTorch's maps say
+CountedHooks.__name__ = CountedHooks.__qualname__ = "OrderedDict"  # as PyTorch's maps print
 for _name in (
     "__setitem__",
     "__delitem__",
@@ -74,10 +74,10 @@ for _name in (
 
 
 class HookId(int):
-    """The number under which a hook is kept in its map. It knows the line that registered the hook."""
+    """The key of a hook in its map. It knows the line that registered the hook."""
 
     code: CodeType
-    at: int  # the instruction; its line is looked up when somebody asks
+    at: int  # the instruction; its line is looked up on demand
 
     @property
     def site(self) -> Site | None:
@@ -90,14 +90,14 @@ class HookId(int):
         return None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return int, (int(self),)  # code can't be pickled
+        return int, (int(self),)  # code objects can't be pickled
 
     def __deepcopy__(self, memo: Any) -> HookId:
         return self
 
 
 class RemovableHandle:
-    """Takes a hook out again: `remove()`, or leaving a `with` block. It does not keep the hooked object alive."""
+    """Removes a hook: by `remove()`, or on leaving a `with` block. It does not keep the hooked object alive."""
 
     __module__ = "undertow.utils.hooks"  # where PyTorch has it
     id: int
@@ -109,7 +109,7 @@ class RemovableHandle:
         identity = self.id = HookId(next(_ids))
         try:
             frame = _frame(_USER)
-        except ValueError:  # made by hand
+        except ValueError:  # constructed directly, not by a registrar
             frame = _frame(1)
         if frame.f_code.co_filename.startswith(PACKAGE):
             frame = outside(frame) or frame
@@ -121,7 +121,7 @@ class RemovableHandle:
             self.extra_dict_ref = tuple([weakref.ref(each) for each in maps])
 
     def remove(self) -> None:
-        """Take the hook out, and everything that was noted with it; a second time does nothing."""
+        """Remove the hook and everything noted with it; a second call does nothing."""
         for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
             hooks = ref()
             if hooks is not None:
@@ -139,7 +139,7 @@ class RemovableHandle:
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         hooks, self.id, extra = state
-        # A map that is gone by now is stood in for by an empty one: removing from it is harmless.
+        # If the map is gone, an empty one takes its place: removing from it is harmless.
         self.hooks_dict_ref = weakref.ref(OrderedDict() if hooks is None else hooks)
         self.extra_dict_ref = tuple(weakref.ref(OrderedDict() if d is None else d) for d in extra)
         global _ids
@@ -147,7 +147,7 @@ class RemovableHandle:
 
 
 def add(hooks: HookMap[int, Hook], hook: Hook, *, prepend: bool = False) -> RemovableHandle:
-    """Put a hook at the end (or front) of a map and returns its handle."""
+    """Put a hook at the end (or front) of a map and return its handle."""
     handle = RemovableHandle(hooks)
     hooks[handle.id] = hook
     if prepend:
@@ -156,10 +156,10 @@ def add(hooks: HookMap[int, Hook], hook: Hook, *, prepend: bool = False) -> Remo
 
 
 def defined(hook: Hook) -> str:
-    """For messages: which hook it is, and where it was written; empty for what is not written in Python."""
+    """Return the sentence that names a hook and its line in messages; empty for a hook not written in Python."""
     while isinstance(hook, functools.partial):
         hook = hook.func
-    shown = getattr(hook, "__wrapped__", hook)  # what stands in for a hook
+    shown = getattr(hook, "__wrapped__", hook)  # the original of a wrapper
     function = getattr(shown, "__func__", shown if hasattr(shown, "__code__") else type(shown).__call__)
     code = getattr(function, "__code__", None)
     name = getattr(shown, "__name__", type(shown).__name__)
@@ -191,10 +191,10 @@ def thread(hooks: HookMap[int, Hook], value: Any, check: Callable[[Hook, Any, An
 
 
 class Point(NamedTuple):
-    """A registration point: who registers, what the hook is called with, what its result does, when the list is read.
+    """A registration point: its registrar, the hook's arguments, the effect of its result, when the list is read.
 
-    `everywhere` registers the same kind for all modules or optimizers. Those hooks fire before an object's own; after a
-    step, behind them.
+    `everywhere` registers the same kind of hook for all modules or optimizers. Those hooks fire before an object's own;
+    after a step, they fire after them.
     """
 
     name: str
@@ -257,7 +257,7 @@ POINTS = (
 
 
 def warn_if_has_hooks(tensor: Any) -> None:
-    """Warns of the hooks on a tensor that a pickle would drop."""
+    """Warn of the hooks on a tensor that a pickle would drop."""
     for hook in (tensor._backward_hooks or {}).values():
         if not getattr(hook, "__torch_unserializable__", False):
             warn(

@@ -1,8 +1,8 @@
-"""Things that are imported when they are first used, so that importing undertow stays fast.
+"""Names that are imported when they are first used, so that importing undertow stays fast.
 
-Three kinds, all of them plain attributes from their first use on: names of a module (`lazy_names`), functions of a module
-that is read too often to have a `__getattr__` (`late_function`), and methods of a class (`LateMethod`). Threads that want
-a file at the same time all get the same thing: see `whole_module`.
+There are three kinds, and each becomes a plain attribute at its first use: names of a module (`lazy_names`), functions
+of a module that is read too often to have a `__getattr__` (`late_function`), and methods of a class (`LateMethod`).
+Threads that need a file at the same time all get the same object: see `whole_module`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any, NoReturn
 
 
 def whole_module(name: str) -> ModuleType:
-    """Return a module whose packages are complete: another thread may be importing one, and this module as a part of it.
+    """Return a module, completely imported, even while a different thread is importing it or its package.
 
-    Python locks each file by itself: two threads may each be in the middle of one that needs the other, and one of them
-    would be given half a file. So one thread at a time begins with an import; one that is in the middle of an import
-    goes on, since others may be waiting for it.
+    Python locks each file separately: if two threads each import a file that needs the other's, one of them would get a
+    half-imported module. So one thread at a time starts an import; a thread already inside an import continues, since
+    others may be waiting for it.
     """
     if _is_importing(sys._getframe(1)):
         return _import(name)
@@ -44,10 +44,10 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return a package's `__getattr__` and `__dir__`. `homes` says which module has a name; a module names itself.
+    """Return a package's `__getattr__` and `__dir__`; `homes` maps each name to its module, and a module to itself.
 
-    A home of the form `module:attribute` has the thing under another name. `from package import *` brings the late names
-    along, but no modules.
+    A home of the form `module:attribute` has the object under a different name. `from package import *` includes the
+    late names, but no modules.
 
     >>> __getattr__, __dir__ = lazy_names("json", {"tool": "json.tool"})
     >>> __getattr__("tool").__name__
@@ -68,13 +68,13 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
         return found
 
     def is_internal(name: str) -> bool:
-        """Tell a module, or a function of this file, from the names that a package is for."""
+        """Whether a name is a module or a function of this file, not one of the package's own names."""
         value = present(sys.modules[package]).get(name)
         late = homes.get(name) == f"{package}.{name}"
         return late or isinstance(value, ModuleType) or getattr(value, "__module__", "") == __name__
 
-    def names() -> list[str]:  # without the files that happen to have been imported by now
-        here = present(sys.modules[package]).copy()  # another thread may be importing
+    def names() -> list[str]:  # without the modules that happen to be imported already
+        here = present(sys.modules[package]).copy()  # a different thread may be importing
         own = {name for name in here if isinstance(here[name], ModuleType) and f"{package}.{name}" in sys.modules}
         return sorted({*homes, *(here.keys() - own)})
 
@@ -82,13 +82,13 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
 
 
 def present(module: ModuleType) -> dict[str, Any]:
-    """Return what a module has by now; `vars(module)` of a `WholeModule` would bring the late names."""
+    """Return the names a module has now; `vars(module)` of a `WholeModule` would import the late names."""
     here: dict[str, Any] = vars(ModuleType)["__dict__"].__get__(module)
     return here
 
 
 class LateName:
-    """A late name of modules that a package gives to every object: it would be found there before it is looked for."""
+    """A late name of a module that a library also adds to every object; a lookup would find the library's first."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -98,9 +98,9 @@ class LateName:
 
 
 class WholeModule(ModuleType):
-    """A module with late names whose `__dict__` has them all, for programs that look through a whole module."""
+    """A module whose `__dict__` includes all its late names, for programs that go through a whole module."""
 
-    save = LateName()  # nnsight gives it to every object
+    save = LateName()  # nnsight adds `save` to every object
 
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
@@ -117,7 +117,7 @@ class WholeModule(ModuleType):
 
 
 def homes_of(package: str, table: str) -> dict[str, str]:
-    """Return the homes of a package's names, for `lazy_names`: `module: name name; module: name`, the modules too.
+    """Return the homes for `lazy_names` from a table `module: name name; module: name`; the modules are included.
 
     >>> homes_of("json", "decoder: JSONDecoder; tool")
     {'decoder': 'json.decoder', 'JSONDecoder': 'json.decoder', 'tool': 'json.tool'}
@@ -131,9 +131,9 @@ def homes_of(package: str, table: str) -> dict[str, str]:
 
 
 def late_function(module: str, home: str, name: str) -> Callable[..., Any]:
-    """Stands in a module for a function of another one, which takes its place when it is first called.
+    """Return a placeholder for a function of a different module, which replaces it at the first call.
 
-    A module with a `__getattr__` is read more slowly, also where it has the name (by 18 ns in Python 3.11).
+    A module with a `__getattr__` is slower to read, even for names that it has (by 18 ns in Python 3.11).
     """
 
     def late(*args: Any, **kwargs: Any) -> Any:
@@ -147,7 +147,7 @@ def late_function(module: str, home: str, name: str) -> Callable[..., Any]:
 class LateMethod:
     """A method or property that is imported when it is first used, and then replaces itself in its class.
 
-    Its home is a module, or `module:Class` where that class has it. `adopt` makes it one of the class that it is for.
+    Its home is a module, or `module:Class` where that class has it. `adopt` binds it to the class it is for.
     """
 
     __slots__ = ("cls", "home", "name", "adopt", "found")
@@ -157,14 +157,14 @@ class LateMethod:
         self.found: Any = None
 
     def find(self) -> Any:
-        """Import the method and puts it into the class."""
+        """Import the method and put it into the class."""
         home, _, family = self.home.partition(":")
         module = whole_module(home)
         found = vars(getattr(module, family))[self.name] if family else getattr(module, self.name)
         with _adoption:
             if self.found is None:
                 self.found = self.adopt(found, self.name)
-            if vars(self.cls).get(self.name) is self:  # nobody put another one there
+            if vars(self.cls).get(self.name) is self:  # it has not been replaced
                 setattr(self.cls, self.name, self.found)
         return self.found
 
@@ -181,7 +181,7 @@ class LateMethod:
 
 
 class LackingMethod:
-    """Stands in Tensor for a method of PyTorch's that undertow lacks: it is not there, and who asks is told so by name."""
+    """Stands in Tensor for a PyTorch method that undertow lacks: reading it raises an AttributeError that names it."""
 
     __slots__ = ("name",)
 
@@ -193,11 +193,11 @@ class LackingMethod:
 
 
 _beginning = threading.RLock()
-_adoption = threading.RLock()  # threads that use a method at the same time for the first time get the same one
+_adoption = threading.RLock()  # threads that first use a method at the same time get the same one
 
 
 class TableFinder:
-    """Finds the modules that are rows of a table (`compat/name_tables.py`); Python asks it last."""
+    """Finds the modules that are rows of a table (`compat/name_tables.py`); Python tries it last."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> Any:

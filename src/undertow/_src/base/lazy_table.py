@@ -1,4 +1,4 @@
-"""Where the names are at home that few programs use: each file is imported when one of its names is wanted."""
+"""The home of each rarely used name: its file is imported when the name is first used."""
 
 # The functions of `undertow`.
 HOMES = {
@@ -142,7 +142,7 @@ HOMES = {
     "undertow.utils.dlpack": "to_dlpack",
 }
 
-# Those that have another name at home.
+# Names that differ from the name at home.
 RENAMED = {
     "adaptive_max_pool1d": "undertow._src.ops.pool_average:adaptive_max_pool1d_with_indices",
     "alpha_dropout": "undertow._src.ops.dropout:torch_alpha_dropout",
@@ -154,7 +154,7 @@ RENAMED = {
     "matrix_exp": "undertow._src.ops.decompositions:linalg_matrix_exp",
 }
 
-# The methods of `undertow.Tensor`: functions of a module, or what a `...Methods` class has.
+# The methods of `undertow.Tensor`: functions of a module, or members of a `...Methods` class.
 METHODS = {
     "undertow._src.ops.activation:ActivationMethods": "hardshrink log_softmax prelu relu relu_ softmax",
     "undertow._src.ops.addmm:AddmmMethods": "addbmm addbmm_ addmm addmm_ addmv addmv_ addr addr_ baddbmm baddbmm_",
@@ -227,7 +227,7 @@ METHODS = {
     "undertow.sparse": "sparse_mask smm to_sparse to_sparse_coo",
 }
 
-# Modules of which few programs ask something.
+# Modules that few programs use.
 MODULES = (
     "_C _VF __config__ __future__ _dynamo _guards _jit_internal _logging _ops _subclasses _tensor_str _utils "
     "_vmap_internals accelerator amp backends classes compiler cpu cuda distributed distributions fft func functional "
@@ -236,7 +236,7 @@ MODULES = (
     "why xpu"
 ).split()
 
-# Methods of PyTorch's tensors that undertow lacks: asking for one names it.
+# Methods of PyTorch's tensors that undertow lacks; the error names the missing one.
 LACKING_METHODS = (
     "ccol_indices chalf col_indices crow_indices dequantize hash_tensor index int_repr ipu mtia q_per_channel_axis "
     "q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme resize_as_sparse_ row_indices "

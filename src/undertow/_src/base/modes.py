@@ -1,8 +1,8 @@
-"""What is switched on: gradient recording per thread, and the rare modes that send an op down its general path.
+"""The modes that are on: gradient recording per thread, and the rare modes that send an op down its general path.
 
-A thread's modes are one plain object, `local.modes`, so that an op reads them with one thread-local lookup. Everything
-rare (inference mode, function modes, anomaly mode) also raises `slow_path.count`, a process-wide count: while it is zero an
-op takes its fast path and asks no further question.
+A thread's modes are one plain object, `local.modes`, so that an op reads them with one thread-local lookup. Each rare
+mode (inference mode, function modes, anomaly mode) also raises `slow_path.count`, a process-wide count: while it is
+zero, an op takes its fast path without further checks.
 """
 
 from __future__ import annotations
@@ -46,22 +46,20 @@ class ThreadModes:
         self.grad_enabled = True
         self.inference = False
         self.sequence: Iterator[int] = itertools.count()  # numbers the nodes made by this thread
-        self.saved_hooks: list[tuple[Callable[..., Any], Callable[..., Any], bool]] = []  # the last is in force
+        self.saved_hooks: list[tuple[Callable[..., Any], Callable[..., Any], bool]] = []  # the last one is in force
         self.saved_hooks_disabled: str | None = None
         self.function_modes: list[Any] = []
         self.function_off = 0  # inside DisableTorchFunctionSubclass
-        self.backward_pass: Any = None  # the engine's run that is under way
+        self.backward_pass: Any = None  # the engine's run in progress
         self.autocast: Any = None
-        self.backward_depth = 0  # backward passes inside hooks of backward passes
-        self.transforms = 0  # derivatives of `torch.func` that are being taken
-        self.pushing: Any = None  # the innermost of them that goes forward, see engine/transforms/levels.py
-        self.dispatch_modes: list[
-            Any
-        ] = []  # see undertow._src.overrides.dispatch: those that are asked about operators
-        self.dispatch_off = 0  # inside a block in which nobody is asked
+        self.backward_depth = 0  # depth of backward passes started by hooks of backward passes
+        self.transforms = 0  # derivatives of `torch.func` in progress
+        self.pushing: Any = None  # the innermost forward-mode one, see engine/transforms/levels.py
+        self.dispatch_modes: list[Any] = []  # see undertow._src.overrides.dispatch: modes that may override operators
+        self.dispatch_off = 0  # above 0 inside a block where no override applies
         self.dispatch_depth = 0  # handlers that are running
-        self.dispatch_calls: list[Any] = []  # what they were asked about
-        self.home: Any = None  # the device of the op that runs, if not the CPU: where it puts what it makes
+        self.dispatch_calls: list[Any] = []  # the calls they handle
+        self.home: Any = None  # the device of the running op and of the tensors it makes, if not the CPU
 
 
 class _Local(threading.local):
@@ -75,14 +73,15 @@ local = _Local()
 
 
 class SlowPath:
-    """How many rare modes are on anywhere in the process; `anomaly` is PyTorch's process-wide anomaly mode.
+    """The number of rare modes on anywhere in the process, and the process-wide modes themselves.
 
-    `listeners` are told of the nodes of backward passes, the last one of them: `listener(node, gradients in, gradients
-    out)` as the pass carries them, after the node ran; of an accumulator `listener(node, what it adds, ())`.
-    `duals` is the forward-mode level at work, if there is one: what depends on its duals is recorded even under no_grad.
-    `as_written` counts those who look at single calls: meanwhile compiled steps run as they were written.
+    `anomaly` is PyTorch's anomaly mode.
+    `listeners` observe backward passes; only the last one is called, after each node has run, with the gradients as the
+    pass carries them: `listener(node, gradients in, gradients out)`, for an accumulator `listener(node, what it adds, ())`.
+    `duals` is the active forward-mode level, if any: what depends on its duals is recorded even under no_grad.
+    `as_written` counts the tools that observe single calls: meanwhile compiled steps run eagerly, as written.
     `stance` is what calls of compiled steps do, see `torch.compiler.set_stance`.
-    `dispatcher` is asked before a rule runs, once a program has defined who may take over operators.
+    `dispatcher` is called before a rule runs, once a program has defined overrides of operators.
     """
 
     __slots__ = (
@@ -98,15 +97,15 @@ class SlowPath:
         self.duals: Any = None
         self.dispatcher: Any = None
         self.listeners: list[Any] = []
-        self._lock = threading.RLock()  # what is collected meanwhile may leave
+        self._lock = threading.RLock()  # reentrant: the garbage collector may run a `leave` meanwhile
 
     def enter(self) -> None:
-        """Count a rare mode that begins."""
+        """Count a rare mode that is switched on."""
         with self._lock:
             self.count += 1
 
     def leave(self) -> None:
-        """Count one that ends."""
+        """Count a rare mode that is switched off."""
         with self._lock:
             self.count -= 1
 
@@ -115,7 +114,7 @@ slow_path = SlowPath()
 
 
 class Deterministic:
-    """What `torch.use_deterministic_algorithms` asked for, and whether memory that nobody has set is filled then."""
+    """The settings of `torch.use_deterministic_algorithms`, and whether uninitialised memory is filled under them."""
 
     wanted = warn_only = False
     fills_memory = True
@@ -151,7 +150,7 @@ class ContextDecorator:
         raise NotImplementedError
 
     def clone(self) -> ContextDecorator:
-        """Another one of the same kind, for one call."""
+        """Return a new instance of the same kind, for one call."""
         return type(self)()
 
     def __call__(self, function: F) -> F:
@@ -173,7 +172,7 @@ class ContextDecorator:
 
 
 def _wrap_generator(context: ContextDecorator, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the mode holds while the generator's own code runs, not between its yields."""
+    """Keep the mode on while the generator's own code runs, not between its yields."""
 
     @functools.wraps(function)
     def inside(*args: Any, **kwargs: Any) -> Any:

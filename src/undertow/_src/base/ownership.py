@@ -1,4 +1,4 @@
-"""Whether a class or a module is undertow's own: under `pretend_torch` classes say that they are torch's."""
+"""Whether a class or a module is undertow's own; under `pretend_torch` undertow's classes say that they are torch's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _known: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 
 
 def module_name(kind: type) -> str:
-    """Return the module that a class says it is from; empty where that is no name (a descriptor, None)."""
+    """Return the module that a class says it is from; empty where `__module__` is no string (a descriptor, None)."""
     name = kind.__module__
     return name if isinstance(name, str) else ""
 
@@ -28,7 +28,7 @@ def is_own_module(module: ModuleType) -> bool:
 def is_own_class(kind: type) -> bool:
     """Tell whether a class is one of undertow's, whether it says `undertow` or `torch`."""
     package, _, part = module_name(kind).partition(".")
-    if package not in ("undertow", "torch"):  # asked first: a class of the user's need not be hashable
+    if package not in ("undertow", "torch"):  # checked first: a class of the user's need not be hashable
         return False
     known = _known.get(kind)
     if known is None:
@@ -37,7 +37,7 @@ def is_own_class(kind: type) -> bool:
 
 
 def own_part(kind: type) -> str:
-    """Return the part of undertow that a class of its own is in: `optim.lr_scheduler`."""
+    """Return the part of undertow that one of its classes is in: `optim.lr_scheduler`."""
     return module_name(kind).partition(".")[2]
 
 
@@ -46,13 +46,13 @@ def _is_own(kind: type, part: str) -> bool:
     if home in sys.modules and _found(sys.modules[home], kind.__qualname__) is kind:
         return True
     files = [each.__code__.co_filename for each in vars(kind).values() if isinstance(each, FunctionType)]
-    written = [file for file in files if not file.startswith("<")]  # others are generated, by a dataclass, say
+    written = [file for file in files if not file.startswith("<")]  # the rest is generated, for example by a dataclass
     if (
         written
     ):  # if not all are undertow's, the name was copied, or it is PyTorch's, maybe with a method that `why` wraps
         return all(file.startswith(PACKAGE) for file in written)
     if _found(_imported(home), kind.__qualname__) is kind:
-        return True  # an error, say, whose public module nothing has imported yet
+        return True  # for example an error whose public module has not been imported yet
     return is_own_class(type(kind)) or any(map(is_own_class, kind.__bases__))
 
 

@@ -56,19 +56,19 @@ def user_stacklevel() -> int:
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Return a warning that points at the user's line."""
+    """Warn, pointing at the user's line."""
     warnings.warn(message, category, stacklevel=user_stacklevel())
 
 
 class Once:
-    """Which warnings this process has given of those that are given once, and whether they are given always."""
+    """The warnings already given of those given once per process, and whether to give them always."""
 
     given: set[str] = set()
     always = False
 
 
 def warn_once(message: str, category: type[Warning] = UserWarning, words: int = 5) -> None:
-    """Return a warning that is given once in a process: another one that begins with the same words is the same."""
+    """Warn once per process; messages whose first `words` words are equal count as the same."""
     about = " ".join(message.split(None, words)[:words])
     if Once.always or about not in Once.given:
         Once.given.add(about)

@@ -1,4 +1,4 @@
-"""Classes that say they live in torch, as PyTorch's do: when one is pickled by name, it must not be looked for there."""
+"""Classes that say they live in torch, as PyTorch's do; when one is pickled by name, it must not be looked up there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def class_named(module: str, name: str) -> Any:
 
 
 def pickled_class(cls: Any) -> Any:
-    """How a class is pickled: one of torch's names by where undertow has it, a program's own as any other."""
+    """Return what a class is pickled as: one with a torch name by undertow's place for it, a program's own as usual."""
     module = cls.__module__
     if module == "torch" or module.startswith("torch."):
         return class_named, (module, cls.__qualname__)
@@ -23,7 +23,7 @@ def pickled_class(cls: Any) -> Any:
 
 
 class TorchNamed(type):
-    """The class of such classes."""
+    """The metaclass of such classes."""
 
 
 copyreg.pickle(TorchNamed, pickled_class)

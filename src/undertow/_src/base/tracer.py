@@ -1,9 +1,9 @@
-"""What eager code tells a compiler that traces it, and asks of it.
+"""What eager code reports to a compiler that traces it, and what it queries.
 
-While a step is compiled, its own Python code runs once on values that are not known yet (`_src/compile/tracing/trace.py`).
-There is no second implementation of ops, autograd or hooks, so eager code has to say what it does with memory, and to ask
-before it looks at a value. It does so here: `current` is the trace that is running, or None. While none is, that costs one
-attribute read and a test for None:
+While a step is compiled, its own Python code runs once on values that are not known yet
+(`_src/compile/tracing/trace.py`). There is no second implementation of ops, autograd or hooks, so eager code has to
+report what it does with buffers, and to query the tracer before it reads a value. It does so here: `current` is the
+running trace, or None. Without a trace that costs one attribute read and a test for None:
 
     if tracer.current is not None:
         tracer.current.note_backward()
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 
 class Tracer(Protocol):
-    """A trace, as eager code sees it. Every method may raise to end the trace."""
+    """A trace, as seen from eager code. Every method may raise to end the trace."""
 
     @property
     def device(self) -> Device:
-        """Where the program will run."""
+        """The device on which the program will run."""
 
     def is_here(self) -> bool:
-        """Whether it is this thread that is traced."""
+        """Whether this thread is the traced one."""
 
     def note_abort(self, error: BaseException) -> None:
         """Remember an exception that ends the trace, also where the step's own code handles it."""
 
-    # --- memory
+    # --- buffers
 
     def new_array(self, array: Any) -> Any:
         """Return the array of a new tensor over a NumPy array: a constant, or an input if the step did not make it."""
@@ -49,42 +49,42 @@ class Tracer(Protocol):
         """Note a buffer that was made."""
 
     def note_write(self, array: DeviceMemory) -> None:
-        """Check that memory can be written to inside a program."""
+        """Check that a buffer can be written to inside a program."""
 
     def adopt(self, operands: Sequence[Any]) -> None:
-        """Make the memory of tensors from outside the program's; they are the operands of one op."""
+        """Make the buffers of tensors from outside, the operands of one op, buffers of the program."""
 
     # --- values
 
     def is_constant(self, value: Value) -> bool:
-        """Whether a value is the same in every call of the program, so that Python may look at it."""
+        """Whether a value is the same in every call of the program, so that Python may read it."""
 
     def item(self, array: DeviceArray, kind: type) -> Any:
-        """Return the only element of an array, for code that asks for a bool, an int or any number (`object`)."""
+        """Return the only element of an array, as a bool, an int or any number (`object`)."""
 
     def refuse_value(self, array: DeviceMemory) -> None:
-        """Refuse to give a value that only the running program knows."""
+        """Raise the error for reading a value that only the running program knows."""
 
     def guarded_value(self, array: DeviceArray) -> Any:
-        """Return a value that decides about shapes and is guarded from now on, or None if no call brings it along."""
+        """Return a value that determines shapes, guarded from now on; None if no call's arguments determine it."""
 
     def note_integers(self, result: DeviceArray, function: Callable[..., Any], arguments: Arguments) -> None:
         """Note how integers were computed, so that they can be computed before a call if its arguments decide them."""
 
     def check_before_calls(self, check: Check, array: DeviceArray) -> None:
-        """Check a value now if it is known, else before each call of the program that brings it along."""
+        """Check a value now if it is known, else before each call of the program whose arguments determine it."""
 
     def check_in_program(self, holds: DeviceArray, complaint: str) -> None:
         """Have the program raise a RuntimeError unless a value is true."""
 
     def run_if(self, condition: DeviceArray) -> AbstractContextManager[None]:
-        """Return a block that takes effect in the calls in which a value is true."""
+        """Restrict the effects inside the block to the calls in which a value is true."""
 
     def select(self, tensor: TensorCore, indices: Sequence[Any]) -> Any:
-        """Return `tensor[indices]` with a mask among the indices that only the program knows."""
+        """Return `tensor[indices]` where one index is a mask whose values only the program knows."""
 
     def nonzero(self, mask: DeviceArray) -> Any:
-        """Return the positions at which a mask is true that only the program knows, a row for each."""
+        """Return the positions, one per row, at which a mask is true whose values only the program knows."""
 
     # --- gradients and optimizers
 
@@ -95,10 +95,10 @@ class Tracer(Protocol):
         """Check that the step does not depend on whether a gradient is sparse: in a program it is dense."""
 
     def note_storage_offset(self, array: DeviceArray) -> None:
-        """Check that the step may ask where in its memory a tensor begins."""
+        """Check that the step may read a tensor's storage offset."""
 
     def note_taken_over(self, tensor: TensorCore, gradient: TensorCore) -> None:
-        """Note that a leaf's `.grad` has taken over the memory of a gradient that hooks were shown."""
+        """Note that a leaf's `.grad` has taken over the buffer of a gradient that hooks have seen."""
 
     def references_to(self, tensor: TensorCore) -> int:
         """Return how many references the trace itself holds to a tensor."""
@@ -107,27 +107,27 @@ class Tracer(Protocol):
         """Count a step of an optimizer, and return the new count; None if the count is not an input of the program."""
 
     def takes_schedule(self, scheduler: Any, step: Callable[..., None], arguments: Arguments) -> bool:
-        """Whether a scheduler's step was made by the tracer, because the program's calls make it on the host."""
+        """Whether the tracer made a scheduler's step, because the program's calls make it on the host."""
 
     # --- what runs
 
     def call_jax(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a function of JAX's, whose own code is no part of the step."""
+        """Call a JAX function, whose own code is no part of the step."""
 
 
 class HookTracer(Protocol):
-    """What decides, in the place of `hooks.fire`, when a hook is called: a trace, or a run that repeats one."""
+    """What decides instead of `hooks.fire` when a hook is called: a trace, or a run that repeats one."""
 
     def call_hook(self, hook: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """Return what a hook gives: call it now by `hooks.fire(…, decided=True)`, or see that the program does."""
+        """Return the hook's result: call it now by `hooks.fire(…, decided=True)`, or have the program call it."""
 
 
 current: Tracer | None = None
 hooks: HookTracer | None = None  # set with `current`, and where hooks are observed without a trace
-epoch = 0  # a different number in each trace: what a view has cached outside of it is no value inside
+epoch = 0  # differs in each trace, so that what a view cached outside of it is not reused inside
 
 
 def running() -> Tracer:
-    """Return the trace, in code that is only reached while there is one."""
+    """Return the current trace, in code that only runs while there is one."""
     assert current is not None
     return current

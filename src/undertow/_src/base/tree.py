@@ -9,7 +9,7 @@ from typing import Any
 
 
 def leaves(tree: Any) -> Iterator[Any]:
-    """Return the values at the ends of nested tuples, lists and dicts, in order, without recursion."""
+    """Return the leaves of nested tuples, lists and dicts, in order, without recursion."""
     stack = [tree]
     while stack:
         item = stack.pop()
@@ -22,9 +22,9 @@ def leaves(tree: Any) -> Iterator[Any]:
 
 
 def map_leaves(function: Callable[[Any], Any], tree: Any, ends: type | None = None) -> Any:
-    """Return the same nesting with `function` applied at the ends; named tuples and dict classes are kept.
+    """Return the same nesting with `function` applied to the leaves; named tuples and dict classes are kept.
 
-    What is of the type `ends` is an end, whatever it holds.
+    A value of type `ends` is a leaf, whatever it holds.
     """
     if ends is not None and isinstance(tree, ends):
         return function(tree)
@@ -34,24 +34,24 @@ def map_leaves(function: Callable[[Any], Any], tree: Any, ends: type | None = No
     if isinstance(tree, list):
         return _alike(tree, type(tree)(map_leaves(function, item, ends) for item in tree))
     if isinstance(tree, dict):
-        made = copy.copy(tree)  # with what else a class of dicts keeps
+        made = copy.copy(tree)  # a copy keeps the other state of a dict subclass
         attributes = getattr(tree, "__dict__", None) or {}
         for key, item in list(_methods(tree).items(tree)):
-            made[key] = mapped = map_leaves(function, item, ends)  # as its class sets entries
+            made[key] = mapped = map_leaves(function, item, ends)  # through the `__setitem__` of its class
             for name, value in attributes.items():
-                if value is item:  # an entry that is an attribute, too
+                if value is item:  # an entry that is also an attribute
                     made.__dict__[name] = mapped
         return made
     return function(tree)
 
 
 def _methods(tree: dict[Any, Any]) -> Any:
-    """Return the class whose methods show what a dict holds: a subclass may give something else, or refuse."""
+    """Return the class whose methods read what a dict really holds: a subclass may override them."""
     return OrderedDict if isinstance(tree, OrderedDict) else dict
 
 
 def _alike(tree: Any, made: Any) -> Any:
-    """Return a container with the attributes that another one of its class has."""
+    """Give a new container the attributes of the original."""
     if getattr(tree, "__dict__", None):
         made.__dict__.update(tree.__dict__)
     return made
