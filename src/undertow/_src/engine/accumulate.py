@@ -1,12 +1,12 @@
 """Adding a gradient into a leaf's `.grad`.
 
-NOTE whose array it is. The first gradient becomes `.grad` itself if nothing else holds it, which saves a copy of every
-parameter's size; any other is copied, because the next backward adds to `.grad` in place. What holds an array is read off
-its reference count. How many references the engine itself has at that moment depends on the interpreter, so
-`own_references.py` finds out when undertow is imported, by trying. Until then everything is copied.
+NOTE ownership of gradients. The first gradient becomes `.grad` itself if nothing else holds it, which saves a copy of
+every parameter's size; any other is copied, because the next backward adds to `.grad` in place. Whether an array is
+held elsewhere is read off its reference count. How many references the engine itself has at that moment depends on the
+interpreter, so `own_references.py` measures it when undertow is imported. Until then everything is copied.
 
-A gradient that hooks have seen arrives as the tensor that they saw, and the count that decides is the tensor's, as in
-PyTorch: a hook that keeps `g` keeps its value, one that keeps `g.detach()` shares memory with `.grad` from then on.
+A gradient that hooks have seen arrives as the tensor that they saw, and its reference count decides, as in PyTorch: a
+hook that keeps `g` keeps its value, one that keeps `g.detach()` shares its buffer with `.grad` from then on.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ ARRAYS = (ndarray, DeviceArray)
 def accumulate(task: Any, node: AccumulateGrad, g: Any, more_references: int = 0) -> None:
     """Add g to the leaf's gradient, in place unless the pass is recorded, then fire post-accumulate hooks.
 
-    `more_references`: those of the engine to `g` beyond the traversal's own.
+    `more_references`: the engine's references to `g` beyond the traversal's own.
     """
     leaf = node.variable
     meta = leaf._meta
-    if g is not None and leaf._requires_grad:  # it may have been switched off since the graph was made
+    if g is not None and leaf._requires_grad:  # requires_grad may have been switched off since the graph was made
         if leaf._edge is not None and not leaf._edge[0]._begins:
             raise RuntimeError(
                 "leaf variable has been moved into the graph interior: it was written to with a recorded operation after "
                 "it was used, so that its gradient can't be kept. Write to a clone()."
             )
-        shared = getrefcount(g) - firing.own_references - more_references  # references of others, if above 0
+        shared = getrefcount(g) - firing.own_references - more_references  # above 0 if anything else refers to it
         shown, seen = g, isinstance(g, TensorCore)
         if seen and shared > 0 and tracer.current is not None:
             shared -= tracer.current.references_to(g)
@@ -70,12 +70,12 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any, more_references: int = 0
             elif isinstance(g, TensorCore):
                 meta.grad = apply(copy_gradient, g) if grad is None else grad + g
             elif grad is None:
-                # Its own memory, laid out as the leaf is. A stretched or transposed array is not; a view that hooks are
-                # shown is, before or after this: that they are aliases of `.grad` can be seen.
+                # Take over a buffer of its own with the leaf's strides. A broadcast or transposed array has none; a
+                # view shown to hooks, before or after this, counts as one: that such views alias `.grad` is visible.
                 is_shown = seen or (node._extras is not None and bool(node._extras.post_hooks))
                 if type(g) is ndarray:
                     own = unshared and (is_shown or g.base is None) and g.strides == array.strides
-                else:  # on a device copies cost nothing until they are written to, but aliases that hooks keep count
+                else:  # on a device, copies cost nothing until they are written to, but aliases that hooks keep count
                     own = unshared and is_shown and g.shape == array.shape and g.strides == array.strides
                 meta.grad = wrap(g if own else copy_like(g, array))
                 if own and seen and tracer.current is not None:
@@ -94,13 +94,13 @@ def is_sparse(g: object) -> bool:
 
 
 def added(one: Any, other: Any) -> Any:
-    """Return the sum of two gradients: a sparse one can be added to a dense one, not the other way round."""
+    """Return the sum of two gradients: a sparse one can be added to a dense one, but not the reverse."""
     return other + one if is_sparse(one) and not is_sparse(other) else one + other
 
 
 def _with_sparse(grad: Any, g: Any, recorded: bool) -> Any:
-    """Return a leaf's gradient with g added to it, where one of them is sparse; in place if it can be."""
-    if grad is None:  # its order is forgotten, as PyTorch does
+    """Return a leaf's gradient with g added, where one of them is sparse; in place if possible."""
+    if grad is None:  # its order is dropped, as in PyTorch
         return g.clone() if recorded else g.clone()._coalesced_(g._nnz() < 2)
     g = g if isinstance(g, TensorCore) else wrap(g)
     if recorded or not is_sparse(g):
@@ -109,7 +109,7 @@ def _with_sparse(grad: Any, g: Any, recorded: bool) -> Any:
 
 
 def cast_to_leaf(leaf: Any, g: Any) -> Any:
-    """Return a gradient on its leaf's device and in its dtype: a number on the CPU may meet ops on another device."""
+    """Return a gradient on its leaf's device and in its dtype: a 0-dim CPU tensor may take part in ops on a device."""
     wanted = leaf._meta.grad_dtype
     if wanted is not None and wanted.dtype is not None:
         g = g.to(wanted.dtype) if isinstance(g, TensorCore) else g.astype(wanted.dtype.numpy, copy=False)
@@ -122,7 +122,7 @@ def cast_to_leaf(leaf: Any, g: Any) -> Any:
 
 
 def copy_like(g: Any, leaf_array: Any) -> Any:
-    """Return a copy of a gradient that is laid out as the leaf is; in C order if the leaf has gaps."""
+    """Return a copy of a gradient with the leaf's strides; contiguous if the leaf has gaps."""
     leaf = in_memory(leaf_array)
     if type(g) is DeviceArray:
         own = g.copy()
@@ -141,7 +141,7 @@ def copy_like(g: Any, leaf_array: Any) -> Any:
 def _add_in_place(grad: Any, g: Any) -> None:
     check_writable(grad, recorded=False)
     array = grad._array
-    if g.shape != array.shape:  # the leaf was given other data since its last gradient
+    if g.shape != array.shape:  # the leaf's data was replaced since its last gradient
         broadcast_two(array.shape, g.shape)
     if type(array) is ndarray:
         refuse_overlap(array)

@@ -1,4 +1,4 @@
-"""Runs a rule on tensors: bring inputs to one dtype, compute, wrap, and record a node if gradients are wanted.
+"""Run a rule on tensors: cast inputs to one dtype, compute, wrap, and record a node if gradients are required.
 
 `unary` and `binary` make the public function of an elementwise rule, specialised once at import: the common case (plain
 tensors of one float dtype, no rare mode on) is straight-line code there. Everything else goes through `apply`, which
@@ -39,8 +39,8 @@ from undertow._src.types.dtypes import DTYPE_OF
 FAST_DTYPES = frozenset({np.dtype("f4"), np.dtype("f8")})
 INT64, BOOL = np.dtype(np.int64), np.dtype(np.bool_)
 NUMBERS = frozenset({float, int})
-HUGE = 1e38  # larger numbers may not fit into a float32, which the general path sees to
-MISSING: Any = object()  # an operand that was not given
+HUGE = 1e38  # larger numbers may not fit into a float32, which the general path handles
+MISSING: Any = object()  # an omitted operand
 
 _UFUNCS = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "exp": np.exp,
@@ -50,7 +50,7 @@ _UFUNCS = {
 _new = object.__new__
 _asarray = np.asarray
 
-Tensor: Any = TensorCore  # the public class, once _tensor.py has made it
+Tensor: Any = TensorCore  # the public class, once _tensor.py has defined it
 PLAIN = torch_function.PLAIN  # classes whose instances take the fast path
 
 
@@ -79,7 +79,7 @@ def unary(rule: Rule, name: str = "", doc: str = "") -> Callable[..., Any]:
             if type(array) is ndarray and array.dtype in FAST_DTYPES:
                 try:
                     value = silently(forward, array)
-                except (RuntimeError, MemoryError):  # another thread is computing too
+                except (RuntimeError, MemoryError):  # a different thread is computing too
                     return call(function, rule, (input,), {}, None)
                 if type(value) is not ndarray:
                     value = _asarray(value)
@@ -123,10 +123,10 @@ def binary(
 ) -> Callable[..., Any]:  # fmt: skip
     """Return the public function, or method, of a two-input elementwise rule.
 
-    As an `operator` method it answers NotImplemented to an operand it can't take. `takes`: whether its operands are two
-    "tensors", the second may be a "number", or either may ("numbers"). `several`: PyTorch has several signatures for
-    it, which changes the words in which it refuses arguments. `check` sees the operands first, unless they are floats.
-    `of_tensors` is another rule for two tensors, which are rare then.
+    As an `operator` method it returns NotImplemented for an operand it can't take. `takes`: whether its operands are
+    two "tensors", the second may be a "number", or either may ("numbers"). `several`: PyTorch has several signatures
+    for it, which changes its error for bad arguments. `check` sees the operands first, unless they are floats.
+    `of_tensors` is a separate rule for two tensors, which are rare then.
     """
     forward = computing(rule)
     saves = rule.saves
@@ -138,7 +138,7 @@ def binary(
     numbers = NUMBERS if takes != "tensors" else frozenset()
     second = PLAIN if of_tensors is None else frozenset()
     two_slots = rule.slots != 1
-    keeps = {  # (left wants a gradient, right wants one) -> which inputs are saved
+    keeps = {  # (left requires a gradient, right requires one) -> which inputs are saved
         (left, right): tuple(
             [(left and name in rule.needed[0]) or (right and name in rule.needed[1]) for name in rule.inputs]
         )
@@ -146,7 +146,7 @@ def binary(
         for right in (False, True)
     }
     places = tuple([rule.inputs.index(name) for name in saves]) if simple else ()
-    simple = simple and places in ((), (0,), (1,), (1, 0))  # as `self` and another name sort
+    simple = simple and places in ((), (0,), (1,), (1, 0))  # in the order in which `self` and the other name sort
     keeps_beside_number = keeps[True, False]
     other_first = bool(places) and places[0] == 1
 
@@ -166,7 +166,7 @@ def binary(
                 if type(b) is ndarray:
                     try:
                         value = silently(forward, a, b)
-                    except (ValueError, RuntimeError, MemoryError):  # shapes do not fit, or another thread computes
+                    except (ValueError, RuntimeError, MemoryError):  # shapes do not broadcast, or a race
                         return call(function, rule, (input, other), {}, None)
                     if type(value) is not ndarray:
                         value = _asarray(value)
@@ -224,17 +224,17 @@ def binary(
 
 
 def is_whole(other: object, kind: np.dtype[Any]) -> bool:
-    """Whether a tensor of whole numbers, or truth values, keeps its dtype beside this operand."""
+    """Whether a tensor of integers or bools keeps its dtype next to this operand."""
     return type(other) in PLAIN or (type(other) is int and kind is INT64 and -(2**63) <= other < 2**63)
 
 
 def computing(rule: Rule) -> Callable[..., Any]:
-    """Return a rule's forward on NumPy's arrays: NumPy's own function where it is just that, which saves a call."""
+    """Return a rule's forward on NumPy arrays: the ufunc itself where the rule is just that, which saves a call."""
     return ufunc_of(rule) or functools.partial(rule.forward, numpy_xp)
 
 
 def ufunc_of(rule: Rule) -> Any:
-    """NumPy's function that computes a rule, if it has one."""
+    """Return the ufunc that computes a rule, if there is one."""
     ufunc = _UFUNCS.get(rule.name)
     return ufunc if ufunc is not None and not rule.statics and len(rule.inputs) == ufunc.nin else None
 
@@ -242,7 +242,7 @@ def ufunc_of(rule: Rule) -> Any:
 def check_operands(
     name: str, rule: Rule, inputs: tuple[Any, ...], takes: str, several: bool = False, method: bool = False
 ) -> None:
-    """Refuses what is neither a tensor nor a number in a place for numbers, in PyTorch's words."""
+    """Refuse an operand that is neither a tensor nor an acceptable number, with PyTorch's error."""
     for place, given in enumerate(inputs):
         as_number = takes == "numbers" or (takes == "number" and place > 0)
         asked = torch_function.is_operand if as_number else torch_function.overrides
@@ -257,9 +257,9 @@ def check_operands(
 
 
 def name_function(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
-    """Return a function under the name by which users and pickle find it."""
+    """Give a function the name by which users and pickle find it."""
     function.__name__ = function.__qualname__ = name
-    function.__module__ = "undertow"  # where pickle looks for it
+    function.__module__ = "undertow"  # where pickle looks it up
     function.__doc__ = doc or None
     return function
 
@@ -272,7 +272,7 @@ _WITHOUT_OUT = frozenset(["isnan", "isinf", "isfinite", "relu"])
 
 def call(public: Callable[..., Any], rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any], out: Any) -> Any:
     """Return a public elementwise function in the general case: overrides first, then `apply`, then `out=`."""
-    if out is not None and "." in public.__qualname__:  # only functions take it, not methods
+    if out is not None and "." in public.__qualname__:  # only functions accept it, not methods
         if len(inputs) == 1:
             raise TypeError(f"TensorBase.{public.__name__}() takes no keyword arguments")
         raise TypeError(f"{public.__name__}() got an unexpected keyword argument 'out'")
@@ -286,7 +286,7 @@ def call(public: Callable[..., Any], rule: Rule, inputs: tuple[Any, ...], static
 
 
 def apply_into(out: Any, rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]) -> Any:
-    """`out=` for a rule. One without gradients may have inputs that want them."""
+    """Run a rule with `out=`; a rule without gradients may have inputs that require them."""
     if rule.promote in ("numeric", "float") and isinstance(out, TensorCore):
         for given in inputs:
             if isinstance(given, TensorCore):
@@ -301,7 +301,7 @@ def apply_into(out: Any, rule: Rule, inputs: tuple[Any, ...], statics: dict[str,
 
 
 def _refuse_growing(out: Any, result: Any) -> Any:
-    """Return a tensor that an elementwise function reads and writes keeps its shape."""
+    """Refuse to resize a tensor that an elementwise function both reads and writes."""
     if out._array.shape != result._array.shape:
         raise RuntimeError(
             f"output with shape {list(out._array.shape)} doesn't match the broadcast shape {list(result._array.shape)}"
@@ -310,11 +310,11 @@ def _refuse_growing(out: Any, result: Any) -> Any:
 
 
 def apply(rule: Rule, *inputs: Any, **statics: Any) -> Any:
-    """Run a rule on tensors, Python numbers and Nones; returns a tensor or a tuple of them."""
+    """Run a rule on tensors, Python numbers and Nones; return a tensor or a tuple of them."""
     return (rule.run or specialise(rule))(*inputs, **statics)
 
 
-# What the code of `specialised_apply` refers to.
+# The names used in the code of `specialised_apply`.
 _USED = {
     "DTYPE_OF": DTYPE_OF, "FAST_DTYPES": FAST_DTYPES, "MATCH_INPUT": MATCH_INPUT, "PLAIN": PLAIN, "SavedInput": SavedInput,
     "SavedOutput": SavedOutput, "Spec": Spec, "edge_of": edge_of, "link_view": link_view, "local": local,
@@ -333,7 +333,7 @@ def specialise(rule: Rule) -> Callable[..., Any]:
 
 
 def apply_generally(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]) -> Any:
-    """`apply` in every case."""
+    """Run `apply` without shortcuts: every case is handled."""
     place_operands(inputs)
     if tensor_among(statics):
         statics = with_numbers(rule, statics)
@@ -349,7 +349,7 @@ def apply_generally(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]
         raise
     shown = len(values) - len(rule.hidden)
     if slow_path.count and local.modes.home is not None:
-        with Home(None):  # results are where the rule made them
+        with Home(None):  # results stay on the device where the rule made them
             results = tuple([wrap(value) for value in values])
     else:
         results = tuple([wrap(value) for value in values])
@@ -363,7 +363,7 @@ def apply_generally(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]
 
 
 def place_operands(inputs: Sequence[Any]) -> None:
-    """Brings inputs to where the op runs: into the program that is being traced, or to the host for one to look at."""
+    """Move inputs to where the op runs: into the traced program, or to the host for one that reads their values."""
     if tracer.current is not None:
         tracer.current.adopt(inputs)
         return
@@ -380,14 +380,14 @@ def place_operands(inputs: Sequence[Any]) -> None:
 
 
 def refuse_different_devices(inputs: Sequence[Any], away: Any) -> None:
-    """Refuses tensors on different devices; a number in a 0-dim tensor may come along from the CPU."""
+    """Refuse tensors on different devices; a 0-dim tensor on the CPU is allowed."""
     for given in inputs:
         if isinstance(given, TensorCore) and given.device is not away and given._array.ndim:
             raise on_different_devices(away, given.device)
 
 
 def on_different_devices(one: Any, other: Any) -> RuntimeError:
-    """Return what is said to tensors on different devices."""
+    """Return the error for tensors on different devices."""
     return RuntimeError(
         f"Expected all tensors to be on the same device, but found at least two: {one} and {other}! "
         "Move them with .to()."
@@ -395,7 +395,7 @@ def on_different_devices(one: Any, other: Any) -> RuntimeError:
 
 
 def tensor_among(statics: dict[str, Any]) -> bool:
-    """Whether a tensor was given where a rule takes a number."""
+    """Whether a tensor was passed where a rule takes a number."""
     for value in statics.values():
         if isinstance(value, TensorCore):
             return True
@@ -403,7 +403,7 @@ def tensor_among(statics: dict[str, Any]) -> bool:
 
 
 def with_numbers(rule: Rule, statics: dict[str, Any]) -> dict[str, Any]:
-    """Numbers that came as 0-dim tensors, as PyTorch takes them; the gradient of a number cannot be asked for."""
+    """Replace 0-dim tensors by numbers where a rule takes numbers, as PyTorch does; they have no gradient."""
     return {
         name: number_of(value, rule.name, name) if isinstance(value, TensorCore) else value
         for name, value in statics.items()

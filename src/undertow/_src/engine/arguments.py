@@ -1,4 +1,4 @@
-"""Checking the arguments of public functions, in PyTorch's words."""
+"""Checks of the arguments of public functions, with PyTorch's errors."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.dtypes import dtype as Dtype
 from undertow._src.types.sizes import wrapped_dim
 
-# The spellings of NumPy that PyTorch takes for its own.
+# NumPy's spellings that PyTorch accepts.
 NUMPY_SPELLINGS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 
 _LARGEST = {"float32": 3.4028234663852886e38, "float16": 65504.0, "bfloat16": 3.3895313892515355e38}
 
 
 def type_name(value: object) -> str:
-    """How PyTorch names an argument's type: `numpy.float32`, `torch.dtype`, but `Tensor` and `int`."""
+    """Return PyTorch's name for an argument's type: `numpy.float32`, `torch.dtype`, but `Tensor` and `int`."""
     kind = type(value)
     if kind.__module__ == "numpy" or (kind.__module__ == "torch" and not isinstance(value, TensorCore)):
         return f"{kind.__module__}.{kind.__name__}"
@@ -30,12 +30,12 @@ def type_name(value: object) -> str:
 
 
 def scalar_name(tensor: Any) -> str:
-    """How PyTorch's errors call a tensor's dtype."""
+    """Return the name of a tensor's dtype in PyTorch's errors."""
     return DTYPE_OF[tensor._array.dtype].scalar_name
 
 
 def invalid_combination(name: str, args: Sequence[Any], kwargs: dict[str, Any] | None = None) -> TypeError:
-    """Return the error of a function with several signatures for arguments that fit none of them."""
+    """Return the error for arguments that fit none of a function's signatures."""
     got = [type_name(value) for value in args]
     got += [f"{key}={type_name(value)}" for key, value in (kwargs or {}).items()]
     return TypeError(
@@ -51,12 +51,12 @@ def must_be(wanted: str, value: object, name: str, argument: str, position: int 
 
 
 def no_kernel(kernel: str, tensor: Any) -> NotImplementedError:
-    """Return the error of a function that does not take a dtype."""
+    """Return the error for a dtype that a function does not support."""
     return NotImplementedError(f"\"{kernel}\" not implemented for '{DTYPE_OF[tensor._array.dtype].scalar_name}'")
 
 
 def refuse_undetermined(name: str) -> None:
-    """Raise or warn, if deterministic algorithms are wanted, for a function whose result depends on an order."""
+    """Raise or warn, under deterministic algorithms, for a function whose result depends on execution order."""
     if not Deterministic.wanted:
         return
     setting = "True, warn_only=True" if Deterministic.warn_only else "True"
@@ -65,12 +65,12 @@ def refuse_undetermined(name: str) -> None:
         f"but you set 'torch.use_deterministic_algorithms({setting})'."
     )
     if not Deterministic.warn_only:
-        raise RuntimeError(message + " Turn that off around this call, or ask for warnings only.")
+        raise RuntimeError(message + " Turn that off around this call, or set warn_only=True.")
     warn(message)
 
 
 def not_differentiable(name: str, argument: str) -> RuntimeError:
-    """Return the error for an input that wants a gradient which an op does not have."""
+    """Return the error for an input that requires a gradient which an op does not have."""
     return RuntimeError(
         f"The function '{name}' is not differentiable with respect to argument '{argument}'. This input cannot have "
         "requires_grad True."
@@ -78,7 +78,7 @@ def not_differentiable(name: str, argument: str) -> RuntimeError:
 
 
 def check_constant(value: Any, name: str, argument: str) -> None:
-    """Refuses an input that wants a gradient where an op has none for it."""
+    """Refuse an input that requires a gradient where an op has none for it."""
     if value is not None and value._requires_grad and local.modes.grad_enabled:
         raise not_differentiable(name, argument)
 
@@ -89,7 +89,7 @@ def check_tensor(value: object, name: str, argument: str = "input", position: in
 
 
 def is_int(value: object) -> bool:
-    """Whether PyTorch takes the value for an int: ints, NumPy's ints and whole 0-dim tensors, but not bools."""
+    """Whether PyTorch accepts the value as an int: ints, NumPy ints and integer 0-dim tensors, but not bools."""
     if type(value) is int:
         return True
     if isinstance(value, TensorCore):
@@ -98,14 +98,14 @@ def is_int(value: object) -> bool:
 
 
 def is_listed_int(value: object) -> bool:
-    """Whether PyTorch takes the value for an int in a list of ints: there, whole tensors of one element are, too."""
+    """Whether PyTorch accepts the value in a list of ints, where one-element integer tensors count too."""
     return is_int(value) or (
         isinstance(value, TensorCore) and value._array.size == 1 and value._array.dtype.kind in "iu"
     )
 
 
 def as_int(value: Any, name: str, argument: str, position: int | None = None) -> int:
-    """Return the value as an int, or PyTorch's complaint."""
+    """Return the value as an int, or raise PyTorch's error."""
     if type(value) is int:
         return value
     if not is_int(value):
@@ -120,7 +120,7 @@ def as_bool(value: object, name: str, argument: str, position: int | None = None
 
 
 def as_element(value: Any, kind: Dtype) -> Any:
-    """Return a Python number as an element of a dtype, refused where the dtype can't hold it."""
+    """Return a Python number as an element of a dtype, or raise if the dtype can't hold it."""
     if kind.is_complex:
         if kind.itemsize == 8 and any(_LARGEST["float32"] < abs(part) < math.inf for part in (value.real, value.imag)):
             raise _overflow(kind)
@@ -148,7 +148,7 @@ def as_element(value: Any, kind: Dtype) -> Any:
     else:
         if not -(1 << bits) < whole < 1 << bits:
             raise _overflow(kind)
-        whole %= 1 << bits  # negative numbers wrap
+        whole %= 1 << bits  # negative numbers wrap around
     return whole
 
 
@@ -158,7 +158,7 @@ def _overflow(kind: Dtype) -> RuntimeError:
 
 
 def wrap_dim(dim: int, ndim: int) -> int:
-    """Return a dim counted from the front. A 0-dim tensor takes dims 0 and -1, like one with a single element."""
+    """Return a dim counted from the front. A 0-dim tensor takes dims 0 and -1, as if it had one dim."""
     size = ndim or 1
     if -size <= dim < size:
         return dim if dim >= 0 else wrapped_dim(dim, size)
@@ -166,7 +166,7 @@ def wrap_dim(dim: int, ndim: int) -> int:
 
 
 def wrap_dims(dims: Sequence[int], ndim: int) -> tuple[int, ...]:
-    """Several dims counted from the front, none twice."""
+    """Return several dims counted from the front, none twice."""
     wrapped = tuple([wrap_dim(dim, ndim) for dim in dims])
     if len(set(wrapped)) != len(wrapped):
         twice = next(dim for place, dim in enumerate(wrapped) if dim in wrapped[:place])
@@ -175,7 +175,7 @@ def wrap_dims(dims: Sequence[int], ndim: int) -> tuple[int, ...]:
 
 
 def wrap_real_dim(dim: int, ndim: int) -> int:
-    """`wrap_dim` for functions that refuse 0-dim tensors."""
+    """Apply `wrap_dim` for functions that refuse 0-dim tensors."""
     if ndim == 0:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     return wrap_dim(dim, ndim)
@@ -224,7 +224,7 @@ def spread_ints(given: tuple[Any, ...], name: str, argument: str) -> tuple[int, 
 
 
 def only_named(named: dict[str, Any], name: str, argument: str) -> tuple[Any, ...]:
-    """Return the one argument that a method with spread ints takes by name."""
+    """Return the one argument that a method with spread ints takes by keyword."""
     for given in named:
         if given != argument:
             raise TypeError(f"{name}() got an unexpected keyword argument '{given}'")
@@ -242,7 +242,7 @@ def tensor_list(value: object, name: str, argument: str = "tensors", position: i
 
 
 def broadcast_two(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape that two shapes stretch to."""
+    """Return the shape that two shapes broadcast to."""
     if a == b:
         return a
     ndim = max(len(a), len(b))
@@ -257,7 +257,7 @@ def broadcast_two(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def as_method_error(error: TypeError, function: Callable[..., Any], called: str) -> TypeError:
-    """Return the error of a module's function that was called as a method: positions do not count the tensor."""
+    """Rewrite a function's error for a call as a method: positions do not count the tensor."""
     owner, _, name = called.rpartition(".")
     words, found, rest = str(error).partition(" (position ")
     if not owner or not found or not words.startswith(f"{name}(): argument '"):
@@ -271,9 +271,9 @@ def as_method_error(error: TypeError, function: Callable[..., Any], called: str)
 def binding_error(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], several: bool, called: str = ""
 ) -> NoReturn:
-    """Raise PyTorch's complaint about a call that does not fit a function's parameters; the caller's error otherwise.
+    """Raise PyTorch's error for a call that does not fit a function's parameters; the caller's error otherwise.
 
-    called: the qualified name it was called by; one with a dot is a method's, and its first argument is not counted.
+    called: the qualified name of the call; one with a dot is a method's, and its first argument is not counted.
     """
     code = function.__code__
     name = called.rpartition(".")[2] or function.__name__

@@ -22,7 +22,7 @@ from undertow._src.types.sizes import size_of
 
 
 class GradientEdge(NamedTuple):
-    """A place in the graph: an output of a node. Stands for the tensor in `backward` and `grad` without keeping it."""
+    """A position in the graph: an output of a node. It stands for a tensor in `backward` and `grad` without holding it."""
 
     node: Node
     output_nr: int
@@ -33,7 +33,7 @@ GradientEdge.__module__ = "undertow.autograd.graph"
 
 
 def get_gradient_edge(tensor: TensorCore) -> GradientEdge:
-    """Where a tensor's gradient goes: its node and output number (for a leaf, its accumulator)."""
+    """Return where a tensor's gradient goes: its node and output number (for a leaf, its accumulator)."""
     if not tensor.requires_grad:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor without requires_grad")
     edge = edge_of(tensor)
@@ -102,7 +102,7 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Any, ...]:
-    """Return the gradients of `outputs` with respect to `inputs`, returned and not stored."""
+    """Return the gradients of `outputs` with respect to `inputs`; nothing is added to `.grad`."""
     if not only_inputs:
         warn(
             "only_inputs argument is deprecated and is ignored now (defaults to True). What shall go into "
@@ -158,7 +158,7 @@ def _found(
     materialize_grads: bool,
     create_graph: bool = False,
 ) -> tuple[Any, ...]:
-    """Return what a pass found for the inputs of `grad`, as tensors; one array is one tensor, wherever it arrives."""
+    """Return the captured gradients for the inputs of `grad` as tensors: one array, one tensor, wherever it arrives."""
     tensors = {id(seed._array): seed for seed in seeds}
     results = []
     for place, (target, value) in enumerate(zip(wanted, values, strict=True)):
@@ -183,7 +183,7 @@ def _found(
 def silent_grad(
     outputs: Sequence[Any], inputs: Sequence[GradientEdge], grad_outputs: Sequence[Any], create_graph: bool
 ) -> list[Any]:
-    """`grad` for undertow's own purposes: no hook fires, the graph is kept, what was not used is None."""
+    """Run `grad` for internal use: no hook fires, the graph is kept, and an unused input gets None."""
     roots, seeds = _roots(tuple(outputs), tuple(grad_outputs))
     modes = local.modes
     before, modes.saved_hooks = modes.saved_hooks, []
@@ -199,7 +199,7 @@ def _batched_grad(
     outs: tuple[Any, ...], wanted: tuple[Any, ...], given: tuple[Any, ...], keep: bool, create: bool, unused: bool,
     materialize: bool,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """One backward per leading index of grad_outputs, the results stacked."""
+    """Run one backward per leading index of grad_outputs and stack the results."""
     for place, (output, g) in enumerate(zip(outs, given, strict=True)):
         if g is not None and isinstance(output, TensorCore) and g._array.shape[1:] != output._array.shape:
             raise RuntimeError(
@@ -209,7 +209,7 @@ def _batched_grad(
                 f"{size_of(output._array.shape)}."
             )
         if g is None:
-            _seed(place, output, None)  # which only a scalar has
+            _seed(place, output, None)  # which only a scalar output has
             raise ValueError(
                 "vmap(vjp, in_dims=0, ...)(<inputs>): Got in_dim=0 for some input, but that input is a Tensor of "
                 f"dimensionality 0: give a gradient for output {place}, with the batch as its first dim."
@@ -243,7 +243,7 @@ def _as_tuple(given: Any, count: int) -> tuple[Any, ...]:
 
 
 def _as_carried(seeds: list[Any], given: tuple[Any, ...], recorded: bool) -> list[Any]:
-    """Gradients as the engine passes them on: raw arrays, but the user's own tensors as they are, as in a recorded pass."""
+    """Return gradients as the engine carries them: raw arrays; in a recorded pass, the user's own tensors."""
     if recorded or (slow_path.dispatcher is not None and slow_path.dispatcher.watches(seeds)):
         return seeds
     plain = tensor_class()
@@ -253,9 +253,9 @@ def _as_carried(seeds: list[Any], given: tuple[Any, ...], recorded: bool) -> lis
 
 
 def _roots(outputs: tuple[Any, ...], given: tuple[Any, ...]) -> tuple[list[Edge], list[Any]]:
-    """Edges to start from and the gradients to start with."""
+    """Return the edges to start from and the initial gradients."""
     roots: list[Edge] = []
-    if len(outputs) > 1:  # all seeds are made before the roots are looked at
+    if len(outputs) > 1:  # all initial gradients are made before the roots are checked
         for place, (output, g) in enumerate(zip(outputs, given, strict=True)):
             if g is None and isinstance(output, TensorCore) and output._requires_grad:
                 _seed(place, output, g)
@@ -278,7 +278,7 @@ def _check_output(place: int, output: TensorCore) -> None:
     if not output._requires_grad or edge_of(output) is None:
         raise RuntimeError(
             f"element {place} of tensors does not require grad and does not have a grad_fn. Nothing was recorded for "
-            "it: either no input asked for gradients, or the path was cut by detach(), no_grad() or an operation "
+            "it: either no input requires gradients, or the path was cut by detach(), no_grad() or an operation "
             "without a derivative."
         )
 
@@ -325,7 +325,7 @@ def _seed(place: int, output: TensorCore, g: object) -> Any:
 
 
 def _shaped_like(edge: GradientEdge) -> Any:
-    """Return an array of the shape that a gradient edge's tensor had, as far as the edge knows it."""
+    """Return an array in the shape of a gradient edge's tensor, as far as the edge knows it."""
     specs = output_specs(edge.node)
     if not specs:
         raise RuntimeError("grad can be implicitly created only for scalar outputs. Pass the gradient of this edge.")
@@ -344,7 +344,7 @@ def _input_edge(place: int, target: TensorCore) -> Edge:
             f"One of the differentiated Tensors does not require grad: input {place} of shape "
             f"{list(target._array.shape)}. Call requires_grad_() on it before it is used."
         )
-    return edge_of(target) or (AccumulateGrad(target), 0)  # where nothing leads
+    return edge_of(target) or (AccumulateGrad(target), 0)  # an edge that leads nowhere
 
 
 def _unused(place: int, target: TensorCore, count: int) -> str:
@@ -354,7 +354,7 @@ def _unused(place: int, target: TensorCore, count: int) -> str:
         if target._edge is not None:
             what += f" from {target._edge[0]._node_name()}"
     else:
-        what += f"a place in the graph, {target.node._node_name()}"
+        what += f"a position in the graph, {target.node._node_name()}"
     return (
         f"The differentiated Tensor at index {place} appears to not have been used in the graph: {what}. "
         "Leave it out, or set allow_unused=True if this is the desired behavior: its gradient is then None."

@@ -1,12 +1,12 @@
 """The backward pass.
 
 Count how many gradients each node waits for, then run nodes as they become ready, latest made first, adding up what
-arrives. Gradients are raw arrays and become tensors only where someone looks: a hook, `.grad`, a custom Function; or
-everywhere, when the pass is itself recorded (create_graph). What someone has seen travels on as that tensor, so that the
-next to look sees the same object, with the writes to it counted.
+arrives. Gradients are raw arrays and become tensors only where they are visible: in a hook, `.grad`, a custom Function;
+or everywhere, when the pass is itself recorded (create_graph). A gradient that has been seen stays that tensor, so that
+later hooks see the same object, with the writes to it counted.
 
-At one node, in this order: tensor hooks; `retain_grad`; what `grad(inputs=...)` captures; node pre-hooks; the node
-(a leaf's accumulator adds to `.grad`, then runs post-accumulate hooks); node post-hooks.
+At one node, in this order: tensor hooks; `retain_grad`; the capture for `grad(inputs=...)`; node pre-hooks; the node (a
+leaf's accumulator adds to `.grad`, then runs post-accumulate hooks); node post-hooks.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _passes = itertools.count()
 
 
 class BackwardPass:
-    """One run of the engine: where it may go, what it has to bring back."""
+    """One run of the engine: which nodes it may reach, and what it has to return."""
 
     __slots__ = (
         "xp", "freed", "executed", "captures", "captured", "callbacks", "running", "reached", "recorded", "silent",
@@ -50,20 +50,20 @@ class BackwardPass:
     def __init__(self, keep_graph: bool, create_graph: bool) -> None:
         self.recorded = create_graph
         self.number = next(_passes)
-        self.silent = False  # hooks do not fire: the pass is one that nobody asked for
+        self.silent = False  # no hook fires: the pass is internal
         self.xp: Any = tensor_namespace() if create_graph else numpy_xp
         self.freed = None if keep_graph else Freed(user_site())
-        self.executed: set[Node] | None = None  # nodes that lead to the wanted inputs; None: all
-        self.captures: dict[Node, list[tuple[int, int]]] = {}  # node -> (its output number, place in captured)
+        self.executed: set[Node] | None = None  # nodes that lead to the requested inputs; None: all
+        self.captures: dict[Node, list[tuple[int, int]]] = {}  # node -> (its output number, index in captured)
         self.captured: list[Any] = []
         self.callbacks: list[Callable[[], None]] = []
         self.running: Node | None = None  # known in anomaly mode, and where hooks fire
-        self.reached: set[Node] = set()  # every node that leads from the roots
+        self.reached: set[Node] = set()  # every node reachable from the roots
         self.lone_root: Node | None = None
-        self.accumulates = True  # into `.grad`; else it brings gradients back
+        self.accumulates = True  # accumulates into `.grad`; otherwise it returns gradients
         self.shared: list[
             Any
-        ] = []  # what hooks saw of arrays that something else held: no leaf may take these for its own
+        ] = []  # arrays that hooks have seen and that are held elsewhere: no leaf may take them over
 
     def tensor(self, value: object) -> Any:
         """Return a gradient as users see it."""
@@ -72,13 +72,13 @@ class BackwardPass:
         return value if value is None or isinstance(value, TensorCore) else wrap(np.asarray(value))
 
     def value(self, tensor: TensorCore) -> Any:
-        """Return a gradient as the nodes of this pass compute with it."""
+        """Return a gradient in the form in which the nodes of this pass compute."""
         if self.xp.RECORDED or not isinstance(tensor, TensorCore) or not tensor._is_strided:
             return tensor
         return tensor._array
 
     def as_carried(self, value: Any) -> Any:
-        """Return a gradient as it is passed on: one that a hook saw stays that tensor, unless its class is the user's."""
+        """Return a gradient as it is passed on: one that a hook saw stays that tensor, unless of a user's class."""
         return value if type(value) is tensor_class() else self.value(value)
 
 
@@ -91,7 +91,7 @@ def run(
     accumulates: bool = True,
     silent: bool = False,
 ) -> list[Any]:
-    """Run backward from the roots; with `inputs`, only where they can be reached, capturing or accumulating there."""
+    """Run backward from the roots; with `inputs`, only along paths to them, capturing or accumulating there."""
     if slow_path.duals is None or silent:
         return _begin(roots, grads, keep_graph, create_graph, inputs, accumulates, silent)
     with slow_path.duals.as_asked():
@@ -106,7 +106,7 @@ def _begin(
     task.silent, task.accumulates = silent, accumulates
     task.lone_root = roots[0][0] if len(roots) == 1 else None
     if slow_path.dispatcher is not None and slow_path.dispatcher.watches(grads):
-        task.xp = tensor_namespace()  # whoever looks at operators is shown tensors
+        task.xp = tensor_namespace()  # dispatch modes are shown tensors
         grads = [task.tensor(g) for g in grads]
     elif not create_graph:
         task.xp = namespace_of([task.value(g) for g in grads])
@@ -120,11 +120,11 @@ def _begin(
     return task.captured
 
 
-MAX_DEPTH = 16  # backward passes started inside one another on one thread's stack
+MAX_DEPTH = 16  # nesting of backward passes on one thread's stack
 
 
 def run_pass(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], waiting: dict[Node, int]) -> None:
-    """Run a pass that knows where it goes, in the modes that hold meanwhile; then the callbacks queued in it."""
+    """Run a prepared pass under its modes; then call the callbacks queued in it."""
     modes = local.modes
     before, outer = modes.grad_enabled, modes.backward_pass
     packing, modes.saved_hooks = (
@@ -146,7 +146,7 @@ def run_pass(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
 
 
 def _refuse_shapes(error: ValueError) -> None:
-    """Say in PyTorch's words that shapes do not fit: those of a leaf, for one, whose data was replaced since."""
+    """Raise PyTorch's error for shapes that do not broadcast, for example after a leaf's data was replaced."""
     found = re.match(r"operands could not be broadcast together with shapes \(([\d,]*)\) \(([\d,]*)\)", str(error))
     if found is not None:
         one, two = (tuple([int(size) for size in shape.split(",") if size]) for shape in found.groups())
@@ -154,11 +154,11 @@ def _refuse_shapes(error: ValueError) -> None:
 
 
 def _run_in_a_thread(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], waiting: dict[Node, int]) -> None:
-    """Deep nesting goes on with a fresh stack, so that no number of nested passes runs into Python's recursion limit."""
+    """Run a deeply nested pass on a fresh stack, so that nesting never hits Python's recursion limit."""
     modes, failed = local.modes, []
 
     def run_here() -> None:
-        local.modes = modes  # the thread that started this one waits for it, so its modes are free to use
+        local.modes = modes  # the thread that started this one waits, so its modes are free to use
         depth, modes.backward_depth = modes.backward_depth, 0
         try:
             run_pass(task, roots, grads, waiting)
@@ -172,21 +172,21 @@ def _run_in_a_thread(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[
     while thread.is_alive():
         try:
             thread.join()
-        except KeyboardInterrupt as error:  # takes effect when nobody else uses the modes any more
+        except KeyboardInterrupt as error:  # raised once the modes are no longer in use
             failed.append(error)
     if failed:
         raise failed[-1]
 
 
 def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], waiting: dict[Node, int]) -> None:
-    """Return the loop: take the latest ready node, run it, deliver its results."""
+    """Run the main loop: take the latest ready node, run it, deliver its results."""
     xp, freed, executed = task.xp, task.freed, task.executed
     arrived: dict[Node, Any] = {}
     ready: list[tuple[int, Node]] = []
     for (node, nr), g in zip(roots, grads, strict=True):
         deliver(arrived, node, nr, g)
     for node in list(arrived):
-        # A lone root is always looked at, and its tensor's hooks fire, even if no wanted input lies behind it.
+        # A lone root is always visited, and its tensor's hooks fire, even if it leads to no requested input.
         if not waiting[node] and (executed is None or node in executed or len(roots) == 1):
             heappush(ready, (-node._order, node))
     plain, captures = not slow_path.count, task.captures
@@ -216,7 +216,7 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
                 listeners[-1](node, g, results)
         elif plain and executed is None and g is not None:
             g = firing.fire_tensor_hooks(task, node, g)
-            if node._extras is None and node._n_outputs == 1 and node._edges:  # asked now: hooks may add hooks
+            if node._extras is None and node._n_outputs == 1 and node._edges:  # checked now: hooks may add hooks
                 array = task.value(g)
                 results = node._run(xp if type(array) not in unusual else tensor_namespace(), array, None)
                 if listeners:
@@ -254,13 +254,13 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
                 waiting[target] = left
             else:
                 heappush(ready, (-target._order, target))
-        results = ()  # so that a gradient held here does not look shared to its accumulator
+        results = ()  # so that the accumulator does not count a reference from here
 
 
 def run_with_hooks(task: BackwardPass, node: Node, g: object, more_references: int = 0) -> tuple[Any, ...] | None:
-    """One node with everything that may happen around it; None if the pass ends here.
+    """Run one node with all its hooks and captures; return None if the pass ends here.
 
-    `more_references`, here and in `run_node`: how many callers beyond the first name `g`.
+    `more_references`, here and in `run_node`: how many callers beyond the first refer to `g`.
     """
     executed, incoming = task.executed, g
     if slow_path.count and type(node) is AccumulateGrad and g is not None:
@@ -311,7 +311,7 @@ def run_node(task: BackwardPass, node: Node, g: Any, more_references: int = 0) -
 
 
 def needs_of(node: Node, executed: set[Node]) -> tuple[bool, ...] | None:
-    """Which of a node's gradients lead on to what is wanted; None if all that it has do."""
+    """Return which of a node's gradients lead to requested inputs; None if all of them do."""
     for edge in node._edges:
         if edge is not None and edge[0] not in executed:
             return tuple([edge is not None and edge[0] in executed for edge in node._edges])
@@ -319,7 +319,7 @@ def needs_of(node: Node, executed: set[Node]) -> tuple[bool, ...] | None:
 
 
 def namespace_for(task: BackwardPass, values: object) -> Any:
-    """Return what a node computes with: a sparse gradient has tensors' functions only."""
+    """Return the array functions that a node computes with: a sparse gradient has only tensors' functions."""
     if task.xp.RECORDED or not any(
         isinstance(part, TensorCore) for part in (values if type(values) is list else [values])
     ):
@@ -328,8 +328,8 @@ def namespace_for(task: BackwardPass, values: object) -> Any:
 
 
 def _run_where_it_lies(task: BackwardPass, node: Node, values: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
-    """Return a node on the device of the gradients that reached it: a graph may go from one device to another."""
-    if tracer.current is not None:  # a program runs in one place
+    """Run a node on the device of its incoming gradients: a graph may cross devices."""
+    if tracer.current is not None:  # a program runs on one device
         return node._run(task.xp, values, needs)
     given = [values] if node._n_outputs == 1 else values
     if task.xp.RECORDED:
@@ -341,7 +341,7 @@ def _run_where_it_lies(task: BackwardPass, node: Node, values: Any, needs: tuple
 
 
 def run_watched(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | None:
-    """`run_with_hooks` in anomaly mode: what goes wrong at a node, or in its hooks, is told with the node's origin."""
+    """Run `run_with_hooks` in anomaly mode: an error at a node, or in its hooks, reports the node's origin."""
     before, task.running = task.running, node
     try:
         results = run_with_hooks(task, node, g, 1)
@@ -356,7 +356,7 @@ def run_watched(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | Non
 
 
 def _capture(task: BackwardPass, node: Node, captures: Sequence[tuple[int, int]], g: Any) -> Any:
-    """Take out what was asked for at a node; from then on it is a tensor that someone has seen."""
+    """Capture the requested gradient at a node; from then on it counts as a tensor that has been seen."""
     single = node._n_outputs == 1
     for nr, place in captures:
         if single:
@@ -367,7 +367,7 @@ def _capture(task: BackwardPass, node: Node, captures: Sequence[tuple[int, int]]
 
 
 def _goes_on(task: BackwardPass, node: Node) -> bool:
-    """Whether anything wanted lies beyond a captured node."""
+    """Whether a captured node leads to further requested inputs."""
     assert task.executed is not None
     return any(edge is not None and edge[0] in task.executed for edge in node._edges)
 
@@ -384,7 +384,7 @@ def deliver(arrived: dict[Node, Any], node: Node, nr: int, g: Any) -> None:
 
 
 def _sum(earlier: Any, g: Any) -> Any:
-    """Two gradients that arrived at one place; either may be undefined, or a tensor where the other is raw."""
+    """Add two gradients that arrived at one output; either may be undefined, or a tensor where the other is raw."""
     if earlier is None or g is None:
         return g if earlier is None else earlier
     if isinstance(earlier, TensorCore) != isinstance(g, TensorCore):
@@ -397,7 +397,7 @@ def _sum(earlier: Any, g: Any) -> Any:
 def count_dependencies(
     roots: Sequence[Edge], want_parents: bool
 ) -> tuple[set[Node], dict[Node, int], dict[Node, list[Node]]]:
-    """Return the reachable nodes; how many gradients a node waits for, where not one; if wanted, which nodes send them."""
+    """Return the reachable nodes, how many gradients each waits for (where not one), and optionally their senders."""
     reached = {root for root, _ in roots}
     waiting = dict.fromkeys(reached, 0)
     parents: dict[Node, list[Node]] = {}
@@ -420,7 +420,7 @@ def count_dependencies(
 
 
 def aim_at(task: BackwardPass, inputs: Sequence[Edge], parents: dict[Node, list[Node]], accumulates: bool) -> None:
-    """Restricts the pass to nodes from which a wanted input can be reached."""
+    """Restrict the pass to nodes that lead to a requested input."""
     executed: set[Node] = set()
     stack = [node for node, _ in inputs]
     while stack:
@@ -436,7 +436,7 @@ def aim_at(task: BackwardPass, inputs: Sequence[Edge], parents: dict[Node, list[
 
 
 def call_node(node: Node, grads: tuple[Any, ...]) -> Any:
-    """`grad_fn(grad)`: runs one node by hand, without hooks."""
+    """Run one node by hand, `grad_fn(grad)`, without hooks."""
     if len(grads) != node._n_outputs:
         raise TypeError(f"expected {node._n_outputs} arguments, got {len(grads)} instead")
     for place, grad in enumerate(grads):
@@ -457,7 +457,7 @@ bind_node_caller(call_node)
 
 
 def queue_callback(callback: Callable[[], None]) -> None:
-    """Run a function when the backward pass that is under way has finished."""
+    """Call a function when the current backward pass has finished."""
     task = local.modes.backward_pass
     if task is None:
         raise RuntimeError("Final callbacks can only be installed during backward pass.")

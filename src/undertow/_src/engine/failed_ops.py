@@ -1,9 +1,9 @@
 """Show pack hooks the inputs of an op that fails: PyTorch saves inputs first and checks most of them in the kernel.
 
 undertow checks arguments before it records anything. So where an op raises inside a `saved_tensors_hooks` block, the
-hooks get what PyTorch's node would have saved by then. `apply` does that for what a rule itself refuses
-(`pack_in_vain`); what a function refuses before it comes to its rule is looked up here, by the innermost function in the
-traceback that SAVES names. Nothing of this costs an op that succeeds anything.
+hooks are called with what PyTorch's node would have saved by then. `apply` does that for errors raised by a rule
+(`pack_in_vain`); for errors raised before the rule runs, the saved values are looked up here, by the innermost function
+in the traceback that SAVES names. An op that succeeds pays nothing for this.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from undertow._src.base.modes import local, slow_path
 from undertow._src.engine.saved import Packed
 from undertow._src.tensor.core import TensorCore
 
-# By function: which of its variables are saved, in order; behind a colon those whose gradients read it, if not itself.
+# For each function: the variables it saves, in order; after a colon, those whose gradients read it, if not itself.
 SAVES = {
     "matrix_product": "mat2:input input:mat2",
     "stack_product": "mat2:input input:mat2",
@@ -92,7 +92,7 @@ SAVES = {
 
 
 def show_saved(error: Exception) -> None:
-    """Hand the pack hook what the op that raised this would have saved, unless that was done, or a hook raised it."""
+    """Call the pack hook with what the failed op would have saved, unless that was done, or a hook raised the error."""
     modes = local.modes
     if (
         not modes.grad_enabled
@@ -118,18 +118,18 @@ def show_saved(error: Exception) -> None:
 
 
 def mark_shown(error: Exception) -> None:
-    """Note that pack hooks have been shown what a failed op would have saved: it passes several public functions."""
+    """Mark an error as shown to pack hooks: it passes through several public functions."""
     error._saved_shown = True  # type: ignore[attr-defined]
 
 
 def _failed(trace: TracebackType | None) -> tuple[str, dict[str, Any]] | None:
-    """Return what the innermost function that SAVES names saves, and its variables; None where a hook raised the error."""
+    """Return the SAVES entry and variables of the innermost function listed there; None if a hook raised the error."""
     found = None
     while trace is not None:
         frame = trace.tb_frame
         name = frame.f_globals.get("__name__", "")
         if not name.startswith(("undertow.", "numpy.")) or ".utils." in name:
-            found = None  # a hook of the program's, or checkpoint's
+            found = None  # the program's own hook, or checkpoint's
         elif frame.f_code.co_name in SAVES:
             found = SAVES[frame.f_code.co_name], frame.f_locals
         trace = trace.tb_next

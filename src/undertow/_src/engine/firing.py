@@ -1,7 +1,7 @@
 """Calling hooks during a backward pass, and checking what they return. `hooks.fire` is the call itself.
 
-Gradients come as the pass carries them (mostly raw arrays) and what a hook was shown goes on as a tensor, so that later
-hooks see the same object. The engine takes it apart again where it computes.
+Gradients come as the pass carries them (mostly raw arrays). One that a hook has seen is passed on as a tensor, so that
+later hooks see the same object; the engine unwraps it where it computes.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from undertow._src.base import hooks
 from undertow._src.engine.node import AccumulateGrad, Node
 from undertow._src.tensor.core import TensorCore, ndarray, wrap
 
-own_references = 0  # of the engine to a gradient that nothing else holds: see NOTE whose array it is, in accumulate.py
+own_references = 0  # to a gradient that only the engine holds: see NOTE ownership of gradients, in accumulate.py
 
 
 def set_own_references(count: int) -> None:
-    """Set how often an array that only the engine holds is referred to where `accumulate` looks."""
+    """Set the reference count that `accumulate` sees for an array held only by the engine."""
     global own_references
     own_references = count
 
 
 def fire_tensor_hooks(task: Any, node: Node, g: Any, more_references: int = 0) -> Any:
-    """Fire tensor hooks of a node's outputs (or of a leaf), then write what `retain_grad` asks for.
+    """Fire the tensor hooks of a node's outputs (or of a leaf), then store gradients for `retain_grad`.
 
-    `more_references`: those of the engine to `g` beyond the traversal's own.
+    `more_references`: the engine's references to `g` beyond the traversal's own.
     """
     if task.silent:
         return g
@@ -66,7 +66,7 @@ def _through(task: Any, own: OrderedDict[int, hooks.Hook], g: object, more_refer
 
 
 def fire_pre_hooks(task: Any, node: Node, g: Any) -> Any:
-    """Return a node's own hooks before it runs: what they return takes the place of its incoming gradients."""
+    """Fire a node's hooks before it runs; a result replaces its incoming gradients."""
     assert node._extras is not None and node._extras.pre_hooks is not None
     if task.silent:
         return g
@@ -78,7 +78,7 @@ def fire_pre_hooks(task: Any, node: Node, g: Any) -> Any:
 
 
 def fire_post_hooks(task: Any, node: Node, results: tuple[Any, ...], g: Any) -> tuple[Any, ...]:
-    """Return the hooks after it ran: what they return takes the place of its results."""
+    """Fire a node's hooks after it ran; a result replaces its results."""
     assert node._extras is not None and node._extras.post_hooks is not None
     if task.silent:
         return results
@@ -93,7 +93,7 @@ def fire_post_hooks(task: Any, node: Node, results: tuple[Any, ...], g: Any) -> 
 
 
 def fire_post_accumulate_hooks(leaf: Any, own: OrderedDict[int, hooks.Hook]) -> None:
-    """Return a leaf's hooks after its `.grad` was added to; they return nothing."""
+    """Fire a leaf's hooks after its `.grad` was accumulated; they must return None."""
     for hook in tuple(own.values()):
         answer = hooks.fire(hook, leaf)
         if answer is not None and answer is not leaf:
@@ -106,7 +106,7 @@ def fire_post_accumulate_hooks(leaf: Any, own: OrderedDict[int, hooks.Hook]) -> 
 
 
 def check_gradient(hook: hooks.Hook, before: Any, after: Any, user_hook: hooks.Hook | None = None) -> Any:
-    """Refuses a replaced gradient of another kind, shape or dtype. `user_hook`: the one to blame, if it is another."""
+    """Refuse a replaced gradient of a different type, shape or dtype. `user_hook`: the hook to name, if not `hook`."""
     by = user_hook or hook
     if not isinstance(after, TensorCore):
         raise TypeError(f"expected Variable, but hook returned '{type(after).__name__}'.{hooks.defined(by)}")

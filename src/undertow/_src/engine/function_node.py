@@ -1,6 +1,6 @@
 """The node of a custom function: the `ctx` that its methods see.
 
-What a program keeps in ctx are attributes of the node: the engine's own names begin with an underscore.
+What a program stores in ctx are attributes of the node: the engine's own names begin with an underscore.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class FunctionCtx:
     dirty_tensors: tuple[Any, ...] | None = None
     non_differentiable: tuple[Any, ...] | None = None
     _materialize = True
-    _materialize_non_diff_grads = True  # whether outputs that carry no gradient reach backward as zeros, too
+    _materialize_non_diff_grads = True  # whether undefined gradients of outputs reach backward as zeros
     saved_for_forward: tuple[Any, ...] | None = None
 
     def save_for_backward(self, *tensors: Any) -> None:
@@ -47,17 +47,17 @@ class FunctionCtx:
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *args: Any) -> None:
-        """Says which inputs forward changed in place; they must be returned."""
+        """Declare which inputs forward changed in place; they must be returned."""
         self.dirty_tensors = args
 
     def mark_non_differentiable(self, *args: Any) -> None:
-        """Says which outputs carry no gradient."""
+        """Declare which outputs carry no gradient."""
         self.non_differentiable = args
 
     def mark_shared_storage(self, *pairs: Any) -> None:
-        """Says what needs no saying any more."""
+        """Do nothing: shared storages are tracked automatically."""
         warn(
-            "mark_shared_storage is deprecated. Tensors that share memory are tracked by themselves, except "
+            "mark_shared_storage is deprecated. Tensors that share storage are tracked automatically, except "
             "through `set_()`",
             FutureWarning,
         )
@@ -97,7 +97,7 @@ class FunctionNode(FunctionCtx, Node):
         self._tensor_places: tuple[int, ...] = ()  # positions of tensors among the arguments
         self._given_specs: tuple[Spec, ...] = ()
         self._result_specs: list[Spec] = []
-        self._constant_outputs: set[int] = set()  # numbers of those that were marked as non-differentiable
+        self._constant_outputs: set[int] = set()  # numbers of the outputs marked as non-differentiable
 
     def _takes(self, g: Any) -> bool:
         return True
@@ -113,7 +113,7 @@ class FunctionNode(FunctionCtx, Node):
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What `save_for_backward` kept; in `jvp`, what `save_for_forward` did."""
+        """What `save_for_backward` kept; in `jvp`, what `save_for_forward` kept."""
         if self._in_jvp:
             return self.saved_for_forward or ()
         saved = self._kept_tensors
@@ -122,7 +122,7 @@ class FunctionNode(FunctionCtx, Node):
         if self._given_away:
             raise RuntimeError(
                 "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set: "
-                f"{self._forward_cls.__name__} gave them away at the first access. Keep what that returned, or leave "
+                f"{self._forward_cls.__name__} released them at the first access. Keep what that returned, or leave "
                 "clear_saved_tensors_on_access=False."
             )
         opened = tuple([None if part is None else part.open(self) for part in saved])
@@ -153,11 +153,11 @@ class FunctionNode(FunctionCtx, Node):
         return written(self, list(grads)) if self._forward_cls.boxed_grads_call else written(self, *grads)
 
     def apply_boxed(self, *grads: Any) -> Any:
-        """Call the user's backward with what it is given: the list of gradients, for one that takes a list."""
+        """Call the user's backward with its list of gradients, for a backward that takes a list."""
         return self._forward_cls._written_backward()(self, *grads)
 
     def apply_jvp(self, *tangents: Any) -> Any:
-        """Call the user's jvp, which finds in `saved_tensors` what was saved for it."""
+        """Call the user's jvp, with the values saved for it in `saved_tensors`."""
         self._in_jvp = True
         try:
             return self._forward_cls.jvp(self, *tangents)
@@ -173,15 +173,15 @@ class FunctionNode(FunctionCtx, Node):
             if task is not None and task.silent:
                 results = self._pushed_forward(grads)
             elif self._forward_cls.boxed_grads_call:
-                results = self.apply_boxed(grads)  # this very list, so that clearing it lets go of the gradients
+                results = self.apply_boxed(grads)  # this very list, so that clearing it releases the gradients
             else:
                 results = self.apply(*grads)
-        finally:  # what backward switched, entered or left does not hold for the nodes after it
+        finally:  # modes that backward switched, entered or left do not persist to later nodes
             modes.grad_enabled, modes.saved_hooks = recording, packing
         return self._check_gradients(xp, results if isinstance(results, tuple) else (results,))
 
     def _materialized(self, xp: Any, parts: Sequence[Any]) -> list[Any]:
-        """Return the gradients as tensors; zeros for what nothing reached, unless the function said otherwise."""
+        """Return the gradients as tensors; zeros for undefined ones, unless the function opted out."""
         grads = []
         for nr, (part, spec) in enumerate(zip(parts, self._result_specs, strict=True)):
             if part is None and self._materialize and spec.dtype is not None:
@@ -191,9 +191,9 @@ class FunctionNode(FunctionCtx, Node):
         return grads
 
     def _pushed_forward(self, grads: list[Any]) -> tuple[Any, ...]:
-        """Return what backward would give if `jvp` were all there is: jvp is linear, so its own gradient turns it round.
+        """Return the gradients of a function that only defines `jvp`: jvp is linear, so its gradient is its transpose.
 
-        A pass that is silent pushes a derivative forward, see NOTE pushing forward.
+        A silent pass computes a forward-mode derivative, see NOTE pushing forward.
         """
         tangents: list[Any] = [None] * self._n_arguments
         for place, spec in zip(self._tensor_places, self._given_specs, strict=True):
@@ -215,7 +215,7 @@ class FunctionNode(FunctionCtx, Node):
         return tuple([None if tangent is None else next(ready) for tangent in tangents])
 
     def _check_gradients(self, xp: Any, results: tuple[Any, ...]) -> tuple[Any, ...]:
-        """One gradient per tensor argument, in the argument's shape and dtype."""
+        """Check that there is one gradient per tensor argument, in the argument's shape and dtype."""
         name, expected = self._node_name(), self._n_arguments
         while len(results) > expected and results[-1] is None:
             results = results[:-1]
@@ -238,7 +238,7 @@ class FunctionNode(FunctionCtx, Node):
             if not isinstance(result, TensorCore):
                 raise RuntimeError(f"expected Variable or None (got {type(result).__name__})")
             value = result if xp.RECORDED or not result._is_strided else result._array
-            # What nobody asked for is shown to the node's hooks all the same, as it is.
+            # The node's hooks see gradients that are not required, too, unchanged.
             checked.append(value if self._edges[nr] is None else self._fit_gradient(xp, nr, value, spec))
         return tuple(checked)
 

@@ -1,7 +1,7 @@
-"""What a custom function's forward returned and left for backward, as parts of the graph.
+"""Put the outputs and saved tensors of a custom function's forward into the graph.
 
-Outputs get the function's node as their history, whatever they are: fresh tensors, inputs changed in place
-(`mark_dirty`), inputs handed back as they came, or views made inside.
+Every output gets the function's node as its history: fresh tensors, inputs changed in place (`mark_dirty`), inputs
+returned unchanged, and views made inside.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _listed(node: Node, name: str) -> tuple[Any, ...]:
-    """Return what forward left in one of ctx's lists; a program may have put something else there."""
+    """Return what forward put into one of ctx's lists, checking that it is a tuple."""
     given = getattr(node, name)
     if given is not None and not isinstance(given, tuple):
         raise RuntimeError(
@@ -59,8 +59,8 @@ def wrap_outputs(
             )
         if id(tensor) not in returned:
             raise RuntimeError(
-                "Some elements marked as dirty during the forward method were not returned as output. What "
-                "is modified inplace must be returned, so that it gets its new place in the graph."
+                "Some elements marked as dirty during the forward method were not returned as output. An input "
+                "modified inplace must be returned, so that it gets its new node in the graph."
             )
         if records and id(tensor) not in constant and _is_leaf_that_requires_grad(tensor):
             bump(tensor)
@@ -107,13 +107,13 @@ def wrap_outputs(
 
 
 def spec_of(tensor: TensorCore) -> Spec:
-    """Shape and dtype of a tensor, which may be sparse."""
+    """Return shape and dtype of a tensor, which may be sparse."""
     array = tensor._array if tensor._is_strided else tensor._values()._array
     return Spec(tuple(tensor.shape), array.dtype)
 
 
 def _is_leaf_that_requires_grad(tensor: TensorCore) -> bool:
-    """Whether a write would be one to a leaf; a view made inside forward is a leaf if what it shows requires grad."""
+    """Whether a write would reach a leaf; a view made inside forward counts if its base requires grad."""
     view = tensor._view
     return tensor._edge is None and (tensor._requires_grad or (view is not None and view.base._requires_grad))
 
@@ -130,14 +130,14 @@ def _dirty_output(node: Node, nr: int, tensor: TensorCore, records: bool) -> Any
 
 
 def _plain_output(output: TensorCore, is_input: bool) -> Any:
-    """Return an output without a history: never the input itself, nor a tensor with a history from inside forward."""
+    """Return an output without history: never the input itself, nor a tensor with a history from inside forward."""
     if output._requires_grad:
         return output.detach()
     return _alias(output, "no_grad") if is_input else output
 
 
 def _alias(tensor: TensorCore, origin: str) -> Any:
-    """Return a view of the whole of a tensor, which refuses to be written to where gradients are recorded."""
+    """Return a view of a whole tensor that refuses writes while gradients are recorded."""
     alias = tensor.detach()
     view = tensor._view
     base, steps = (tensor, ()) if view is None else (view.base, steps_of(view))
@@ -159,7 +159,7 @@ def _fresh_output(node: Node, nr: int, output: TensorCore, is_input: bool, sever
 
 
 def save(node: Any, outputs: tuple[Any, ...]) -> None:
-    """Keep what `save_for_backward` was given."""
+    """Save the tensors that `save_for_backward` was given."""
     saved: list[Any] = []
     for tensor in _listed(node, "to_save"):
         if tensor is None:

@@ -1,7 +1,7 @@
-"""What a node expects to be given in backward: `grad_fn._input_metadata`.
+"""The gradients that a node expects in backward: `grad_fn._input_metadata`.
 
-Most nodes do not know the shape of what they computed, because no gradient asks for it and storing it would cost at every
-op. It is noted when a program comes to the node: from a tensor (`grad_fn`), or from the node of a later op.
+Most nodes do not know the shape of what they computed, because no gradient needs it and storing it would cost at every
+op. It is noted when a program reaches the node: from a tensor (`grad_fn`), or from the node of a later op.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class InputMetadata:
 
 
 def note_output(node: Node, array: Any) -> Any:
-    """Remembers what a node with one output computed; returns the node."""
+    """Note what a node with one output computed, and return the node."""
     if node._output_specs() is None:
         _noted[node] = Spec(array.shape, array.dtype)
     return node
 
 
 def note_ahead(node: Node) -> None:
-    """Return the same for the nodes that a node's edges lead to, whose outputs were its inputs."""
+    """Note the outputs of the nodes that a node's edges lead to: they are its inputs."""
     for edge, spec in zip(node._edges, node._input_specs(output_specs(node))):
         if edge is not None and spec is not None and edge[0]._output_specs() is None:
             _noted[edge[0]] = spec

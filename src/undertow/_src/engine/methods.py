@@ -1,4 +1,4 @@
-"""The autograd face of a tensor: requires_grad, grad, grad_fn, backward, detach, and hooks."""
+"""A tensor's autograd methods: requires_grad, grad, grad_fn, backward, detach, and hooks."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from undertow._src.types.dtypes import DTYPE_OF
 
 
 def is_hidden(tensor: TensorCore) -> bool:
-    """Whether a tensor is recorded only because a derivative is being pushed forward."""
+    """Whether a tensor is recorded only for a forward-mode derivative."""
     level = slow_path.duals or local.modes.pushing
     return level is not None and tensor._edge is not None and level.hides(tensor._edge[0])
 
 
 def refuse_in_transform(call: str) -> None:
-    """Inside `torch.func`, what asks for gradients is the transform's affair."""
+    """Refuse a call inside a `torch.func` transform, which manages gradients itself."""
     if local.modes.transforms:
         raise RuntimeError(
             f"You are attempting to call Tensor.{call} inside of a function being transformed by a functorch transform. "
@@ -35,7 +35,7 @@ def refuse_in_transform(call: str) -> None:
 
 
 class HookMethods(TensorCore):
-    """Registering hooks. These methods offer themselves to `__torch_function__`, which costs less than `public_method`."""
+    """Registering hooks. These methods call `__torch_function__` themselves, which costs less than `public_method`."""
 
     __slots__ = ()
 
@@ -63,7 +63,7 @@ class HookMethods(TensorCore):
         raise RuntimeError("Deletion of _backwards_hooks not allowed!")
 
     def register_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
-        """hook(grad) -> Tensor or None; a result replaces the gradient that flows on.
+        """Register hook(grad) -> Tensor or None; a result replaces the gradient that flows on.
 
         Fires once per backward pass, with the summed gradient, before it reaches `.grad`.
 
@@ -88,7 +88,7 @@ class HookMethods(TensorCore):
         return hooks.add(meta.hooks, hook)
 
     def register_post_accumulate_grad_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
-        """hook(param) -> None, called after a backward pass has added to this leaf's `.grad`.
+        """Register hook(param) -> None, called after a backward pass has added to this leaf's `.grad`.
 
         >>> w = torch.tensor(1., requires_grad=True)
         >>> handle = w.register_post_accumulate_grad_hook(lambda w: print(w.grad))
@@ -112,7 +112,7 @@ class HookMethods(TensorCore):
 
 
 class AutogradMethods(HookMethods):
-    """What a tensor can tell and do about gradients."""
+    """Everything about gradients on a tensor."""
 
     __slots__ = ()
 
@@ -145,7 +145,7 @@ class AutogradMethods(HookMethods):
             return
         if self._edge is not None and (not value or not in_place):
             if value and local.modes.transforms and self.is_leaf:
-                return  # a function's input, which asks already as far as its transform is concerned
+                return  # a transform's input, which already requires a gradient there
             raise RuntimeError(
                 "you can only change requires_grad flags of leaf variables. Of a computed one take detach(), which "
                 "has the same values and no history."
@@ -160,14 +160,14 @@ class AutogradMethods(HookMethods):
                 self._view.borrows = False
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
-        """Set requires_grad and returns the tensor."""
+        """Set requires_grad and return the tensor."""
         if not isinstance(requires_grad, bool):
             raise must_be("bool", requires_grad, "requires_grad_", "requires_grad", 1)
         refuse_in_transform("requires_grad_() (or perhaps using torch.autograd.functional.* APIs)")
         return self._asking(requires_grad)
 
     def _asking(self, requires_grad: bool) -> Any:
-        """`requires_grad_` for undertow's own use: a transform may be at work."""
+        """Run `requires_grad_` for internal use, where a transform may be in progress."""
         self._set_requires_grad(requires_grad, "floating point", in_place=True)
         return self
 
@@ -195,7 +195,7 @@ class AutogradMethods(HookMethods):
 
     @property
     def grad(self) -> Any:
-        """The gradient added up by backward; None until then."""
+        """The gradient accumulated by backward; None until then."""
         meta = self._meta
         if tracer.current is not None:
             tracer.current.note_backward()
@@ -247,7 +247,7 @@ class AutogradMethods(HookMethods):
 
     @property
     def _grad(self) -> Any:
-        """`.grad` without a word about tensors that have none."""
+        """`.grad` without the warning for tensors that have none."""
         return None if self._meta is None else self._meta.grad
 
     @_grad.setter
@@ -260,7 +260,7 @@ class AutogradMethods(HookMethods):
 
     @property
     def grad_dtype(self) -> dtypes.dtype | None:
-        """The dtype of the gradients that a leaf keeps: its own until another one is set; None takes them as they come."""
+        """The dtype of the gradients that a leaf keeps: its own until set; None keeps each gradient's dtype."""
         if not self.is_leaf:
             raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
         own = None if self._meta is None else self._meta.grad_dtype
@@ -281,7 +281,7 @@ class AutogradMethods(HookMethods):
         meta = self._get_meta()
         if meta.grad_dtype is None or meta.grad_dtype.dtype is not dtype:
             meta.grad_dtype = GradDtype(dtype)
-            hooks.CountedHooks.changes += 1  # compiled steps look again
+            hooks.CountedHooks.changes += 1  # compiled steps check their guards again
 
     def backward(
         self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
@@ -291,7 +291,7 @@ class AutogradMethods(HookMethods):
 
     def retain_grad(self) -> None:
         """Keep this computed tensor's gradient in `.grad`."""
-        leaf = self._edge is None  # PyTorch does not look whether a view has become a result since
+        leaf = self._edge is None  # PyTorch does not check whether a view has become a computed tensor since
         if not self.requires_grad:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
         refuse_in_transform("retain_grad()")
@@ -310,13 +310,13 @@ class AutogradMethods(HookMethods):
         return self._meta is not None and self._meta.retains
 
     def detach(self) -> Any:
-        """Return the same memory, outside the graph."""
+        """Return an alias outside the graph."""
         result = wrap(self._array)
         result._storage = self._get_storage()
         return result
 
     def detach_(self) -> Any:
-        """Cuts this tensor itself from the graph."""
+        """Detach this tensor itself from the graph."""
         if self._view is not None:
             raise RuntimeError(
                 "Can't detach views in-place. Use detach() instead: the view's gradient goes through its base, "

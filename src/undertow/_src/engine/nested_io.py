@@ -1,4 +1,4 @@
-"""Nested inputs and outputs of functions from before static methods: `NestedIOFunction`, and walks over nested values."""
+"""Nested inputs and outputs of legacy functions: `NestedIOFunction`, and traversals of nested values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Condition = Callable[[Any], bool]
 
 
 class NestedIOFunction(Function):
-    """A function of nested inputs and outputs in the old style: made, but not called any more."""
+    """A legacy function of nested inputs and outputs: it can be constructed, but not called any more."""
 
     __module__ = "undertow.autograd.function"  # where PyTorch has it
 
@@ -34,7 +34,7 @@ class NestedIOFunction(Function):
 
 
 class _HookMixin:
-    """Puts a hook into a map of hooks, which is made if there is none."""
+    """Adds a hook to a map of hooks, which is made if there is none."""
 
     __module__ = "undertow.autograd.function"  # where PyTorch has it
 
@@ -47,7 +47,7 @@ class _HookMixin:
         return backward_hooks, handle
 
 
-# --- walks over nested values
+# --- traversals of nested values
 
 
 def _unknown(value: object, condition_msg: str | None) -> ValueError:
@@ -60,7 +60,7 @@ def _unknown(value: object, condition_msg: str | None) -> ValueError:
 def _nested_map(
     condition: Condition, fn: Callable[[Any], Any], condition_msg: str | None = None
 ) -> Callable[[Any], Any]:
-    """Return a function of nested lists, tuples and dicts that maps each value that a condition holds for by `fn`."""
+    """Return a function of nested lists, tuples and dicts that maps by `fn` each value that satisfies a condition."""
 
     def mapped(obj: object) -> Any:
         if condition(obj):
@@ -78,7 +78,7 @@ def _nested_map(
 
 
 def _jit_unwrap_structured(obj: Any) -> Any:
-    """Return what an object stands for, if it says so."""
+    """Return what an object stands for, if it has `_jit_unwrap`."""
     return obj._jit_unwrap() if hasattr(obj, "_jit_unwrap") else obj
 
 
@@ -88,9 +88,9 @@ def _iter_filter(
     condition_msg: str | None = None,
     conversion: Callable[[Any], Any] | None = None,
 ) -> Callable[[Any], Iterator[Any]]:
-    """Return a walk over nested lists, tuples and dicts that gives each value that a condition holds for.
+    """Return a generator function over nested lists, tuples and dicts that yields each value satisfying a condition.
 
-    A conversion is made at every level of the nest, so that values deep inside undergo it several times, as in PyTorch.
+    A conversion is applied at every level of nesting, so that deep values undergo it several times, as in PyTorch.
     """
 
     def walk(obj: Any) -> Iterator[Any]:
@@ -108,7 +108,7 @@ def _iter_filter(
 
 
 def _parts(value: object) -> Iterable[Any] | None:
-    """Return what is inside a value; None if it is no nest."""
+    """Return the items of a container; None if it is none."""
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, (list, tuple)) else () if value is None else None
@@ -125,7 +125,7 @@ _map_tensor_data = _nested_map(_is_tensor, lambda tensor: tensor.data, condition
 
 
 def _unflatten(input: Any, proto: Any) -> Any:
-    """Values one after the other, in the nest that `proto` has."""
+    """Return a flat sequence of values in the nesting of `proto`."""
     values = list(input)
 
     def take(like: object) -> Any:

@@ -2,7 +2,7 @@
 
 A node's `edges` lead to the nodes of its inputs, one (node, output number) per input, None where no gradient flows.
 `RuleNode`, in `rule_node.py`, runs a rule's gradients; `AccumulateGrad` is the end of every path, adding into a leaf's
-`.grad`. Hooks and other rarities of a node live in `extras`, made when first wanted.
+`.grad`. Hooks and other rare state of a node live in `extras`, made on demand.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Edge = tuple["Node", int]
 
 
 class Extras:
-    """What few nodes have: hooks of their own, metadata, and in anomaly mode the stack that made them."""
+    """What few nodes have: their own hooks, metadata, and in anomaly mode the stack that made them."""
 
     __slots__ = ("retained", "pre_hooks", "post_hooks", "metadata", "stack", "parent")
 
     def __init__(self) -> None:
-        self.retained: dict[int, weakref.ref[Any]] = {}  # outputs that keep their gradient
+        self.retained: dict[int, weakref.ref[Any]] = {}  # outputs whose gradient is retained
         self.pre_hooks: OrderedDict[int, hooks.Hook] | None = None
         self.post_hooks: OrderedDict[int, hooks.Hook] | None = None
         self.metadata: dict[str, Any] = {}
@@ -41,8 +41,8 @@ class Extras:
 class Node:
     """A step of the backward pass.
 
-    What the engine uses has names with an underscore: the others are PyTorch's, and those that the programs of custom
-    functions give to what they keep in their node, the `ctx`.
+    Names with an underscore are the engine's; the others are PyTorch's, or attributes that custom functions set on
+    their node, the `ctx`.
     """
 
     __module__ = "undertow.autograd.graph"  # where PyTorch has it
@@ -53,38 +53,36 @@ class Node:
     _order: int
     _tensor_hooks: Any  # hooks on its output; by output number if there are several; None if there are none
     _extras: Extras | None
-    _n_outputs: int = 1  # of the forward op: how many gradients come in
-    _tells_absence: bool = True  # whether hooks on an output fire without a gradient if there is one of another output
-    _begins: bool = (
-        False  # what it computed is a leaf to whoever sees it: an input of a function that is differentiated
-    )
+    _n_outputs: int = 1  # of the forward op, and so of incoming gradients
+    _tells_absence: bool = True  # whether hooks on an output without gradient fire if a different output has one
+    _begins: bool = False  # its output looks like a leaf: it is the input of a function that is differentiated
 
     def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
-        """Gradients of the inputs, one per edge, from the gradient of the output (a list if there are several)."""
+        """Return the gradients of the inputs, one per edge, from the output's gradient (a list if there are several)."""
         raise AssertionError("every kind of node has its own run")
 
     def _takes(self, g: Any) -> bool:
-        """Whether there is a gradient to run on: most nodes turn an undefined one into undefined ones."""
+        """Whether there is a gradient to run on: most nodes map an undefined one to undefined ones."""
         return g is not None if self._n_outputs == 1 else any(part is not None for part in g)
 
     def _passed_by(self) -> None:
-        """There is no gradient to run on; a node whose saved values were given back refuses nevertheless."""
+        """React to a missing gradient: a node whose saved values were freed refuses nevertheless."""
 
     def _release(self, freed: Freed) -> None:
-        """Give back what was saved."""
+        """Free the saved values."""
 
     def _output_specs(self) -> list[Spec] | None:
-        """Return what the op computed, if the node knows."""
+        """Return the specs of the op's outputs, if the node knows them."""
         return None
 
     def _input_specs(self, outputs: list[Spec]) -> Sequence[Spec | None]:
-        """Return what the op computed it from, as far as the node knows; `outputs`: what it computed."""
+        """Return the specs of the op's inputs, as far as the node knows them; `outputs`: those of its outputs."""
         return ()
 
-    # --- the public face, as PyTorch's nodes have it
+    # --- the public interface, as on PyTorch's nodes
 
     def name(self) -> str:
-        """Return the node's name, such as MulBackward0; kinds that are no op's own carry PyTorch's namespace."""
+        """Return the node's name, such as MulBackward0; kinds that no op records carry PyTorch's namespace."""
         return self._node_name()
 
     def _node_name(self) -> str:
@@ -93,13 +91,13 @@ class Node:
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """The nodes of the inputs, with the output number each input was."""
+        """The nodes of the inputs, each with its output number."""
         note_ahead(self)
         return tuple((None, 0) if edge is None else edge for edge in self._edges)
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """A dict of the user's own, kept with the node; in anomaly mode it also tells where the node was made."""
+        """A dict for the user's data, kept with the node; in anomaly mode it also says where the node was made."""
         extras = self._get_extras()
         metadata = extras.metadata
         if extras.stack is not None and "traceback_" not in metadata:
@@ -124,7 +122,7 @@ class Node:
         self._order = sequence_nr
 
     def _register_hook_dict(self, tensor: Any) -> None:
-        """Has a tensor's hooks fire at its node, which they do here from the start."""
+        """Do nothing but check the argument: a tensor's hooks fire at its node from the start."""
         if not isinstance(tensor, TensorCore):
             raise TypeError("_register_hook_dict expected a variable")
 
@@ -140,14 +138,14 @@ class Node:
         return {} if own is None else own if self._n_outputs != 1 else {0: own}
 
     def register_hook(self, fn: hooks.Hook) -> hooks.RemovableHandle:
-        """hook(grad_inputs, grad_outputs) -> tuple or None; a result replaces grad_inputs. Runs after the node."""
+        """Register hook(grad_inputs, grad_outputs) -> tuple or None, run after the node; a result replaces grad_inputs."""
         extras = self._get_extras()
         if extras.post_hooks is None:
             extras.post_hooks = hooks.CountedHooks()
         return hooks.add(extras.post_hooks, fn)
 
     def register_prehook(self, fn: hooks.Hook) -> hooks.RemovableHandle:
-        """hook(grad_outputs) -> tuple or None; a result replaces grad_outputs. Runs before the node."""
+        """Register hook(grad_outputs) -> tuple or None, run before the node; a result replaces grad_outputs."""
         extras = self._get_extras()
         if extras.pre_hooks is None:
             extras.pre_hooks = hooks.CountedHooks()
@@ -171,27 +169,27 @@ _call_node: Callable[[Node, tuple[Any, ...]], Any]
 
 
 def bind_node_caller(caller: Callable[[Node, tuple[Any, ...]], Any]) -> None:
-    """Let the engine say how gradients given by hand travel, so that `grad_fn(grad)` works."""
+    """Register the engine's function that runs a node by hand, so that `grad_fn(grad)` works."""
     global _call_node
     _call_node = caller
 
 
 def note_origin(node: Node) -> None:
-    """In anomaly mode every new node remembers the lines that led to it, and in whose backward it was made."""
+    """Record, in anomaly mode, the stack that made a node, and the node in whose backward it was made."""
     extras = node._get_extras()
     extras.stack = user_stack()
     task = local.modes.backward_pass
     extras.parent = None if task is None else task.running
 
 
-# What says of nodes that they are some: a bare one cannot be made, nodes of a kind can.
+# Names that make Node abstract: it cannot be instantiated, its subclasses can.
 Node.__abstractmethods__ = frozenset(  # type: ignore[attr-defined]
     "_input_metadata _register_hook_dict _sequence_nr metadata name next_functions register_hook register_prehook".split()
 )
 
 
 def tensor_hooks_of(node: Node, output_nr: int) -> OrderedDict[int, hooks.Hook]:
-    """Return the hooks on one output of a node, for adding to."""
+    """Return the map of hooks on one output of a node."""
     own = node._tensor_hooks
     if node._n_outputs != 1:
         if own is None:
@@ -203,7 +201,7 @@ def tensor_hooks_of(node: Node, output_nr: int) -> OrderedDict[int, hooks.Hook]:
 
 
 def keep_gradient(edge: Edge, tensor: Any) -> None:
-    """From now on the gradient that arrives there is written to the tensor's `.grad`."""
+    """Write the gradient that arrives at an edge to the tensor's `.grad` from now on."""
     edge[0]._get_extras().retained[edge[1]] = weakref.ref(tensor)
 
 
@@ -211,7 +209,7 @@ def keep_gradient(edge: Edge, tensor: Any) -> None:
 
 
 class AccumulateGrad(Node):
-    """Adds what arrives into a leaf's `.grad`."""
+    """Adds the gradients that arrive into a leaf's `.grad`."""
 
     __slots__ = ("variable", "lock")
 
@@ -231,7 +229,7 @@ class AccumulateGrad(Node):
 
 
 def wanted_spec(edge: Any, spec: Spec) -> Spec:
-    """Return what a gradient along an edge has to look like: as its input, or in the dtype that a leaf wants."""
+    """Return the spec of a gradient along an edge: its input's, or with the dtype that a leaf requires."""
     ends = edge is not None and type(edge[0]) is AccumulateGrad
     wanted = edge[0].variable._meta.grad_dtype if ends else None
     if wanted is None:
@@ -240,10 +238,10 @@ def wanted_spec(edge: Any, spec: Spec) -> Spec:
 
 
 def edge_of(tensor: TensorCore) -> Any:
-    """Return the edge that a gradient of this tensor goes along. A leaf holds its accumulator weakly: the graph
-    keeps it alive.
+    """Return the edge for a tensor's gradient. A leaf holds its accumulator weakly: the graph keeps it alive.
 
-    None if it goes nowhere: the tensor is a view that was not recorded and asks for gradients only as its base does.
+    Return None if it leads nowhere: the tensor is a view that was not recorded, and requires gradients only because its
+    base does.
     """
     edge = tensor._edge
     if edge is not None:

@@ -1,4 +1,4 @@
-"""What a rule computes with and gives: its inputs as arrays of one dtype, its results as arrays."""
+"""The operands and results of a rule: inputs as arrays of one dtype, results as arrays."""
 
 from __future__ import annotations
 
@@ -61,17 +61,17 @@ def compute(rule: Rule, inputs: Sequence[Any], statics: dict[str, Any]) -> tuple
 
 
 _SUMS = frozenset(("add", "sub", "rsub"))
-_ORDERED = ("numeric", "float")  # elementwise functions lay their results out as their operands lie
+_ORDERED = ("numeric", "float")  # elementwise functions give their results the layout of their operands
 
 
 def _rounded(number: Any, dtype: np.dtype[Any]) -> Any:
-    if hasattr(number, "rounded_to"):  # an input of a program that is being traced
+    if hasattr(number, "rounded_to"):  # a symbolic scalar of the traced program
         return number.rounded_to(dtype)
     return type(number)(np.asarray(number, dtype))
 
 
 def _laid(given: object, array: Any) -> Any:
-    """Return an operand as it lies in memory; a cast as PyTorch lays it out, where dims that repeat count for nothing."""
+    """Return an operand for its layout; one that was cast has the strides of PyTorch's copy, without repeated dims."""
     if isinstance(given, TensorCore) and given._array is not array and type(given._array) is ndarray:
         return empty_copy_of(given._array)
     return array
@@ -81,17 +81,17 @@ def _is_no_mask(array: Any) -> bool:
     return array.dtype.kind != "b"
 
 
-# What computes with eight bits on a CPU; whatever moves numbers without looking at them takes them too.
+# Ops with CPU kernels for eight-bit floats; ops that only move elements take them too.
 _WITH_FLOAT8 = frozenset("abs eq ne isnan where mm bmm addmm mv matmul to_copy copy".split())
 
 
 def run_forward(rule: Rule, arrays: Sequence[Any], statics: dict[str, Any], target: dtype | None) -> Any:
-    """Return a rule's results, before they are rounded. NumPy's complaint about shapes becomes PyTorch's."""
+    """Return a rule's results, before rounding. NumPy's error about shapes becomes PyTorch's."""
     if target is not None and rule.name in _SUMS and "alpha" in statics:
         statics = {**statics, "alpha": _rounded(statics["alpha"], target.numpy)}  # as PyTorch rounds it
     try:
         return rule.forward(namespace_of(arrays), *arrays, **statics)
-    except (TypeError, ValueError):  # JAX's is a TypeError
+    except (TypeError, ValueError):  # JAX raises a TypeError
         if rule.promote in ("numeric", "float"):
             operands = sorted(zip(rule.inputs, arrays), key=lambda named: named[0] != rule.mask)
             shape: tuple[int, ...] = ()
@@ -125,7 +125,7 @@ def operands(rule: Rule, inputs: Sequence[Any]) -> tuple[list[Any], int, dtype |
         raise refusal(rule.name, common)
     if rule.promote == "float" and not (common.is_floating_point or common.is_complex):
         common = get_default_dtype()
-    exact = common.opmath  # what NumPy computes in; kernels of accelerators take half precision as it is
+    exact = common.opmath  # what NumPy computes in; accelerators' kernels take half precision directly
     if rule.half and exact is not common and _on_accelerator(inputs):
         exact = common
     compute = exact.numpy
@@ -155,20 +155,18 @@ def operands(rule: Rule, inputs: Sequence[Any]) -> tuple[list[Any], int, dtype |
 
 
 def _on_accelerator(inputs: Sequence[Any]) -> bool:
-    if Target.platform == "cpu":  # a program for the CPU rounds as NumPy's results are rounded
+    if Target.platform == "cpu":  # a program for the CPU rounds as NumPy does
         return False
     return namespace_of([given._array for given in inputs if isinstance(given, TensorCore)]) is not numpy_xp
 
 
-_EXACT_NUMBERS = frozenset(
-    ("mul", "div")
-)  # by which half precision is multiplied as they are; others are rounded first
+_EXACT_NUMBERS = frozenset(("mul", "div"))  # multiply half precision unrounded; other numbers are rounded first
 _DIVISIONS = frozenset("div div_floor remainder fmod".split())
 
 
 def _number(given: object, compute: np.dtype[Any], divides: bool) -> Any:
     """Return a Python number as an array; integers wrap around as PyTorch's do."""
-    if type(given) not in PYTHON_NUMBERS and hasattr(given, "as_array"):  # an input of a program that is being traced
+    if type(given) not in PYTHON_NUMBERS and hasattr(given, "as_array"):  # a symbolic scalar of the traced program
         if divides and compute.kind in "iu" and given % 2 ** (8 * compute.itemsize) == 0:
             raise RuntimeError("ZeroDivisionError")
         return given.as_array(compute)

@@ -1,4 +1,4 @@
-"""Results that go into a tensor which is there already: `out=`, what forbids it, and the count of writes."""
+"""Results written into an existing tensor: `out=`, what forbids it, and the version counter."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ step_inside = late_function(__name__, _WORDS, "step_inside")
 
 
 def into(out: Any, compute: Callable[[], Any], inputs: Sequence[Any], name: str, casts: bool = False) -> Any:
-    """`out=`: computes unrecorded and writes the result into a tensor, giving it the result's shape.
+    """Compute a function unrecorded and write the result into `out`, which is resized to its shape.
 
     `casts`: an elementwise function, which casts its result to the dtype of `out`.
     """
@@ -53,7 +53,7 @@ def into(out: Any, compute: Callable[[], Any], inputs: Sequence[Any], name: str,
 
 
 def refuse_recording(name: str, tensors: Sequence[Any]) -> None:
-    """`out=` is not differentiated: no tensor of the call may want a gradient while gradients are recorded."""
+    """Refuse `out=` while gradients are recorded and a tensor of the call requires one."""
     if slow_path.duals is not None:
         slow_path.duals.refuse_out(name, tensors)
     if local.modes.grad_enabled:
@@ -75,7 +75,7 @@ def unrecorded(compute: Callable[[], Any]) -> Any:
 
 
 class NotImplemented(Node):
-    """Stands for a step that has no derivative, and says so in the backward pass."""
+    """The node of a step without derivative, which says so in the backward pass."""
 
     __slots__ = ("operator",)
 
@@ -86,7 +86,7 @@ class NotImplemented(Node):
 
 
 def record_without_derivative(out: Any, inputs: Sequence[Any], name: str) -> None:
-    """Give `out` a node that refuses to be differentiated, if one of the inputs wants a gradient."""
+    """Give `out` a node that refuses to be differentiated, if one of the inputs requires a gradient."""
     tensors = [given for given in inputs if isinstance(given, TensorCore)]
     if not local.modes.grad_enabled or not any(given._requires_grad for given in tensors):
         return
@@ -99,7 +99,7 @@ def record_without_derivative(out: Any, inputs: Sequence[Any], name: str) -> Non
 
 
 def copied_into(out: Any, result: Any, name: str) -> Any:
-    """`out=` of a function that copies its result there as its last step, which is recorded if the result is."""
+    """Copy a result into `out` as the last step of a function; the copy is recorded if the result is."""
     if not local.modes.grad_enabled or not (result._requires_grad or out._requires_grad):
         write_out(out, result, name)
         return out
@@ -127,7 +127,7 @@ def write_out(out: Any, result: Any, name: str, casts: bool = False) -> None:
 
 
 def refuse_inference(target: TensorCore) -> None:
-    """Return what was made in inference mode is written to in inference mode only."""
+    """Refuse to write to an inference tensor outside inference mode."""
     if type(target._storage) is InferenceStorage and not local.modes.inference:
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed here. You can make a clone to "
@@ -136,7 +136,7 @@ def refuse_inference(target: TensorCore) -> None:
 
 
 def refuse_overlap(array: Any) -> None:
-    """Memory that shows in several places can't be written to."""
+    """Refuse to write to a buffer that shows one location as several elements."""
     if (0 in array.strides or tracer.current is not None) and overlaps(array):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to one single memory location. "
@@ -145,14 +145,14 @@ def refuse_overlap(array: Any) -> None:
 
 
 def overlaps(array: Any) -> bool:
-    """Whether a stretched array shows one memory location in several places."""
+    """Whether a broadcast array shows one memory location in several places."""
     if type(array) is DeviceArray:
         return tracer.current is not None and array.size > 1 and array.repeats()
     return array.size > 1 and any(step == 0 and n > 1 for step, n in zip(array.strides, array.shape, strict=True))
 
 
 def bump(tensor: TensorCore) -> None:
-    """Count a write to a tensor's memory."""
+    """Count a write to a tensor's storage."""
     storage = tensor._get_storage()
     if lazy_conj.known:
         lazy_conj.sync(tensor._array)
@@ -161,6 +161,6 @@ def bump(tensor: TensorCore) -> None:
     storage.version += 1
     if slow_path.anomaly:
         lines = storage.writes = storage.writes or []
-        lines += [None] * (storage.version - 1 - len(lines))  # writes made while nobody looked
+        lines += [None] * (storage.version - 1 - len(lines))  # writes made while anomaly mode was off
         stack = user_stack()
         lines.append(stack[-1] if stack else None)

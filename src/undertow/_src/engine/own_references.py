@@ -1,7 +1,7 @@
-"""How many references the engine itself has to a gradient that reaches a leaf: see NOTE whose array it is.
+"""How many references the engine itself has to a gradient that reaches a leaf: see NOTE ownership of gradients.
 
-It depends on the interpreter, so it is found out once, when undertow is imported, by running passes over a node that
-goes on holding what it returns, until such a gradient is taken for one that nobody else holds.
+The number depends on the interpreter, so it is measured once, when undertow is imported: passes run over a node that
+keeps holding what it returns, until a count is found at which such a gradient is taken over wrongly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from undertow._src.tensor.core import wrap
 
 
 class _Holder(Node):
-    """A node that goes on holding what it returns, by one reference."""
+    """A node that keeps one reference to what it returns."""
 
     __slots__ = ("held",)
 
@@ -31,7 +31,7 @@ class _Holder(Node):
 
 
 def _takes_what_others_hold(aimed: bool) -> bool:
-    """Whether a gradient that somebody else holds becomes a leaf's, on the loop's short path or on the one with hooks."""
+    """Whether a leaf takes over a gradient that is held elsewhere, on the loop's short path or on the one with hooks."""
     leaf = wrap(np.zeros(2))
     leaf._requires_grad = True
     node = _Holder(leaf)
@@ -44,7 +44,7 @@ def _takes_what_others_hold(aimed: bool) -> bool:
 
 
 def find_out() -> None:
-    """Set the highest count at which both paths leave alone what others hold; 0, which copies all, if none is found."""
+    """Set the highest count at which neither path takes over a gradient held elsewhere; 0 copies all."""
     for count in range(1, 12):
         set_own_references(count)
         if _takes_what_others_hold(aimed=False) or _takes_what_others_hold(aimed=True):

@@ -1,4 +1,4 @@
-"""Recording a call of a rule: which inputs lead on, what the node keeps of the call, and the node itself."""
+"""Recording the call of a rule: which inputs have edges, what the node saves, and the node itself."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def record(
     statics: dict[str, Any],
     post_grad: int,
 ) -> None:
-    """Give the results their node, if any input that has a gradient wants one."""
+    """Give the results their node, if an input with a gradient requires one."""
     edges = edges_of(rule, inputs)
     if edges is None:
         return
@@ -44,7 +44,7 @@ def record(
 
 
 def edges_of(rule: Rule, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
-    """Return the edges a node for this call would have; None if there is nothing to record."""
+    """Return the edges of a node for this call; None if there is nothing to record."""
     modes = local.modes
     duals = None
     if not modes.grad_enabled or modes.inference:
@@ -93,7 +93,7 @@ def make_node(
             specs = (*specs[:fixed], specs[fixed:])
     values = tuple([statics[name] for name in rule.statics])
     if not values and rule.promote is not None and saved:
-        # A number among the operands, as it was given: what the node shows.
+        # A number among the operands, as given: what the node shows.
         values = tuple([given for given in inputs if given is not None and not isinstance(given, TensorCore)][:1])
     node = (rule.node_class or node_class(rule))(edges, next(modes.sequence), saved, values, specs, post_grad)
     if rule.outputs != 1:
@@ -108,7 +108,7 @@ def make_node(
 
 
 class KeptInputs:
-    """The inputs of a call as a node keeps them, made on demand: `kept[1]` is the second one, saved."""
+    """The inputs of a call as a node saves them, made on demand: `kept[1]` is the second one, saved."""
 
     __slots__ = ("inputs", "arrays", "early")
 
@@ -126,7 +126,7 @@ class KeptInputs:
         self.early[place] = saved
 
     def freeze(self, rule: Rule, edges: tuple[Any, ...]) -> None:
-        """Before a write: the versions of the inputs that gradients will read count as of now."""
+        """Fix, before a write, the versions of the inputs that gradients will read."""
         needed, last = _needed(rule, edges), len(rule.inputs) - 1
         for place, given in enumerate(self.inputs):
             if isinstance(given, TensorCore) and rule.inputs[min(place, last)] in needed:
@@ -134,7 +134,7 @@ class KeptInputs:
 
 
 def _save(rule: Rule, edges: tuple[Any, ...], kept: KeptInputs, results: Sequence[Any]) -> tuple[Any, ...]:
-    """Return what the gradients of the inputs that have an edge will read, and None for the rest of the rule's list."""
+    """Return what the gradients of the inputs with an edge will read, and None for the rest of the rule's list."""
     if not rule.saves:
         return ()
     needed = _needed(rule, edges)
@@ -166,7 +166,7 @@ def _save_one(rule: Rule, name: str, kept: KeptInputs, results: Sequence[Any]) -
 
 
 def _record_rarely(node: RuleNode, in_place: bool) -> None:
-    """Return the rare modes at the making of a node: anomaly mode's stack, derivatives under no_grad."""
+    """Handle rare modes when a node is made: anomaly mode's stack, derivatives under no_grad."""
     if slow_path.anomaly:
         note_origin(node)
     if slow_path.duals is not None:
@@ -176,7 +176,7 @@ def _record_rarely(node: RuleNode, in_place: bool) -> None:
 
 
 def pack_saved(node: RuleNode) -> None:
-    """Hands all that a node saved to the pack hook."""
+    """Pass everything that a node saved to the pack hook."""
     own = PRIVATE.get(node.rule.node_name)
     save_hooks_of(node, node.saved, [place for place, name in enumerate(node.rule.saves) if name in own] if own else ())
 
@@ -203,9 +203,9 @@ def pack_in_vain(rule: Rule, inputs: Sequence[Any], error: Exception) -> None:
 
 
 def save_hooks_of(node: Node, saved: tuple[Any, ...], private: Collection[int] = ()) -> None:
-    """Hands saved values to the innermost pack hook, if a `saved_tensors_hooks` block is open.
+    """Pass saved values to the innermost pack hook, if a `saved_tensors_hooks` block is active.
 
-    `private`: places of values that PyTorch does not know of, and that only undertow's own hooks are shown.
+    `private`: indices of values that PyTorch does not have, which only undertow's own hooks see.
     """
     modes = local.modes
     active, level = modes.saved_hooks, slow_path.duals or modes.pushing

@@ -72,7 +72,7 @@ class RuleNode(Node):
             saved = [_upcast(xp, value) for value in saved]
             g = _upcast(xp, g)
         statics = self.statics
-        if post_grad & CONJUGATE:  # a holomorphic formula, taken at the conjugates of what it depends on
+        if post_grad & CONJUGATE:  # a holomorphic formula, evaluated at the conjugates of what it depends on
             saved = [_conjugate(xp, value) for value in saved]
             statics = tuple([value.conjugate() if type(value) is complex else value for value in statics])
         edges = self._edges
@@ -116,9 +116,9 @@ class RuleNode(Node):
         return self.specs
 
     def _recompute_hidden(self, xp: Any, saved: list[Any]) -> list[Any]:
-        """Hidden results again, this time as part of the graph, if the gradient asks for the input they are made of.
+        """Recompute hidden results as part of the graph, if the gradient of the input they are made of is required.
 
-        Further inputs that it does not ask for are None there: what is hidden may not depend on them.
+        Other inputs that it does not save are None there: hidden results must not depend on them.
         """
         rule = self.rule
         known = dict(zip(rule.saves, saved, strict=True))
@@ -153,7 +153,7 @@ def _rename(node: Node, name: str) -> None:
 
 
 class MultiOutputNode(RuleNode):
-    """A rule node of an op with several outputs; it knows their shapes, for gradients that never came."""
+    """A rule node of an op with several outputs; it knows their shapes, to replace missing gradients."""
 
     __slots__ = ("_n_outputs", "outputs")
 
@@ -164,7 +164,7 @@ class MultiOutputNode(RuleNode):
         return self.outputs
 
     def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
-        if self._n_outputs == 1:  # the engine hands over a lone gradient as it is
+        if self._n_outputs == 1:  # the engine passes a lone gradient without a list
             g = (g,)
         if self.rule.materialize:
             g = [xp.zeros(spec.shape, spec.dtype) if part is None else part for part, spec in zip(g, self.outputs)]
@@ -172,7 +172,7 @@ class MultiOutputNode(RuleNode):
 
 
 def node_class(rule: Rule) -> Any:
-    """Return the node class of a rule, named as PyTorch names it; made when the rule first records something."""
+    """Return the node class of a rule, named as in PyTorch; made when the rule first records something."""
     made = rule.node_class
     if made is None:
         base = RuleNode if rule.outputs == 1 else MultiOutputNode
@@ -188,7 +188,7 @@ def node_class(rule: Rule) -> Any:
 
 
 def _shown_values(rule: Rule) -> dict[str, property]:
-    """Return what a rule's nodes show as `_saved_<name>`."""
+    """Return the properties `_saved_<name>` of a rule's nodes."""
     kept = KEPT.get(rule.node_name, frozenset())
     shown = {}
     for place, name in enumerate(rule.saves):
@@ -211,10 +211,10 @@ def _shown_values(rule: Rule) -> dict[str, property]:
 
 
 def _unsigned(value: object) -> Any:
-    """Return a number as PyTorch's nodes show it: negative ones as the unsigned that has the same bits."""
+    """Return a number as PyTorch's nodes show it: a negative one as the unsigned number with the same bits."""
     if type(value) is tuple:
         return tuple([_unsigned(part) for part in value])
-    value = getattr(value, "given", value)  # a dim as it was given
+    value = getattr(value, "given", value)  # a dim as given
     return value + 2**64 if type(value) is int and value < 0 else value
 
 
@@ -224,7 +224,7 @@ def _attribute(get: Callable[[Any, Any], Any], which: Any) -> property:
 
 def _shown(node: Any, place: int) -> Any:
     value = _held(node)[place]
-    if isinstance(value, np.ndarray):  # a Python number among the operands, kept as given behind the statics
+    if isinstance(value, np.ndarray):  # a Python number among the operands, kept as given after the statics
         return wrap(np.asarray(node.statics[-1] if len(node.statics) > len(node.rule.statics) else value))
     return _open(value, node)
 

@@ -1,6 +1,6 @@
-"""Values that a node keeps for its gradient, with the checks that make them trustworthy.
+"""Values that a node saves for its gradient, with the checks that make them trustworthy.
 
-A saved input is the tensor itself and the version it had. A saved output is its array and storage only: holding the
+A saved input is the tensor itself and its version when saved. A saved output is its array and storage only: holding the
 tensor would close a cycle (tensor -> node -> tensor) and keep a dead graph alive. Pack hooks replace either by what
 they return.
 """
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from undertow._src.engine.node import Node
 
 
-# Nodes of tensors that have become plain ones with the end of a forward-mode level, and may be used as such.
+# Nodes of tensors that became plain ones when a forward-mode level ended, and may be used as such.
 left_behind: WeakSet[Node] = WeakSet()
 
 
 class Freed:
-    """Stands where a node's saved values were, and knows which backward pass released them."""
+    """Replaces a node's saved values after a backward pass has freed them, and knows which pass did."""
 
     __slots__ = ("at",)
 
@@ -63,15 +63,15 @@ class SavedValue:
         self.forget(shown)
 
     def forget(self, shown: Any) -> None:
-        """Drop the tensor, now that it is packed."""
+        """Release the tensor, now that it is packed."""
 
     def held(self) -> Any:
-        """Return the tensor as it lies there, unchecked."""
+        """Return the stored tensor, unchecked."""
         raise AssertionError("a saved tensor is an input or an output")
 
 
 class SavedInput(SavedValue):
-    """An input of an op: the tensor itself, until a pack hook takes its place."""
+    """An input of an op: the tensor itself, until a pack hook replaces it."""
 
     __slots__ = ("tensor", "edge")
 
@@ -80,7 +80,7 @@ class SavedInput(SavedValue):
         self.edge = tensor._edge
         storage = tensor._storage
         self.version = version = 0 if storage is None else storage.version
-        if version < 0 and not local.modes.transforms:  # which record in inference mode too
+        if version < 0 and not local.modes.transforms:  # transforms, which record in inference mode too
             raise RuntimeError(
                 "Inference tensors cannot be saved for backward. A tensor made in inference mode can't be part of a "
                 "computation that is recorded: make a clone to get a normal tensor, or use `torch.no_grad()` instead."
@@ -125,7 +125,7 @@ class SavedOutput(SavedValue):
     def __init__(self, tensor: Any, output_nr: int = 0) -> None:
         self.array = tensor._array
         storage = tensor._storage
-        if storage is None:  # the result is new, so that no other thread can be making one
+        if storage is None:  # the result is new, so no other thread can be making one
             storage = tensor._storage = Storage()
         self.storage = storage
         self.version = storage.version
@@ -140,11 +140,11 @@ class SavedOutput(SavedValue):
         return self.array
 
     def place(self, node: Node) -> tuple[Node, int]:
-        """Where in the graph the output is, seen from the node that saved it."""
+        """Return the output's position in the graph, seen from the node that saved it."""
         return (node, self.output_nr)
 
     def open(self, node: Node) -> Any:
-        # Results that are hidden, or carry no gradient, are behind those that do.
+        # Results that are hidden, or carry no gradient, come after those that do.
         place = self.place(node) if self.output_nr < node._n_outputs else None
         if self.packed is not None:
             return self.packed.open(place)
@@ -163,7 +163,7 @@ class SavedOutput(SavedValue):
 
 
 class Packed:
-    """What a pack hook made of a saved tensor, and where the tensor stood in the graph."""
+    """What a pack hook returned for a saved tensor, and the tensor's position in the graph."""
 
     __slots__ = ("value", "unpack_hook", "leaf", "shape")
 
@@ -186,14 +186,14 @@ class Packed:
             )
 
     def open(self, edge: object) -> Any:
-        """Return the unpacked tensor, in the place of the saved one."""
+        """Return the unpacked tensor, in place of the saved one."""
         tensor = hooks.fire(self.unpack_hook, self.value)  # in the backward pass's own mode
         if not isinstance(tensor, TensorCore):
             raise TypeError(
                 f"Output of saved tensor unpack_hook expected to be a Tensor; it returned {type(tensor).__name__}"
             )
         found, saved = tensor._array.shape, self.shape
-        if found != saved:  # as long as it can be stretched, the formula may well take it
+        if found != saved:  # as long as it broadcasts, the formula may well accept it
             for a, b in zip(reversed(saved), reversed(found)):
                 if a != b and 1 not in (a, b):
                     raise RuntimeError(
@@ -205,7 +205,7 @@ class Packed:
         if edge is None and self.leaf is None:
             return tensor
         if slow_path.dispatcher is not None and slow_path.dispatcher.is_class(type(tensor)):
-            result = tensor.detach()  # it may have no memory of its own
+            result = tensor.detach()  # it may have no buffer of its own
         else:
             result = wrap(tensor._array)
         if edge is not None:
@@ -217,7 +217,7 @@ class Packed:
 
 
 class SavedTensor:
-    """`grad_fn._raw_saved_<name>`: a saved value as a place where hooks can be put."""
+    """`grad_fn._raw_saved_<name>`: a saved value, on which hooks can be registered."""
 
     __module__ = "undertow._C._autograd"  # where PyTorch has it
 
@@ -232,7 +232,7 @@ class SavedTensor:
         self.get = get
 
     def register_hooks(self, pack_hook: hooks.Hook | None = None, unpack_hook: hooks.Hook | None = None) -> None:
-        """pack_hook(tensor) is kept in the tensor's place from now on; unpack_hook(packed) gives it back."""
+        """Register pack_hook(tensor), whose result is kept in the tensor's place, and unpack_hook(packed), its inverse."""
         if pack_hook is None or unpack_hook is None or not (callable(pack_hook) and callable(unpack_hook)):
             raise TypeError(
                 "register_hooks(): incompatible function arguments. Two hooks are expected: pack and unpack"
@@ -249,13 +249,13 @@ class SavedTensor:
 
     @property
     def unpack_hook(self) -> hooks.Hook | None:
-        """The hook that gives the tensor back; None where nobody packed it."""
+        """The hook that unpacks the tensor; None if it is not packed."""
         packed = getattr(self.get(), "packed", None)
         return None if packed is None else packed.unpack_hook
 
     @property
     def data(self) -> Any:
-        """What is kept: the tensor, or what a pack hook made of it; None after it was freed. No hook runs."""
+        """What is kept: the tensor, or a pack hook's result; None after it was freed. No hook runs."""
         saved = self.get()
         if not isinstance(saved, SavedValue):
             return None
@@ -266,19 +266,19 @@ class SavedTensor:
 
 
 def short_name(node: Node) -> str:
-    """Return a node's name as errors about views and versions give it: Mul for MulBackward0."""
+    """Return a node's name as in errors about views and versions: Mul for MulBackward0."""
     head, found, number = node._node_name().rpartition("Backward")
     return head + number.removeprefix("0") if found else number
 
 
 def described_source(tensor: TensorCore) -> str:
-    """`Output 0 of Mul`: where a tensor comes from, as errors about views name it."""
+    """Return where a tensor comes from, as errors about views name it: `Output 0 of Mul`."""
     edge = tensor._edge
     return "This tensor" if edge is None else f"Output {edge[1]} of {short_name(edge[0])}"
 
 
 def describe(array: Any) -> str:
-    """`[torch.FloatTensor [2, 3]]`, as PyTorch names a tensor in errors."""
+    """Return PyTorch's name for a tensor in errors: `[torch.FloatTensor [2, 3]]`."""
     return f"[torch.{DTYPE_OF[array.dtype].scalar_name}Tensor [{', '.join(map(str, array.shape))}]]"
 
 

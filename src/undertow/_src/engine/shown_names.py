@@ -1,7 +1,7 @@
-"""Which values a node shows as `_saved_<name>`: those that PyTorch's shows, so that tools which draw graphs draw the same.
+"""The values that a node shows as `_saved_<name>`: PyTorch's, so that tools which draw graphs draw the same.
 
-Mostly they are what a rule saves, by the same names. Here is where the two part: values that rules keep for themselves,
-and values that PyTorch shows and that follow from others.
+Mostly they are what a rule saves, under the same names. Here are the exceptions: values that rules keep private, and
+values that PyTorch shows and that are derived from others.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from undertow._src.engine.metadata import output_specs
 
-# names: the nodes that keep them for themselves
+# names: the nodes that keep them private
 _KEPT = {
     "A_sym_sizes": "LinalgQrBackward0",
     "A_sym_sizes B_sym_sizes vector": "LinalgSolveExBackward0",
@@ -106,20 +106,20 @@ KEPT: dict[str, frozenset[str]] = {
     node: frozenset(names.split()) for names, nodes in _KEPT.items() for node in nodes.split()
 }
 
-# Results of an op that PyTorch has no counterpart of, and that pack hooks are not shown.
+# Results of an op that PyTorch does not have, and that pack hooks do not see.
 PRIVATE: dict[str, frozenset[str]] = {
     "NllLossBackward0": frozenset({"index", "slopes"}),
     "NllLoss2DBackward0": frozenset({"index", "slopes"}),
     "ScaledDotProductFlashAttentionForCpuBackward0": frozenset({"weights"}),
 }
 
-# Whole numbers, which PyTorch shows as unsigned; other numbers are scalars and keep their sign.
+# Integers, which PyTorch shows as unsigned; other numbers are scalars and keep their sign.
 WHOLE = frozenset(
     "diagonal dim dim0 dim1 dim2 dimension dims end ignore_index index offset padding padding_idx shifts start".split()
 )
 
 
-# --- values that follow from others
+# --- derived values
 
 
 def _elements(node: Any) -> int:
@@ -127,7 +127,7 @@ def _elements(node: Any) -> int:
 
 
 def _rows_and_columns(node: Any, which: int) -> tuple[int, int]:
-    """Return the size of a factor of addmm: of itself, or of the other factor and of what is added."""
+    """Return the size of a factor of addmm: its own, or derived from the other factor and what is added."""
     factor = (node._saved_mat1, node._saved_mat2)[which]
     if factor is not None:
         return tuple(factor.shape)
@@ -143,7 +143,7 @@ def _strides(node: Any, which: int) -> tuple[int, int]:
 
 
 def _factor_sizes(node: Any, which: int) -> tuple[int, ...]:
-    """Return the size of a factor of mm: of itself, or of the other factor and of the product."""
+    """Return the size of a factor of mm: its own, or derived from the other factor and the product."""
     factors = (node._saved_self, node._saved_mat2)
     if factors[which] is not None:
         return tuple(factors[which].shape)
@@ -155,7 +155,7 @@ def _factor_sizes(node: Any, which: int) -> tuple[int, ...]:
 
 
 def _factor_strides(node: Any, which: int) -> tuple[int, ...]:
-    """Return the strides of a factor of mm, which PyTorch asks for only where that factor's gradient is wanted."""
+    """Return the strides of a factor of mm, which PyTorch saves only where that factor requires a gradient."""
     sizes = _factor_sizes(node, which)
     if node._edges[which] is None or not sizes:
         return ()
@@ -164,7 +164,7 @@ def _factor_strides(node: Any, which: int) -> tuple[int, ...]:
 
 
 def _whole(node: Any) -> tuple[int, ...]:
-    """Return the size of what was split into a node's outputs."""
+    """Return the size of the tensor that was split into a node's outputs."""
     dim, parts = node.statics[node.rule.statics.index("dim")], [spec.shape for spec in node.outputs]
     return (*parts[0][:dim], sum(part[dim] for part in parts), *parts[0][dim + 1 :])
 
@@ -174,7 +174,7 @@ def _size_along(place: int, dim: int) -> Callable[[Any], int]:
 
 
 def _scales(axis: int) -> Callable[[Any], Any]:
-    """Return the factor by which an axis was stretched, if one was given; images' first axis is the last but one."""
+    """Return the scale factor of an axis, if one was given; images' first axis is the last but one."""
 
     def scale(node: Any) -> Any:
         factors = node.statics[node.rule.statics.index("scale_factors")]
@@ -189,7 +189,7 @@ def _mode(name: str, modes: tuple[str, ...]) -> Callable[[Any], int]:
 
 
 def _bias_size(node: Any) -> tuple[int]:
-    if node._edges[2] is None:  # no bias, or one that wants no gradient
+    if node._edges[2] is None:  # no bias, or one that requires no gradient
         return (0,)
     weight = node.specs[1].shape
     return (weight[1] * node._saved_groups if node._saved_transposed else weight[0],)
@@ -243,7 +243,7 @@ DERIVED: dict[str, dict[str, Callable[[Any], Any]]] = {
     },
 }
 
-# Nodes whose gradient PyTorch computes with one kernel: recorded, it is one node, and here it carries that node's name.
+# Nodes whose gradient PyTorch computes with one kernel: recorded, it is one node, and has that node's name here.
 ONE_KERNEL = frozenset(
     [
         f"{name}Backward0"

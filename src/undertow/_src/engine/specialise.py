@@ -1,9 +1,9 @@
-"""Straight-line code for running a rule, forward and backward, written out once per rule when it is first used.
+"""Straight-line code for running a rule, forward and backward, generated once per rule when it is first used.
 
-The general code handles every case by looking things up in the rule; for the usual case the lookups cost more than the
-arithmetic, so they are done here, ahead of time. What is written is a shortcut, never a second behaviour.
+The general code handles every case by lookups in the rule; in the usual case the lookups cost more than the arithmetic,
+so they are done here, ahead of time. The generated code is a shortcut, never a second behaviour.
 
-The usual backward case: raw arrays, every edge wanted, nothing to do to gradients. For `mul` `specialised_run` writes
+The usual backward case: raw arrays, every edge needed, `post_grad` zero. For `mul`, `specialised_run` generates
 
     def run(node, xp, g, needs):
         if needs is not None or node.post_grad or xp.RECORDED:
@@ -20,7 +20,8 @@ The usual backward case: raw arrays, every edge wanted, nothing to do to gradien
         return (d_self(g, v_other) if e_self is not None else None,
                 d_other(g, v_self) if e_other is not None else None)
 
-The usual forward case: plain tensors (or None) of one float dtype, no rare mode on. For `sum` `specialised_apply` writes
+The usual forward case: plain tensors (or None) of one float dtype, no rare mode on. For `sum`, `specialised_apply`
+generates
 
     def run(self, *, dim, keepdim):
         if self.__class__ in PLAIN and not slow_path.count:
@@ -56,11 +57,11 @@ from typing import Any
 from undertow._src.engine.saved import Freed, SavedValue
 from undertow._src.rules.rule import Rule
 
-_HERE = __file__.removesuffix(".py") + ", written out"  # a file of undertow's, for those who look for the user's lines
+_HERE = __file__.removesuffix(".py") + ", written out"  # inside undertow, so that it is no user's line
 
 
 def can_specialise(rule: Rule) -> bool:
-    """Rules with one gradient per input and one output; joint rules do enough work of their own."""
+    """Whether a rule has one output and one gradient per input; joint rules do enough work of their own."""
     return rule.joint is None and not rule.variadic and rule.outputs == 1 and not rule.hidden
 
 
@@ -102,7 +103,7 @@ def specialised_run(rule: Rule, general: Callable[..., Any], freed: Callable[[An
 
 
 class _Source:
-    """Where tracebacks and debuggers find the lines of code that was written out."""
+    """Lets tracebacks and debuggers find the lines of generated code."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -112,7 +113,7 @@ class _Source:
 
 
 def _execute(rule: Rule, way: str, lines: list[str], scope: dict[str, Any]) -> Callable[..., Any]:
-    """Run the code of a rule, forward or back, which defines `run`."""
+    """Execute the generated code of a rule, forward or backward, which defines `run`."""
     text = "\n".join(lines)
     scope |= {"__name__": f"{__name__} of {rule.name}", "__loader__": _Source(text)}
     exec(compile(text, f"{_HERE}: {rule.name}, {way}", "exec"), scope)
@@ -124,7 +125,7 @@ def _targets(prefix: str, names: Any) -> str:
 
 
 def specialised_apply(rule: Rule, general: Callable[..., Any], scope: dict[str, Any]) -> Callable[..., Any]:
-    """`apply` for one rule. `scope` holds the names that the written code uses.
+    """Return `apply` for one rule. `scope` holds the names that the generated code uses.
 
     Its own names end in an underscore, apart from those of inputs and statics.
     """
@@ -179,7 +180,7 @@ def _computing(rule: Rule, generally: str) -> list[str]:
     arguments = ", ".join([f"a_{name}" for name in rule.inputs] + [f"{name}={name}" for name in rule.statics])
     if rule.view:
         return [f"computed_ = forward(xp, {arguments})"]
-    # Shapes that do not fit, a number given as a tensor, or another thread is computing too: left to the general path.
+    # Shapes that do not broadcast, a number given as a tensor, or a second thread computing: left to the general path.
     return [
         "try:",
         f"    computed_ = silently(forward, xp, {arguments})",
@@ -189,7 +190,7 @@ def _computing(rule: Rule, generally: str) -> list[str]:
 
 
 def _laying_out(rule: Rule, first: str, rest: list[str]) -> list[str]:
-    """Return the lines that have an elementwise result lie in memory as its inputs do."""
+    """Return the lines that give an elementwise result the layout of its inputs."""
     if rule.outputs != 1 or rule.hidden or rule.rows or rule.promote not in ("numeric", "float"):
         return []
     if not rest:
@@ -272,7 +273,7 @@ def _claim(result: str, place: int | str) -> list[str]:
 
 
 def _saving(rule: Rule, name: str, recorded: list[str]) -> str:
-    """Return the expression that saves one value, if the gradient of an input that wants one reads it."""
+    """Return the expression that saves one value, if the gradient of an input that requires one reads it."""
     if name == "result":
         if rule.outputs == 1:
             value = "SavedOutput(result_)"

@@ -1,8 +1,8 @@
 """Views in the graph: the record of how a view was taken, and what a write through one alias means for the others.
 
-A view remembers its root base and the steps from it. When memory is written, the base's history is rebuilt (CopySlices)
-and every other view is behind: its edge is made again from the base the next time it is looked at, as one node that
-runs the steps' gradients in reverse.
+A view remembers its root base and the steps from it. When the storage is written, the base's history is rebuilt
+(CopySlices) and every other view is out of date: at its next use its edge is derived from the base again, as one node
+that runs the steps' gradients in reverse.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from undertow._src.rules.shape import as_strided
 from undertow._src.tensor.core import InferenceStorage, View
 from undertow.storage import check_overlap, layout_of, root_of, share_storage
 
-RETYPING = frozenset({"conj", "neg_view", "view_as_real", "view_as_complex"})  # steps that no strides can describe
+RETYPING = frozenset({"conj", "neg_view", "view_as_real", "view_as_complex"})  # steps that strides can't describe
 
 Step = tuple[Rule, dict[str, Any], Spec, int]  # rule, statics, the input's spec, which output
 
@@ -53,12 +53,12 @@ def link_view(rule: Rule, source: Any, results: tuple[Any, ...], statics: dict[s
 
 
 def device_view(source: DeviceArray, step: Step) -> DeviceArray:
-    """Return a view on a device, where no memory is shared: it knows how to take its part and how to put a new one back."""
+    """Return a view on a device, where no buffer is shared: it knows how to take its part and how to write it back."""
 
     def put(xp: Any, whole: Any, part: Any) -> Any:
         if part.size > whole.size:
             raise (RuntimeError if tracer.current is None else NeedsValue)(
-                "unsupported operation: more than one element of the written-to tensor refers to one place in memory, "
+                "unsupported operation: more than one element of the written-to tensor refers to a single memory location, "
                 "because it was expanded. What a compiled step, or an accelerator, writes to must have memory for each "
                 "element: write to a clone()."
             )
@@ -72,12 +72,12 @@ def device_view(source: DeviceArray, step: Step) -> DeviceArray:
 
 
 def asks_through_base(tensor: Any) -> bool:
-    """Whether a view's base asks for gradients, which it may have begun to do after the view was taken."""
+    """Whether a view's base requires gradients, which it may have begun to do after the view was taken."""
     return tensor._view.base._requires_grad and tensor._array.dtype.kind in "fcV"
 
 
 def refresh_view(tensor: Any) -> None:
-    """Brings a view's edge up to date after its memory was written through another alias."""
+    """Bring a view's edge up to date after a write through a different alias."""
     view = tensor._view
     storage = tensor._storage
     base = view.base
@@ -86,7 +86,7 @@ def refresh_view(tensor: Any) -> None:
             tensor._requires_grad = view.borrows = False
         if tensor._edge is None or view.version == storage.version:
             return
-    if not tensor._requires_grad:  # taken unrecorded, or before the base began to ask for gradients
+    if not tensor._requires_grad:  # taken unrecorded, or before the base required gradients
         tensor._requires_grad = view.borrows = True
     if view.version == storage.version:
         return
@@ -95,7 +95,7 @@ def refresh_view(tensor: Any) -> None:
     view.version = storage.version
     view.borrows = False
     old = tensor._edge
-    edge = edge_of(base) if base._requires_grad else None  # it may have ceased to ask for gradients since
+    edge = edge_of(base) if base._requires_grad else None  # it may have ceased to require gradients since
     tensor._edge = taken_again(edge, steps_of(view))
     tensor._requires_grad = True
     if slow_path.duals is not None:
@@ -106,7 +106,7 @@ def refresh_view(tensor: Any) -> None:
 
 
 def taken_again(edge: Edge | None, steps: tuple[Step, ...]) -> Edge:
-    """Where a view leads that is taken anew from its base: steps within one kind of number count as one."""
+    """Return the edge of a view taken anew from its base: steps within one kind of number count as one."""
     sequence = local.modes.sequence
     if not steps or not any(map(_stands_alone, steps)):
         return (AsStridedBackward0(edge, next(sequence), steps), 0)
@@ -121,18 +121,18 @@ def taken_again(edge: Edge | None, steps: tuple[Step, ...]) -> Edge:
 
 
 def _stands_alone(step: Step) -> bool:
-    """Whether a step, taken again, is a node of its own."""
+    """Whether a step, taken again, is a separate node."""
     return step[0].name in RETYPING or (replaying.on and step[0].outputs == 1)
 
 
 class replaying:
-    """Whether views are taken again step by step, as `_force_original_view_tracking` asks for."""
+    """Whether views are taken again step by step, as `_force_original_view_tracking` requires."""
 
     on = False
 
 
 def steps_of(view: View) -> tuple[Step, ...]:
-    """Return the steps to a view from its base as it is now: one that was turned in place (`t_`) is turned back first."""
+    """Return the steps from a base as it is now to a view: an in-place transpose of the base (`t_`) is undone first."""
     before, base = view.whole, view.base._array
     if before is not base:
         view.whole = base
@@ -145,7 +145,7 @@ def steps_of(view: View) -> tuple[Step, ...]:
 
 
 def move_retained(tensor: Any, old: Edge, new: Edge) -> None:
-    """Return a kept gradient (`retain_grad`) is that of the tensor's latest value."""
+    """Move a retained gradient (`retain_grad`) to the tensor's latest value."""
     extras = old[0]._extras
     if extras is not None:
         extras.retained.pop(old[1], None)
@@ -153,14 +153,14 @@ def move_retained(tensor: Any, old: Edge, new: Edge) -> None:
 
 
 def view_gradient(xp: Any, g: Any, steps: tuple[Step, ...]) -> Any:
-    """Return the adjoint of a chain of view steps: a gradient of the view becomes a gradient of the base."""
+    """Return the adjoint of a chain of view steps: it maps a gradient of the view to one of the base."""
     for rule, statics, spec, place in reversed(steps):
         g = step_gradient(xp, g, rule, statics, spec, place)
     return g
 
 
 def step_gradient(xp: Any, g: Any, rule: Rule, statics: dict[str, Any], spec: Spec, place: int) -> Any:
-    """Return the gradient of one view step. View rules save specs and statics only, so nothing else is needed."""
+    """Return the gradient of one view step. View rules save only specs and statics, so nothing else is needed."""
     gradient = rule.gradients[0] or rule.joint
     assert gradient is not None
     if rule.outputs != 1:
@@ -171,18 +171,18 @@ def step_gradient(xp: Any, g: Any, rule: Rule, statics: dict[str, Any], spec: Sp
 
 
 def _among_siblings(xp: Any, g: Any, rule: Rule, statics: dict[str, Any], spec: Spec, place: int) -> tuple[Any, ...]:
-    """For one output of several: zeros stand for the gradients of the others."""
+    """Pad the gradient of one output of several with zeros for the others."""
     whole = np.broadcast_to(np.zeros((), spec.dtype), spec.shape)
     parts = rule.forward(numpy_xp, whole, **statics)
     return tuple([g if nr == place else xp.zeros(part.shape, part.dtype) for nr, part in enumerate(parts)])
 
 
 def refuse_overlap_of(written: Any, read: Any, apart: bool = False) -> None:
-    """Refuse to read from a tensor that shares memory with the one that is written; see `check_overlap`."""
+    """Refuse to read from a tensor that shares storage with the one being written; see `check_overlap`."""
     if not share_storage(written, read):
         return
     arrays = [written._array, read._array]
-    if type(arrays[0]) is DeviceArray or type(arrays[1]) is DeviceArray:  # without strides: lay the views out anew
+    if type(arrays[0]) is DeviceArray or type(arrays[1]) is DeviceArray:  # no strides here: compute the views again
         memory: Any = None
         for place, tensor in enumerate((written, read)):
             base = tensor if tensor._view is None else tensor._view.base

@@ -1,8 +1,8 @@
 """Writing into a tensor: whether it may be written to, the write itself, and the history afterwards.
 
-An in-place op computes its rule like any other, copies the result into the tensor's memory and counts the write. If
-gradients are recorded the tensor's history is rebuilt: a plain tensor gets the op's node; for a view it is the base
-that changed, so the base gets a `CopySlices` node that runs the op's node on the part that was written.
+An in-place op computes its rule like any other, copies the result into the tensor's buffer and counts the write. If
+gradients are recorded, the tensor's history is rebuilt: a plain tensor gets the op's node; for a view it is the base
+that changed, so the base gets a `CopySlices` node that runs the op's node on the written part.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from undertow._src.tensor import lazy_conj
 from undertow._src.tensor.core import InferenceStorage, TensorCore, ndarray
 from undertow._src.types.dtypes import DTYPE_OF
 
-guards: list[Any] = []  # told before memory is written; see graph.allow_mutation_on_saved_tensors
+guards: list[Any] = []  # called before a buffer is written; see graph.allow_mutation_on_saved_tensors
 
 
 def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any:
-    """Run a rule with `target` as its first input and writes the result into it."""
+    """Run a rule with `target` as its first input and write the result into it."""
     place_operands((target, *others))
     if tensor_among(statics):
         statics = with_numbers(rule, statics)
@@ -62,7 +62,7 @@ def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any
         kept = KeptInputs(inputs, arrays)
         if rule.inputs[0] in rule.saves:
             kept[0] = SavedInput(_snapshot(target))
-        if slow_path.duals is not None:  # forward mode takes its derivative of the values as they are now
+        if slow_path.duals is not None:  # forward mode differentiates at the values before the write
             for place, given in enumerate(inputs[1:], 1):
                 if isinstance(given, TensorCore) and np.may_share_memory(given._array, target._array):
                     kept[place] = SavedInput(_snapshot(given))
@@ -82,9 +82,9 @@ def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any
 
 
 def wrote_directly(ufunc: Any, target: TensorCore, *others: Any) -> bool:
-    """Write ufunc(target, *others) into plain floats that nothing is recorded of; says whether it did.
+    """Write ufunc(target, *others) into plain unrecorded floats; return whether it did.
 
-    This is how most parameters are updated: no temporary, no copy. Everything else is left to `apply_in_place`.
+    Most parameters are updated this way: no temporary, no copy. Everything else is left to `apply_in_place`.
     """
     array = target._array
     if slow_path.count or guards or type(array) is not ndarray or array.dtype not in FAST_DTYPES or 0 in array.strides:
@@ -106,7 +106,7 @@ def wrote_directly(ufunc: Any, target: TensorCore, *others: Any) -> bool:
         operands.append(other)
     try:
         silently(ufunc, *operands, array)  # type: ignore[call-arg]
-    except (RuntimeError, ValueError, OverflowError):  # another thread, memory that can't be written, a huge number
+    except (RuntimeError, ValueError, OverflowError):  # a second thread, a read-only buffer, a huge number
         return False
     if storage is None:
         storage = target._get_storage()
@@ -117,7 +117,7 @@ def wrote_directly(ufunc: Any, target: TensorCore, *others: Any) -> bool:
 
 
 def _snapshot(target: TensorCore) -> Any:
-    """Return the value before the write, with its place in the graph, for a gradient that needs it."""
+    """Return the value before the write, with its node, for a gradient that needs it."""
     copy = object.__new__(type(target))
     copy._array = target._array.copy()
     copy._edge = target._edge
@@ -127,7 +127,7 @@ def _snapshot(target: TensorCore) -> Any:
 
 
 def write(target: TensorCore, value: Any) -> None:
-    """Copy a raw value into a tensor's memory and counts the write."""
+    """Copy a raw value into a tensor's buffer and count the write."""
     array = target._array
     shape = getattr(value, "shape", ())
     if shape != array.shape:
@@ -141,7 +141,7 @@ def write(target: TensorCore, value: Any) -> None:
 
 
 def check_castable(value: Any, half: Any, target: Any) -> None:
-    """Refuses a result that the target's dtype can't hold."""
+    """Refuse a result that the target's dtype can't hold."""
     computed = DTYPE_OF[value.dtype]
     computed = half if half is not None and half.opmath is computed else computed
     own = DTYPE_OF[target._array.dtype]
@@ -152,7 +152,7 @@ def check_castable(value: Any, half: Any, target: Any) -> None:
 
 
 def check_writable(target: TensorCore, recorded: bool) -> None:
-    """Refuses writes whose gradient would be wrong or lost."""
+    """Refuse writes whose gradient would be wrong or lost."""
     refuse_inference(target)
     if not recorded or (slow_path.duals is not None and not local.modes.grad_enabled):
         return
@@ -185,7 +185,7 @@ def _is_leaf(tensor: TensorCore) -> bool:
 
 
 def rebase(target: TensorCore, node: Node) -> None:
-    """Make `node` the history of what was just written."""
+    """Make `node` the history of the tensor just written."""
     view = target._view
     if view is None:
         set_edge(target, (node, 0))
@@ -197,13 +197,13 @@ def rebase(target: TensorCore, node: Node) -> None:
 
 
 def set_edge(tensor: TensorCore, edge: Edge) -> None:
-    """Give a tensor a new history. Its hooks stay with the old node; a kept gradient is that of the new value."""
+    """Give a tensor a new history. Its hooks stay with the old node; a retained gradient is that of the new value."""
     old = tensor._edge
     tensor._edge = edge
     tensor._requires_grad = True
     if slow_path.duals is not None:
         slow_path.duals.note(tensor)
-        if old is not None and old[0]._begins:  # written under no_grad, which leaves a leaf what it is
+        if old is not None and old[0]._begins:  # written under no_grad, where a leaf stays a leaf
             slow_path.duals.ask(tensor, True)
     meta = tensor._meta
     if meta is not None and meta.retains and old is not None:
@@ -218,7 +218,7 @@ class SavedViewOutput(SavedOutput):
     def __init__(self, saved: SavedOutput, whole: CopySlices) -> None:
         self.array, self.storage, self.version = saved.array, saved.storage, saved.version
         self.output_nr, self.packed = saved.output_nr, saved.packed
-        self.whole = weakref.ref(whole)  # which holds the node that holds this
+        self.whole = weakref.ref(whole)  # the base holds the node that holds this
         self.steps = whole.steps
 
     def place(self, node: Node) -> tuple[Node, int]:
@@ -265,7 +265,7 @@ class CopySlices(Node):
 
 
 def put_view(xp: Any, x: object, steps: tuple[Step, ...], value: Any) -> Any:
-    """x with the part that the steps take replaced by value, leaving x as it is."""
+    """Return x with the part that the steps take replaced by value; x is unchanged."""
     if type(x) is ndarray:
         copy = np.array(x)
         part = take_view(xp, copy, steps)
@@ -274,7 +274,7 @@ def put_view(xp: Any, x: object, steps: tuple[Step, ...], value: Any) -> Any:
             return copy
     part_shape = value.shape
     spec = steps[0][2]
-    if spec.dtype.kind == "c":  # a view may show half of an element
+    if spec.dtype.kind == "c":  # a view may cover half of an element
         return x + view_gradient(xp, value - take_view(xp, x, steps), steps)
     mask = view_gradient(numpy_xp, np.ones(part_shape, spec.dtype), steps) != 0
     return xp.where(xp.constant(mask), view_gradient(xp, value, steps), x)

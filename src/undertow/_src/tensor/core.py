@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 ndarray = np.ndarray
 
-# Held while something that all users of a tensor share is made: two threads that find it missing must not make two.
+# Held while state that all users of a tensor share is made: two threads that find it missing must not make it twice.
 making = threading.Lock()
 
 
 class Storage:
-    """One memory and how often it was written to. All aliases share it."""
+    """A buffer's version counter: how often it was written to. All aliases share it."""
 
     __slots__ = ("version", "writes", "__weakref__")
 
@@ -47,7 +47,7 @@ class InferenceStorage(Storage):
 
     def __init__(self) -> None:
         super().__init__()
-        self.version = -1  # so that saving one for backward shows
+        self.version = -1  # an impossible version, so that saving such a tensor for backward is noticed
 
 
 class View:
@@ -58,16 +58,16 @@ class View:
     def __init__(self, base: TensorCore, steps: tuple[Any, ...], version: int, origin: str | None) -> None:
         self.base = base
         self.steps = steps  # from the base to the view, see engine/views.py, Step
-        self.whole = base._array  # the base as it lay in memory when the steps were taken
-        self.borrows = False  # whether it asks for gradients only because its base does, with no way to send them there
-        self.version = version  # the storage's version for which the view's edge is right
-        self.origin = origin  # None, or why gradients refuse writes: "no_grad", "multi_output", "function", "inference"
+        self.whole = base._array  # the base's array when the steps were taken
+        self.borrows = False  # whether it requires gradients only because its base does, without a path for them
+        self.version = version  # the storage's version at which the view's edge was valid
+        self.origin = origin  # None, or why autograd refuses writes: "no_grad", "multi_output", "function", "inference"
 
 
 class GradDtype:
-    """The dtype that a leaf wants its gradients in, if that is not its own; None: in whichever they come.
+    """The dtype that a leaf requires of its gradients, if not its own; None accepts any dtype.
 
-    While there is a leaf that wants one, every backward pass takes its general path.
+    While any leaf requires one, every backward pass takes its general path.
     """
 
     __slots__ = ("dtype",)
@@ -91,7 +91,7 @@ class Meta:
         self.post_hooks: Any = None
         self.accumulator: ref[Any] | None = None
         self.retains = False
-        self.grad_dtype: GradDtype | None = None  # of a leaf whose gradients may differ from itself
+        self.grad_dtype: GradDtype | None = None  # of a leaf whose gradients may have a dtype other than its own
 
 
 class TensorCore:
@@ -107,7 +107,7 @@ class TensorCore:
     _meta: Meta | None
     _is_strided = True  # whether there is an array: sparse tensors have none
 
-    if TYPE_CHECKING:  # the public class adds these, and code below it uses them
+    if TYPE_CHECKING:  # added by the public class and used by the code below it
 
         def __getattr__(self, name: str) -> Any: ...
 
@@ -132,18 +132,18 @@ class TensorCore:
 
 _new = object.__new__
 _tensor_class: Any = TensorCore
-NOT_ARRAYS: set[type] = {type(None), list}  # what may travel as a gradient and is no array; classes of tensors join
+NOT_ARRAYS: set[type] = {type(None), list}  # gradients that are no arrays; tensor classes are added
 
 
 def bind_tensor_class(cls: type[TensorCore]) -> None:
-    """Return the one late binding: the public class, which the ops below it must make instances of."""
+    """Register the public tensor class, the one late binding: the ops below it make instances of it."""
     global _tensor_class
     _tensor_class = cls
     NOT_ARRAYS.add(cls)
 
 
 def tensor_class() -> Any:
-    """Return the public class of tensors."""
+    """Return the public tensor class."""
     return _tensor_class
 
 

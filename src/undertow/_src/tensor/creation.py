@@ -36,7 +36,7 @@ Fill = Callable[[tuple[int, ...], np.dtype[Any]], Array]
 
 
 def _constant(name: str, fill: Fill, doc: str) -> Callable[..., Any]:
-    """`zeros` and `ones`."""
+    """Return `zeros` or `ones`."""
 
     def factory(
         *args: Any,
@@ -64,7 +64,7 @@ def _constant(name: str, fill: Fill, doc: str) -> Callable[..., Any]:
 
 
 def _sparse_zeros(sizes: tuple[int, ...], kind: Any, requires_grad: Any) -> Any:
-    """Return a sparse tensor without elements; its class is imported when one is first asked for."""
+    """Return a sparse tensor without elements; its class is imported at the first use."""
     make = importlib.import_module("undertow.sparse.coo").sparse_coo_tensor
     return make(size=sizes, dtype=kind, requires_grad=bool(requires_grad))
 
@@ -85,7 +85,7 @@ def empty(
     requires_grad: Any = False,
     memory_format: Any = None,
 ) -> Any:
-    """Return a tensor whose values nobody has set."""
+    """Return an uninitialised tensor."""
     sizes = parse_size(args, size, "empty")
     kind = parse_kind(dtype, "empty")
     if layout is sparse_coo:
@@ -136,7 +136,7 @@ def empty_permuted(
     requires_grad: Any = False,
     pin_memory: Any = False,
 ) -> Any:
-    """Return an uninitialised tensor whose dims lie in memory in the given order."""
+    """Return an uninitialised tensor whose dims have the given order in memory."""
     sizes = check_size(as_ints(size, "empty_permuted", "size"), "empty_permuted")
     order = as_ints(physical_layout, "empty_permuted", "physical_layout", 2)
     check_options("empty_permuted", device, layout, pin_memory)
@@ -224,7 +224,7 @@ def eye(
 def like(
     input: Any, name: str, dtype: Any, layout: Any, device: Any, pin_memory: Any, order: Any
 ) -> tuple[Array, Dtype]:
-    """Return an uninitialised array in the shape and memory order of a tensor, and its dtype."""
+    """Return an uninitialised array with the shape, memory order and dtype of a tensor."""
     check_tensor(input, name)
     check_options(name, device, layout, pin_memory)
     source = with_layout(input._array)
@@ -243,7 +243,7 @@ def like(
 
 
 def _like_factory(name: str, value: int | None, doc: str) -> Callable[..., Any]:
-    """`zeros_like`, `ones_like`, `empty_like`."""
+    """Return `zeros_like`, `ones_like` or `empty_like`."""
 
     def factory(
         input: Any,
@@ -285,7 +285,7 @@ def full_like(
     requires_grad: Any = False,
     memory_format: Any = None,
 ) -> Any:
-    """One value in the shape and dtype of a tensor."""
+    """Return a tensor filled with one value, in the shape and dtype of a given one."""
     check_tensor(input, "full_like")
     value = number(fill_value, "full_like", "fill_value", 2)
     array, kind = like(input, "full_like", dtype, layout, device, pin_memory, memory_format)
@@ -294,7 +294,7 @@ def full_like(
 
 
 def _new_method(name: str, fill: Fill, doc: str) -> Callable[..., Any]:
-    """`x.new_zeros` and its kind: the dtype of x, a shape of their own."""
+    """Return `x.new_zeros` or a relative: the dtype of x, a given shape."""
 
     def method(
         self: Any,
@@ -342,7 +342,7 @@ class CreationMethods(TensorCore):
         pin_memory: Any = False,
         requires_grad: Any = False,
     ) -> Any:
-        """One value in the dtype of this tensor."""
+        """Return a tensor filled with one value, in the dtype of this tensor."""
         sizes = check_size(as_ints(size, "new_full", "size"), "new_full")
         value = number(fill_value, "new_full", "fill_value", 2)
         kind = parse_kind(dtype, "new_full", DTYPE_OF[self._array.dtype])
@@ -354,7 +354,7 @@ class CreationMethods(TensorCore):
 
     @public
     def new_empty_strided(self, size: Any, stride: Any, dtype: Any = None, **options: Any) -> Any:
-        """Return an uninitialised tensor in the dtype of this one, with strides of its own."""
+        """Return an uninitialised tensor in the dtype of this one, with the given strides."""
         return empty_strided(size, stride, dtype=dtype or DTYPE_OF[self._array.dtype], **options)
 
 

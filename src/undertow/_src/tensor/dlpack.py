@@ -1,7 +1,7 @@
-"""Memory shared with other array libraries through DLPack, by way of NumPy's own support for it.
+"""Buffers shared with other array libraries through DLPack, by way of NumPy's own support for it.
 
-NumPy's support knows nothing of bfloat16, so such memory travels as uint16 and the dtype is written into (or read from)
-the exchanged structure by hand.
+NumPy's support does not know bfloat16, so such buffers are exchanged as uint16, and the dtype is written into (or read
+from) the exchanged structure by hand.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from undertow.storage import adopt
 CPU = (1, 0)  # device type and index
 _UINT, _BFLOAT = 1, 4  # type codes
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-# Where the type code stands: behind data, device and ndim, and in the versioned form behind a header of 32 bytes.
+# Offset of the type code: after data, device and ndim; in the versioned form also after a header of 32 bytes.
 _CODE_AT = {b"dltensor": 20, b"dltensor_versioned": 52}
 
 
 def export(array: np.ndarray[Any, Any], max_version: Any = None, copy: bool | None = None) -> Any:
-    """Return a DLPack capsule over an array's memory."""
+    """Return a DLPack capsule over an array's buffer."""
     raw = array.view(np.uint16) if array.dtype == _BFLOAT16 else array
     capsule = raw.__dlpack__(max_version=max_version, copy=copy)
     if array.dtype == _BFLOAT16:
@@ -31,11 +31,11 @@ def export(array: np.ndarray[Any, Any], max_version: Any = None, copy: bool | No
 
 
 def adopted(source: Any) -> np.ndarray[Any, Any]:
-    """Return an array over the memory of a capsule, or of anything that has `__dlpack__`."""
+    """Return an array over the buffer of a capsule, or of any object with `__dlpack__`."""
     if not hasattr(source, "__dlpack__"):
         if type(source).__name__ != "PyCapsule" or _name(source) not in _CODE_AT:
             raise RuntimeError(
-                "from_dlpack received an invalid capsule. A capsule gives its memory away once: this one may have "
+                "from_dlpack received an invalid capsule. A capsule can be consumed once: this one may have "
                 "become a tensor before."
             )
         return _consume(source)
@@ -56,7 +56,7 @@ def _consume(capsule: Any) -> np.ndarray[Any, Any]:
 
 
 class _Holder:
-    """What NumPy wants to be handed: not a capsule but something that makes one."""
+    """What NumPy accepts: not a capsule but an object that makes one."""
 
     def __init__(self, capsule: Any) -> None:
         self.capsule = capsule
@@ -75,7 +75,7 @@ def _name(capsule: Any) -> bytes:
 
 
 def _type_code(capsule: Any) -> ctypes.c_uint8:
-    """Return the byte of the exchanged structure that says what kind of numbers the memory holds."""
+    """Return the byte of the exchanged structure that holds the type code."""
     name = _name(capsule)
     read = ctypes.pythonapi.PyCapsule_GetPointer
     read.restype, read.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]

@@ -1,4 +1,4 @@
-"""What factories have in common: sizes, dtypes, devices, `out=`, and the making of the new tensor."""
+"""What factories share: sizes, dtypes, devices, `out=`, and the making of the new tensor."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def from_data(function: F) -> F:
-    """Return a public function whose arguments are data: function modes may take it over, classes may not."""
+    """Return a public function whose arguments are data: function modes may override it, tensor classes may not."""
 
     @functools.wraps(function)
     def asked(*args: Any, **kwargs: Any) -> Any:
@@ -72,23 +72,23 @@ def check_size(sizes: tuple[int, ...], name: str) -> tuple[int, ...]:
     count = math.prod(sizes)
     if count >= 2**60:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(sizes)}")
-    if count >= 2**46:  # no machine has so much
+    if count >= 2**46:  # no machine has so much memory
         raise cannot_allocate(f"{count} elements")
     return sizes
 
 
 def parse_kind(kind: Any, name: str, default: dtype | None = None) -> dtype:
-    """Return the dtype asked for, or the default."""
+    """Return the requested dtype, or the default."""
     if kind is None:
         return default or get_default_dtype()
     return kind if type(kind) is dtype else as_dtype(kind, name, "dtype")
 
 
-_FROM_DATA = ("tensor", "as_tensor", "asarray", "from_dlpack")  # these make a tensor here and move it
+_FROM_DATA = ("tensor", "as_tensor", "asarray", "from_dlpack")  # these make a tensor on the CPU and move it
 
 
 def check_options(name: str, where: Any, order: Any = None, pin_memory: Any = False) -> None:
-    """Refuses devices and layouts that are not here."""
+    """Refuse devices and layouts that undertow lacks."""
     if where is None:
         where = _defaults.stack[-1]
     if where is not cpu:
@@ -107,14 +107,14 @@ def check_options(name: str, where: Any, order: Any = None, pin_memory: Any = Fa
 
 
 def has_no_values(where: Any) -> bool:
-    """Whether a new tensor lies on the device `meta`: nothing is drawn or filled there."""
+    """Whether a new tensor is on the device `meta`: nothing is drawn or filled there."""
     where = _defaults.stack[-1] if where is None else where
     return where is not cpu and device_named(where).type == "meta"
 
 
 def without_values(sizes: tuple[int, ...], kind: np.dtype[Any]) -> Array:
     """Return an array of which only shape, strides and dtype count."""
-    return importlib.import_module("undertow._src.arrays.unvalued").without_values(sizes, kind)  # seldom needed
+    return importlib.import_module("undertow._src.arrays.unvalued").without_values(sizes, kind)  # rarely needed
 
 
 def made(array: Any, name: str, requires_grad: Any = False, where: Any = None) -> Any:
@@ -147,7 +147,7 @@ def made(array: Any, name: str, requires_grad: Any = False, where: Any = None) -
 
 
 def into_out(out: Any, array: Any, name: str, kind: Any = None) -> Any:
-    """Write a factory's values into `out`, which takes their shape."""
+    """Write a factory's values into `out`, which is resized to their shape."""
     if not isinstance(out, TensorCore):
         raise must_be("Tensor", out, name, "out")
     own = DTYPE_OF[out._array.dtype]
@@ -174,7 +174,10 @@ def empty_array(sizes: tuple[int, ...], kind: np.dtype[Any], order: memory_forma
 
 
 def number(value: Any, name: str, argument: str, position: int | None = None) -> Any:
-    """Return a Python number from what PyTorch takes for one: numbers, NumPy's scalars, 0-dim tensors without gradient."""
+    """Return a Python number from anything PyTorch accepts as one.
+
+    That is numbers, NumPy scalars, and 0-dim tensors without gradient.
+    """
     if type(value) in (int, float, bool, complex):
         return value
     if isinstance(value, TensorCore) and not value._array.ndim and not value._requires_grad:
@@ -187,7 +190,7 @@ def number(value: Any, name: str, argument: str, position: int | None = None) ->
 
 
 def scalar_array(value: Any, kind: dtype) -> Array:
-    """Return a 0-dim array of a dtype holding a number, wrapped around where PyTorch wraps."""
+    """Return a 0-dim array of a dtype holding a number, wrapped around where PyTorch wraps around."""
     if isinstance(value, complex) and not kind.is_complex:
         value = value.real
     if kind.category == 1 and not isinstance(value, int):

@@ -46,7 +46,7 @@ def warn_of_copy_construction(instead_of: str) -> None:
 
 @from_data
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
-    """Return data as a tensor, sharing memory with tensors and NumPy arrays where the dtype allows it."""
+    """Return data as a tensor, sharing the buffer of tensors and NumPy arrays where the dtype allows it."""
     kind = None if dtype is None else parse_kind(dtype, "as_tensor")
     check_options("as_tensor", device)
     if isinstance(data, TensorCore):
@@ -60,7 +60,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
 def asarray(
     obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: Any = None
 ) -> Any:
-    """Anything array-like as a tensor: shared where possible, copied where asked for (`copy=True`) or needed."""
+    """Return anything array-like as a tensor: shared where possible, copied where requested (`copy=True`) or needed."""
     kind = None if dtype is None else parse_kind(dtype, "asarray")
     check_options("asarray", device)
     if isinstance(obj, np.generic):
@@ -101,7 +101,7 @@ def asarray(
 
 
 def from_numpy(ndarray: Any) -> Any:
-    """Return a tensor over the memory of a NumPy array."""
+    """Return a tensor over the buffer of a NumPy array."""
     if not isinstance(ndarray, np.ndarray):
         name = type(ndarray).__name__
         raise TypeError(f"expected np.ndarray (got {'numpy.' * isinstance(ndarray, np.generic)}{name})")
@@ -109,7 +109,7 @@ def from_numpy(ndarray: Any) -> Any:
 
 
 def frombuffer(buffer: Any, *, dtype: Any = None, count: int = -1, offset: int = 0, requires_grad: Any = False) -> Any:
-    """Return a tensor over the memory of an object with Python's buffer protocol."""
+    """Return a tensor over an object with Python's buffer protocol."""
     if dtype is None:
         raise TypeError('frombuffer() missing 1 required positional arguments: "dtype"')
     kind = as_dtype(dtype, "frombuffer", "dtype")
@@ -119,7 +119,7 @@ def frombuffer(buffer: Any, *, dtype: Any = None, count: int = -1, offset: int =
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Any:
-    """Return a tensor over the memory of another library's array, or of a DLPack capsule."""
+    """Return a tensor over the buffer of a foreign array, or of a DLPack capsule."""
     check_options("from_dlpack", device)
     array = dlpack.adopted(ext_tensor)
     if array.dtype not in DTYPE_OF:
@@ -131,13 +131,13 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
 
 def _shared(array: Array) -> Array:
-    """Return a NumPy array's memory, warning if it may not be written to."""
-    DTYPE_OF[array.dtype]  # refuses, in PyTorch's words, what has no dtype here
+    """Return a NumPy array that shares the given one's buffer, warning if it is read-only."""
+    DTYPE_OF[array.dtype]  # raises PyTorch's error for a dtype that undertow lacks
     _check_strides(array)
     if not array.flags.writeable:
         warn_once(
-            "The given NumPy array is not writable, and tensors cannot be read-only. What a "
-            "write to this tensor does is anyone's guess: give a copy of the array, or make it writable first."
+            "The given NumPy array is not writable, and tensors cannot be read-only. The effect of a "
+            "write to this tensor is undefined: give a copy of the array, or make it writable first."
         )
     return adopt(array)
 
@@ -150,8 +150,8 @@ def _check_strides(array: Array) -> None:
         )
     if any(step % array.itemsize for step in array.strides):
         raise ValueError(
-            "given numpy array strides not a multiple of its element size. Pass a copy of it, which has "
-            "memory of its own."
+            "given numpy array strides not a multiple of its element size. Pass array.copy() instead, "
+            "which is contiguous."
         )
 
 
@@ -186,7 +186,7 @@ def _buffer(buffer: Any, kind: dtype, count: int, offset: int) -> Array:
     if view.readonly:
         warn(
             "The given buffer is not writable, and PyTorch does not support non-writable tensors. A write to this "
-            "tensor would change memory that its owner wants unchanged: give a copy of the buffer, or make it writable "
+            "tensor would change a buffer meant to be read-only: give a copy of the buffer, or make it writable "
             "first."
         )
     return adopt(np.frombuffer(buffer, kind.numpy, count, offset))
@@ -196,14 +196,14 @@ def _buffer(buffer: Any, kind: dtype, count: int, offset: int) -> Array:
 
 
 def copied(data: Any, kind: dtype | None) -> Array:
-    """Return a new array holding the data, in the dtype asked for or the one the data suggest."""
+    """Return a new array holding the data, in the requested dtype or the one the data suggest."""
     if isinstance(data, TensorCore):
         with no_grad():
             return converted(data, kind, copy=True)._array
     if isinstance(data, np.ndarray):
         own = DTYPE_OF[data.dtype]
         _check_strides(data)
-        data = np.asarray(data)  # of a memmap or a matrix the values only
+        data = np.asarray(data)  # only the values of a memmap or a matrix
         if kind is None or kind is own:
             return data.copy("K")
         return quietly((data.real if own.is_complex and not kind.is_complex else data).astype, kind.numpy)
@@ -211,7 +211,7 @@ def copied(data: Any, kind: dtype | None) -> Array:
     if cls in _NUMBERS or (cls in _LISTS and _holds_plain_numbers(data)):
         try:
             array = np.array(data)
-        except ValueError:  # ragged: the slow way says where
+        except ValueError:  # ragged: the slow path reports where
             return _converted_slowly(data, kind)
         if array.dtype.kind in "bifc":
             if kind is None:
@@ -224,7 +224,7 @@ _PYTHON_TYPE: dict[str, type] = {"b": bool, "i": int, "f": float, "c": complex}
 
 
 def _holds_plain_numbers(data: Any) -> bool:
-    """Whether a nested list holds nothing but Python's own numbers, which NumPy reads as PyTorch does."""
+    """Whether a nested list holds only Python's own numbers, which NumPy reads as PyTorch does."""
     kinds = set(map(type, data))
     if kinds <= _NUMBERS:
         return True
@@ -232,7 +232,7 @@ def _holds_plain_numbers(data: Any) -> bool:
 
 
 def _cast(array: Array, kind: dtype) -> Array:
-    """Python numbers in a dtype; whole numbers that it cannot hold are refused, too large floats are infinite."""
+    """Cast Python numbers to a dtype: integers out of range are refused, floats out of range become infinite."""
     if array.dtype.kind == "c" and not kind.is_complex and kind is not bool_dtype:
         raise TypeError("must be real number, not complex")
     if kind.category == 1 and array.size and array.dtype.kind in "if":
@@ -247,7 +247,7 @@ def _cast(array: Array, kind: dtype) -> Array:
 
 
 def _converted_slowly(data: Any, kind: dtype | None) -> Array:
-    """Return the general case, item by item: tensors, NumPy's scalars and arrays in lists, and everything that is wrong."""
+    """Convert item by item, the general case: tensors, NumPy scalars and arrays in lists, and every error."""
     if isinstance(data, (str, bytes)):
         raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
     sizes = _sizes(data)
@@ -314,7 +314,7 @@ def _inferred(data: Any) -> dtype:
 
 
 def _collect(data: Any, sizes: list[int], dim: int, kind: dtype, flat: list[Any]) -> None:
-    """Append the numbers of a nested sequence in order, making sure that it is as deep and long everywhere."""
+    """Append the numbers of a nested sequence in order, checking that depth and lengths are uniform."""
     if dim == len(sizes):
         flat.append(_as_number(data, kind))
         return
@@ -341,9 +341,9 @@ def _as_number(value: Any, kind: dtype) -> Any:
 
 
 def legacy_tensor(args: tuple[Any, ...], kwargs: dict[str, Any], kind: dtype, strict: bool) -> Any:
-    """`torch.Tensor(...)` and its kind: a size, data, or another tensor.
+    """Construct `torch.Tensor(...)` and its relatives: from a size, data, or a tensor.
 
-    strict: a tensor of another dtype is refused; `torch.Tensor` itself takes any.
+    strict: refuse a tensor of a different dtype; `torch.Tensor` itself takes any.
     """
     check_options("new", kwargs.pop("device", None))
     if kwargs.keys() - {"size", "data", "other"}:

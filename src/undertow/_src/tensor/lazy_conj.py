@@ -1,8 +1,8 @@
-"""Memory that shows other memory through a function: what `conj` and `_neg_view` return.
+"""Buffers that mirror a source buffer through a function: what `conj` and `_neg_view` return.
 
-PyTorch's conjugate is a view: the same memory, to be conjugated when it is read. Here a *mirror* has memory of its own,
-laid out as its source, and the two are kept in step: a write to one that is counted (`bump`) is carried to the other. So
-every function reads plain arrays, and a tensor is conjugated if its memory is such a mirror.
+PyTorch's conjugate is a view: the same storage, conjugated when it is read. Here a *mirror* is a separate buffer with
+the layout of its source, and the two are kept in sync: each counted write (`bump`) to one is copied to the other. So
+every function reads plain arrays, and a tensor is conjugated if its buffer is such a mirror.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 
 from undertow.storage import Array, address, empty_strided, flat_memory, root_of
 
-known: dict[int, Mirror] = {}  # all that tensors show, by the id of the memory that is the image
-_of: dict[int, list[Mirror]] = {}  # the same, by the id of the memory that they show
+known: dict[int, Mirror] = {}  # all mirrors in use, by the id of the image's buffer
+_of: dict[int, list[Mirror]] = {}  # the same, by the id of the source's buffer
 
 
 class Mirror:
-    """One memory that shows another. It lives as long as a tensor shows it."""
+    """A buffer that mirrors a source. It lives as long as a tensor uses the image."""
 
     __slots__ = ("source", "function", "image")
 
@@ -40,11 +40,11 @@ class Mirror:
             del _of[key]
 
     def shown(self) -> Array:
-        """Return the image, laid out as the source is."""
+        """Return the image, with the layout of the source."""
         return np.ndarray(self.source.shape, self.source.dtype, self.image(), 0, self.source.strides)
 
     def across(self, array: Array) -> Array:
-        """Return the place in the source that an array over the image shows."""
+        """Return the part of the source that an array over the image mirrors."""
         memory, root = self.image(), root_of(self.source)
         assert memory is not None
         start = address(array) - address(memory) + address(self.source) - address(root)
@@ -52,14 +52,14 @@ class Mirror:
 
 
 def showing(array: Any) -> Mirror | None:
-    """Return the mirror that an array lies in."""
+    """Return the mirror whose image contains an array."""
     if not known or type(array) is not np.ndarray:
         return None
     return known.get(id(root_of(array)))
 
 
 def reflect(array: Array, function: Any) -> Array:
-    """Return what an array shows through a function that is its own inverse; twice gives the array's own memory."""
+    """Return the image of an array under a function that is its own inverse; applied twice, the original buffer."""
     before = showing(array)
     if before is not None and before.function is function and before.source.dtype == array.dtype:
         return before.across(array)
@@ -70,7 +70,7 @@ def reflect(array: Array, function: Any) -> Array:
 
 
 def reflections(array: Any) -> list[Any]:
-    """Return the functions through which an array shows memory, the outermost first."""
+    """Return the functions through which an array mirrors its origin, the outermost first."""
     found = []
     while (mirror := showing(array)) is not None:
         found.append(mirror.function)
@@ -79,14 +79,14 @@ def reflections(array: Any) -> list[Any]:
 
 
 def origin(array: Any) -> Any:
-    """Return the place in the memory that was there first."""
+    """Return the part of the original buffer that an array mirrors."""
     while (mirror := showing(array)) is not None:
         array = mirror.across(array)
     return array
 
 
 def sync(written: Any) -> None:
-    """After a write: carries it back to the memory that was there first, and from there to all its mirrors."""
+    """Copy a write back to the original buffer, and from there to all its mirrors."""
     while (mirror := showing(written)) is not None:
         place = mirror.across(written)
         mirror.function(written, out=place)

@@ -1,8 +1,8 @@
 """`MetaTensor`: a tensor on the device `meta`, which has a shape and a dtype and no values.
 
-A model can be built there in no time and be given its weights afterwards. Every public function asks it first
-(`__torch_function__`) and runs on arrays without values (`arrays/unvalued.py`), for the sake of the shapes; what comes
-out has none either. Writes are left out, unless a gradient leads through them.
+A model can be built there in no time and receive its weights afterwards. Every public function is overridden
+(`__torch_function__`) and runs on arrays without values (`arrays/unvalued.py`) to compute shapes; its results have no
+values either. Writes are left out, unless a gradient leads through them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RESHAPING = frozenset(
 )
 
 
-# Functions whose tensors must all be on one device; numbers in tensors of no dims may come from another.
+# Functions whose tensors must all be on one device; 0-dim tensors may be on a different one.
 _ON_ONE_DEVICE = frozenset(
     "add addcdiv addcmul addmm atan2 batch_norm bitwise_and bitwise_or bitwise_xor cat clamp clamp_max clamp_min concat "
     "copysign dist div dot eq floor_divide fmax fmin fmod ge group_norm gt huber_loss hypot l1_loss layer_norm le lerp "
@@ -37,7 +37,7 @@ _ON_ONE_DEVICE = frozenset(
 )
 
 
-# Functions whose results have a shape, or are a number, that depends on values.
+# Functions whose result has a shape, or is a number, that depends on values.
 _DATA_DEPENDENT = {
     "unique": "_unique2", "unique_consecutive": "unique_consecutive", "equal": "equal", "masked_select": "masked_select",
     "bincount": "bincount", "lstsq": "linalg_lstsq", "ctc_loss": "_ctc_loss", "combinations": "masked_select",
@@ -45,11 +45,11 @@ _DATA_DEPENDENT = {
 
 
 def _refuse_data_dependent(name: str, args: Any, options: dict[str, Any]) -> None:
-    """Refuses a function whose result depends on values, in PyTorch's class and opening words."""
+    """Refuse a function whose result depends on values, with PyTorch's error class and opening words."""
     if name in _DATA_DEPENDENT:
         raise NotImplementedError(
             f"aten::{_DATA_DEPENDENT[name]}: attempted to run this operator with Meta arguments, whose values it would "
-            "have to read. Run it on tensors of another device."
+            "have to read. Run it on tensors on a different device."
         )
     picks = args[1] if name in ("__getitem__", "_getitem") and len(args) > 1 else ()
     masks = [pick for pick in (picks if isinstance(picks, tuple) else (picks,)) if isinstance(pick, MetaTensor)]
@@ -72,7 +72,7 @@ _OF_THE_FIRST = frozenset("expand_as view_as reshape_as is_same_size".split())
 
 def _check_one_device(name: str, given: Any) -> None:
     kinds = [value.device.type for value in tree.leaves(given) if isinstance(value, TensorCore) and value._array.ndim]
-    if name == "masked_fill":  # which looks at the mask first
+    if name == "masked_fill":  # its mask is checked first
         kinds = kinds[::-1]
     for kind in kinds:
         if kind != kinds[0]:
@@ -96,7 +96,7 @@ class MetaTensor(Tensor):
     __module__ = "torch"
 
     def __new__(cls, data: Any = None, requires_grad: bool = True, **attributes: Any) -> Any:
-        """Return what `type(parameter)(values)` makes of a parameter without values: a parameter with these."""
+        """Return what `type(parameter)(values)` makes of a parameter without values: a parameter with these values."""
         if not isinstance(data, MetaTensor):
             return Parameter(data, requires_grad)
         made = as_meta(without_values(data._array.shape, data._array.dtype))
@@ -109,7 +109,7 @@ class MetaTensor(Tensor):
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, options = getattr(func, "__name__", ""), kwargs or {}
-        first = args[0] if args else options.get("tensor")  # initialisers are asked for by keywords
+        first = args[0] if args else options.get("tensor")  # initialisers are called with keywords
         if name == "copy_" and not isinstance(first, MetaTensor):
             raise NotImplementedError(_NO_DATA)
         if _is_write(name) and isinstance(first, MetaTensor) and not _is_recorded(args, options):
@@ -121,7 +121,7 @@ class MetaTensor(Tensor):
         with torch_function.DisableTorchFunctionSubclass():
             result = func(*args, **options)
         if name in _OF_THE_FIRST and not isinstance(first, MetaTensor):
-            return result  # it keeps its values: only a shape was asked of the other
+            return result  # it keeps its values: only the shape of the other one was used
         if name in ("backward", "__set__") or (where is not None and device_named(where).type != "meta"):
             return result
         return first if _is_write(name) else _without_values(result)
@@ -186,7 +186,7 @@ class MetaTensor(Tensor):
 
 
 def _without_values(result: Any) -> Any:
-    """Return what a function gave, its tensors on the device `meta`."""
+    """Return a function's result with its tensors on the device `meta`."""
     if isinstance(result, TensorCore):
         return as_meta(result)
     if isinstance(result, (tuple, list)) and any(isinstance(part, TensorCore) for part in result):
@@ -196,7 +196,7 @@ def _without_values(result: Any) -> Any:
 
 
 def _is_recorded(args: Any, options: dict[str, Any]) -> bool:
-    """Whether a write has to be recorded, or refused, because a gradient leads through it. Initialisers record nothing."""
+    """Whether a write must be recorded or refused because a gradient leads through it; initialisers record nothing."""
     return (
         is_grad_enabled()
         and bool(args)
@@ -233,7 +233,7 @@ def _rebuilt(shape: tuple[int, ...], dtype: Any, requires_grad: bool, attributes
 
 
 def moved_to_meta(tensor: Any, dtype: Any = None) -> Any:
-    """Return the shape and dtype of a tensor. The way back to it is kept, and refused: there are no gradients."""
+    """Return a meta tensor with a tensor's shape and dtype; a gradient that reaches the edge back to it is refused."""
     kind = DTYPE_OF[tensor._array.dtype] if dtype is None else dtype
     if tensor._requires_grad and is_grad_enabled():
         moved = as_meta(converted(tensor, kind, copy=True))

@@ -1,4 +1,4 @@
-"""What `repr(tensor)` prints, from a raw array, and the options that shape it.
+"""What `repr(tensor)` prints of a raw array, and the options that control it.
 
 The text is made in three steps: choose the elements shown (`_shown`), turn them into strings of equal width
 (`_columns`), and lay the strings out in brackets and lines (`_layout`).
@@ -19,7 +19,7 @@ from undertow._src.types.dtypes import DTYPE_OF, dtype, get_default_dtype
 
 
 class _Options:
-    """The print options in force, for every thread."""
+    """The print options, for every thread."""
 
     __slots__ = ("edgeitems", "linewidth", "precision", "sci_mode", "threshold")
 
@@ -47,10 +47,11 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """Set how tensors print, everywhere. What is None stays as it is, but `sci_mode=None` chooses by the values again.
+    """Set how tensors print, in every thread.
 
-    precision: digits after the point. threshold: tensors with more elements are summarised to `edgeitems` at both ends
-    of each dimension. linewidth: columns. profile: "default", "short" or "full". sci_mode: scientific notation or not.
+    What is None stays unchanged, but `sci_mode=None` chooses by the values again. precision: digits after the point.
+    threshold: tensors with more elements are summarised to `edgeitems` at both ends of each dimension. linewidth:
+    columns. profile: "default", "short" or "full". sci_mode: scientific notation or not.
     """
     wanted: dict[str, Any] = dict(_PROFILES.get(profile, {})) if profile is not None else {}
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
@@ -61,13 +62,13 @@ def set_printoptions(
 
 
 def get_printoptions() -> dict[str, Any]:
-    """Return the print options in force, as keyword arguments of `set_printoptions`."""
+    """Return the current print options, as keyword arguments of `set_printoptions`."""
     return {name: getattr(_options, name) for name in ("precision", "threshold", "edgeitems", "linewidth", "sci_mode")}
 
 
 @contextmanager
 def printoptions(**options: Any) -> Iterator[None]:
-    """`set_printoptions` for the length of a `with` block."""
+    """Set print options inside the block."""
     before = get_printoptions()
     set_printoptions(**options)
     try:
@@ -102,7 +103,7 @@ def tensor_repr(
 
 
 def _shows_in_elements(kind: dtype) -> bool:
-    """Whether printed elements alone say the dtype, as `3` says int64 and `3.+0.j` the default complex dtype."""
+    """Whether printed elements alone show the dtype, as `3` shows int64 and `3.+0.j` the default complex dtype."""
     return kind is dtypes.int64 or kind is dtypes.bool or (kind.is_complex and kind is _default_complex())
 
 
@@ -111,7 +112,7 @@ def _default_complex() -> dtype:
 
 
 def _with_suffixes(text: str, suffixes: Sequence[str], indent: int) -> str:
-    """`text, suffix, suffix)`, each suffix on a line of its own where it would pass the line width."""
+    """Return `text, suffix, suffix)`, with a suffix on a new line where it would exceed the line width."""
     column = len(text) - text.rfind("\n") + 1
     parts = [text]
     for suffix in suffixes:
@@ -138,7 +139,7 @@ def _contents(array: np.ndarray[Any, Any], indent: int) -> str:
     strings, width = _columns(shown)
     if array.ndim == 0:
         return strings[0]
-    columns = _options.linewidth - (indent + array.ndim - 1)  # each outer bracket takes one more
+    columns = _options.linewidth - (indent + array.ndim - 1)  # each outer bracket takes one more column
     return _layout(strings, shown.shape, cut, indent, max(1, columns // (width + 2)))
 
 
@@ -155,7 +156,7 @@ def _shown(array: np.ndarray[Any, Any], cut: Sequence[bool]) -> np.ndarray[Any, 
 
 
 def _layout(strings: list[str], shape: Sequence[int], cut: Sequence[bool], indent: int, per_line: int) -> str:
-    """Nested brackets around `strings`, which are the elements of an array of this shape in order."""
+    """Put nested brackets around `strings`, the elements of an array of this shape in order."""
     last = len(shape) - 1
     margins = [" " * (indent + dim + 1) for dim in range(last + 1)]
     rows = []
@@ -169,7 +170,7 @@ def _layout(strings: list[str], shape: Sequence[int], cut: Sequence[bool], inden
 
 
 def _groups(items: list[str], length: int, ellipsis: str) -> Iterator[list[str]]:
-    """`items` in lists of `length`, with the ellipsis, if any, between the two ends of each."""
+    """Group `items` into lists of `length`, with the ellipsis, if any, between the two ends of each."""
     for start in range(0, len(items), length):
         group = items[start : start + length]
         if ellipsis:
@@ -178,7 +179,7 @@ def _groups(items: list[str], length: int, ellipsis: str) -> Iterator[list[str]]
 
 
 def _columns(shown: np.ndarray[Any, Any]) -> tuple[list[str], int]:
-    """Every element as a string in order, padded to a column, and the column's width."""
+    """Return every element as a string, padded to a column, and the column's width."""
     kind = DTYPE_OF[shown.dtype]
     if kind.is_complex:
         real, real_width = _columns(shown.real)
@@ -194,8 +195,8 @@ def _columns(shown: np.ndarray[Any, Any]) -> tuple[list[str], int]:
 
 
 def _float_columns(values: np.ndarray[Any, Any]) -> tuple[list[str], int]:
-    """Floats in the plainest of three notations that shows them all: `3.`, `3.1416` or `3.1416e+00`."""
-    is_ordinary = np.isfinite(values) & (values != 0)  # zeros, nan and inf have no say in notation or width
+    """Return floats in the plainest of three notations that shows them all: `3.`, `3.1416` or `3.1416e+00`."""
+    is_ordinary = np.isfinite(values) & (values != 0)  # zeros, nan and inf don't affect notation or width
     strings = _notated(values, *_notation(values[is_ordinary]))
     width = max(map(len, compress(strings, is_ordinary)), default=1)
     return [each.rjust(width) for each in strings], width

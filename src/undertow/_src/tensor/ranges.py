@@ -43,7 +43,7 @@ def arange(
     pin_memory: Any = False,
     requires_grad: Any = False,
 ) -> Any:
-    """Numbers from start (0) up to but without end, in steps (1)."""
+    """Return numbers from start (0) up to but without end, in steps (1)."""
     if start is end is step is None and len(args) == 1 and type(args[0]) is int:
         first, last, by = 0, args[0], 1
     else:
@@ -55,7 +55,7 @@ def arange(
         kind = parse_kind(dtype, "arange", _range_kind(first, last, by))
     check_options("arange", device, layout, pin_memory)
     if out is None and has_no_values(device):
-        _arange(first, first, by, kind)  # refuses what the CPU refuses
+        _arange(first, first, by, kind)  # checks what the CPU checks
         count = max(math.ceil((last - first) / by), 0)
         return made(without_values((count,), kind.numpy), "arange", requires_grad, device)
     array = _arange(first, last, by, kind)
@@ -65,7 +65,7 @@ def arange(
         warn(
             f"The number of elements in the out tensor of shape {list(out._array.shape)} is {out._array.size} which does "
             f"not match the computed number of elements {array.size}. Where the step is no whole number, "
-            f"rounding may be why. It gets the shape ({array.size},)."
+            f"rounding may be the cause. It is resized to ({array.size},)."
         )
     return into_out(out, array, "arange", dtype)
 
@@ -87,7 +87,7 @@ def _parse_range(name: str, args: tuple[Any, ...], given: dict[str, Any]) -> tup
 
 
 def _range_kind(*values: Any) -> dtype:
-    """int64 for whole numbers, the default dtype if any is a float."""
+    """Return int64 for whole numbers, the default dtype if any is a float."""
     return get_default_dtype() if any(isinstance(value, (float, complex)) for value in values) else SCALAR_DTYPE[int]
 
 
@@ -129,7 +129,7 @@ def range(
     pin_memory: Any = False,
     requires_grad: Any = False,
 ) -> Any:
-    """Numbers from start up to and with end; deprecated in favour of `arange`."""
+    """Return numbers from start up to and with end; deprecated in favour of `arange`."""
     if end is None:
         raise TypeError('range() missing 1 required positional arguments: "end"')
     warn(
@@ -186,7 +186,7 @@ def logspace(
     pin_memory: Any = False,
     requires_grad: Any = False,
 ) -> Any:
-    """Powers of a base whose exponents are evenly spaced from start to end."""
+    """Return powers of a base whose exponents are evenly spaced from start to end."""
     first, last, count, kind = _parse_space("logspace", start, end, steps, out, dtype)
     check_options("logspace", device, layout, pin_memory)
     if not kind.is_inexact:
@@ -229,7 +229,7 @@ def _parse_space(name: str, start: Any, end: Any, steps: Any, out: Any, kind: An
 
 
 def _spaced(first: Any, last: Any, count: int, kind: dtype) -> Array:
-    """From both ends to the middle, so that the ends are exact."""
+    """Compute from both ends to the middle, so that the ends are exact."""
     if count <= 1:
         return np.full(count, first).astype(kind.numpy)
     if kind.is_complex:
@@ -255,13 +255,13 @@ def _spaced(first: Any, last: Any, count: int, kind: dtype) -> Array:
 
 
 def _progression(start: Any, step: Any, count: int, kind: dtype, compute: Any) -> Array:
-    """start + step * i for all i < count, in blocks as PyTorch computes it; see NOTE the last bit."""
+    """Return start + step * i for all i < count, in blocks as PyTorch computes it; see NOTE the last bit."""
     values = _fused(np.arange(count, dtype=np.float64), step, start, compute).astype(kind.numpy)
     width = 32 // kind.itemsize
     blocks = count // (2 * width)
     if blocks:
         firsts = values[: blocks * 2 * width : width, None].astype(compute)
-        if kind is bfloat16:  # only here the two steps are not fused
+        if kind is bfloat16:  # the only case where multiplication and addition are not fused
             lanes = firsts + np.arange(width, dtype=np.float32) * np.float32(step)
         else:
             lanes = _fused(np.arange(width, dtype=np.float64), step, firsts, compute)
@@ -270,7 +270,7 @@ def _progression(start: Any, step: Any, count: int, kind: dtype, compute: Any) -
 
 
 def _fused(multiples: Array, step: Any, start: Any, compute: Any) -> Array:
-    """multiples * step + start, rounded once to the dtype computed in."""
+    """Return multiples * step + start, rounded once to the dtype computed in."""
     if compute is np.float32:
         return (multiples * float(np.float32(step)) + np.asarray(start, np.float32).astype(np.float64)).astype(
             np.float32
@@ -286,4 +286,4 @@ def _fused(multiples: Array, step: Any, start: Any, compute: Any) -> Array:
     carried = total - product
     total_error = (product - (total - carried)) + (start - carried)
     correction = total_error + product_error
-    return np.where(correction == 0, total, total + correction)  # so that -0.0 stays
+    return np.where(correction == 0, total, total + correction)  # preserves -0.0

@@ -1,4 +1,4 @@
-"""Tables of PyTorch's storage classes of old, by dtype and by name."""
+"""Tables of PyTorch's legacy storage classes, by dtype and by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["_LegacyStorage", "_LegacyStorageMeta"]
 
 
 def _warn_typed_storage_removal(stacklevel: int = 2) -> None:
-    """Says, once, that typed storages go away."""
+    """Warn, once, that typed storages will be removed."""
     warn_of_removal()
 
 
@@ -24,7 +24,7 @@ def _storage_type_to_dtype_map() -> dict[str, dtypes.dtype]:
 
 
 def _get_dtype_from_pickle_storage_type(pickle_storage_type: str) -> dtypes.dtype:
-    """Return the dtype of a class of storages by its name."""
+    """Return the dtype of a storage class by its name."""
     try:
         return _storage_type_to_dtype_map()[pickle_storage_type]
     except KeyError:

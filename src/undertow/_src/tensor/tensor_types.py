@@ -1,4 +1,4 @@
-"""The tensor types of old: `torch.FloatTensor` and its kind, which make tensors of one dtype and recognise them."""
+"""The legacy tensor types: `torch.FloatTensor` and its relatives, which make tensors of one dtype and recognise them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from undertow._src.types.layouts import layout, strided
 
 
 class tensortype(type):
-    """The class of the old tensor types. Calling one makes a tensor of its dtype; tensors of it are its instances."""
+    """The metaclass of the legacy tensor types: calling one makes a tensor of its dtype; such tensors are its instances."""
 
     __module__ = "torch"
     dtype: dtype
@@ -53,7 +53,7 @@ _BY_NAME = {
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """Return the old form of `set_default_dtype`."""
+    """Set the default dtype by a legacy tensor type."""
     if isinstance(t, str):
         if t not in _BY_NAME:
             raise ModuleNotFoundError(f"No module named '{t}'")

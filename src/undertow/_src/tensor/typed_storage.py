@@ -1,4 +1,4 @@
-"""A tensor's memory with the dtype of its elements: `tensor.storage()`, and the classes of old (`FloatStorage`…)."""
+"""A tensor's storage with the dtype of its elements: `tensor.storage()`, and the legacy classes (`FloatStorage`…)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _warned: list[bool] = []
 
 
 def warn_of_removal() -> None:
-    """Says, once, what PyTorch says of all this."""
+    """Warn, once, that typed storages are deprecated."""
     if not _warned:
         _warned.append(True)
         warn(
@@ -29,7 +29,7 @@ def warn_of_removal() -> None:
 
 
 class TypedStorage(metaclass=TorchNamed):
-    """A row of elements, shared with all tensors over the same memory."""
+    """A row of elements, shared with all tensors over the same storage."""
 
     __slots__ = ("_untyped_storage", "dtype")
     __module__ = "torch.storage"
@@ -54,7 +54,7 @@ class TypedStorage(metaclass=TorchNamed):
 
     @classmethod
     def over(cls, memory: UntypedStorage, dtype: dtypes.dtype) -> TypedStorage:
-        """Return a storage over memory that is there already."""
+        """Return a typed storage over an existing one."""
         storage = object.__new__(TypedStorage)
         storage._untyped_storage, storage.dtype = memory, dtype
         return storage
@@ -107,10 +107,10 @@ class TypedStorage(metaclass=TorchNamed):
         """Return the elements as Python numbers."""
         return [_number(value) for value in self._row]
 
-    # --- what it is
+    # --- description
 
     def untyped(self) -> UntypedStorage:
-        """Return the same memory as bytes."""
+        """Return the same storage as bytes."""
         return self._untyped_storage
 
     @property
@@ -134,11 +134,11 @@ class TypedStorage(metaclass=TorchNamed):
         return self._untyped_storage.data_ptr()
 
     def nbytes(self) -> int:
-        """How many bytes the memory holds."""
+        """Return the number of bytes in the storage."""
         return self._untyped_storage.nbytes()
 
     def element_size(self) -> int:
-        """Bytes per element."""
+        """Return the number of bytes per element."""
         return self.dtype.itemsize
 
     def is_shared(self) -> bool:
@@ -148,15 +148,15 @@ class TypedStorage(metaclass=TorchNamed):
         return False
 
     def share_memory_(self) -> TypedStorage:
-        """Do nothing but return the storage."""
+        """Return the storage unchanged."""
         return self
 
     def pickle_storage_type(self) -> str:
-        """Return the name of the class of old that has this dtype."""
+        """Return the name of the legacy class that has this dtype."""
         return f"{self.dtype.scalar_name}Storage"
 
     def type(self, dtype: Any = None) -> Any:
-        """Return the name of the class of old, or a copy as another one."""
+        """Return the name of the legacy class, or a copy converted to a different one."""
         if dtype is None:
             return f"torch.{self.pickle_storage_type()}"
         wanted = BY_NAME[dtype] if isinstance(dtype, str) else dtype
@@ -172,7 +172,7 @@ class TypedStorage(metaclass=TorchNamed):
         return self if kind is self.dtype else TypedStorage.over(UntypedStorage(self._row.astype(kind.numpy)), kind)
 
     def clone(self) -> TypedStorage:
-        """Return the same elements in memory of their own."""
+        """Return a copy of the elements in a new storage."""
         return TypedStorage.over(UntypedStorage(self._row.copy()), self.dtype)
 
     __copy__ = clone
@@ -185,12 +185,12 @@ class TypedStorage(metaclass=TorchNamed):
         return _unpickled, (self.dtype, self._row.tobytes())
 
     def fill_(self, value: Any) -> TypedStorage:
-        """Write one value everywhere."""
+        """Fill the storage with one value."""
         self._row[...] = value
         return self
 
     def copy_(self, source: TypedStorage, non_blocking: bool | None = None) -> TypedStorage:
-        """Write another storage's elements."""
+        """Copy the elements of a given storage into this one."""
         if len(source) != len(self):
             raise RuntimeError(
                 f"size does not match, self was {self.nbytes()} bytes but src was {source.nbytes()} bytes"
@@ -203,7 +203,7 @@ class TypedStorage(metaclass=TorchNamed):
 
 
 def _row(args: tuple[Any, ...], kind: dtypes.dtype) -> Array:
-    """Return what a constructor was given: nothing, a size or data."""
+    """Return the elements from a constructor's arguments: nothing, a size or data."""
     if not args:
         return np.empty(0, kind.numpy)
     if len(args) > 1:
@@ -239,7 +239,7 @@ for _name, _kind in (("char", dtypes.int8), ("byte", dtypes.uint8), ("complex_fl
 
 
 class _LegacyStorageMeta(TorchNamed):
-    """The class of the storage classes of old: storages of their dtype are their instances."""
+    """The metaclass of the legacy storage classes: storages of their dtype are their instances."""
 
     __module__ = "undertow.storage"  # where PyTorch has it
 
@@ -253,7 +253,7 @@ copyreg.pickle(_LegacyStorageMeta, pickled_class)
 
 
 class _LegacyStorage(TypedStorage, metaclass=_LegacyStorageMeta):
-    """`FloatStorage` and its kind: they make storages of one dtype and recognise them."""
+    """`FloatStorage` and its relatives: they make storages of one dtype and recognise them."""
 
     __slots__ = ()
     __module__ = "torch.storage"
@@ -272,7 +272,7 @@ class _LegacyStorage(TypedStorage, metaclass=_LegacyStorageMeta):
 
 BY_DTYPE: dict[dtypes.dtype, Any] = {}
 for _kind in dtypes.ALL:
-    if _kind not in (dtypes.uint16, dtypes.uint32, dtypes.uint64, dtypes.complex32):  # younger than these classes
+    if _kind not in (dtypes.uint16, dtypes.uint32, dtypes.uint64, dtypes.complex32):  # newer than these classes
         _body = {"dtype": _kind, "__module__": "torch", "__slots__": ()}
         BY_DTYPE[_kind] = _LegacyStorageMeta(f"{_kind.scalar_name}Storage", (_LegacyStorage,), _body)
 BY_NAME = {f"torch.{cls.__name__}": cls for cls in BY_DTYPE.values()}
@@ -284,7 +284,7 @@ Storage = BY_DTYPE[dtypes.float32]
 
 
 def storage(self: Any) -> TypedStorage:
-    """Return the whole memory that the tensor is a part of, with its dtype."""
+    """Return the storage that the tensor is a view of, with its dtype."""
     warn_of_removal()
     return _typed_storage(self)
 
@@ -294,6 +294,6 @@ def _typed_storage(self: Any) -> TypedStorage:
 
 
 def class_of_old(self: Any) -> Any:
-    """Return the class of old for storages of the tensor's dtype."""
+    """Return the legacy class for storages of the tensor's dtype."""
     warn_of_removal()
     return BY_DTYPE.get(dtypes.DTYPE_OF[self._array.dtype])

@@ -1,4 +1,4 @@
-"""Window functions: weights for the samples of a piece of a signal, highest in the middle."""
+"""Window functions: weights for the samples of a segment of a signal, highest in the middle."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _window(
     name: str, length: Any, periodic: bool, weights: Callable[[Array, int], Array], dtype: Any, layout: Any,
     device: Any, pin_memory: bool, requires_grad: bool,
 ) -> Any:  # fmt: skip
-    """Return a window as a tensor; `weights` gets the places 0, 1, … and the last. A periodic window lacks its last."""
+    """Return a window as a tensor from `weights(positions, last)`; a periodic window omits its last sample."""
     kind = parse_kind(dtype, name)
     check_options(name, device, layout, pin_memory)
     if not is_int(length):
@@ -40,7 +40,7 @@ def _window(
 
 
 def cosine_sum(*factors: float) -> Callable[[Array, int], Array]:
-    """a₀ − a₁ cos(2π n/N) + a₂ cos(4π n/N) …"""
+    """Return a₀ − a₁ cos(2π n/N) + a₂ cos(4π n/N) …"""
 
     def weights(places: Array, last: int) -> Array:
         turns = places * (2 * math.pi / last)
@@ -53,7 +53,7 @@ def cosine_sum(*factors: float) -> Callable[[Array, int], Array]:
 
 
 def kaiser_weights(beta: float) -> Callable[[Array, int], Array]:
-    """I₀(beta √(1 − x²)) / I₀(beta) for x from −1 to 1."""
+    """Return I₀(beta √(1 − x²)) / I₀(beta) for x from −1 to 1."""
 
     def weights(places: Array, last: int) -> Array:
         along = places * (2 / last) - 1
@@ -106,7 +106,7 @@ def hamming_window(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Any:
-    """alpha − beta cos: the Hann window on a pedestal."""
+    """Return alpha − beta cos: the Hann window on a pedestal."""
     _check_numbers("hamming_window", window_length, periodic, alpha, beta)
     return _window(
         "hamming_window",
@@ -133,7 +133,7 @@ def kaiser_window(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Any:
-    """Return the Bessel function of a half circle; beta trades the width of its peak against what leaks beside it."""
+    """Return the Kaiser window; beta trades the width of its peak against leakage."""
     _check_numbers("kaiser_window", window_length, periodic, beta)
     return _window(
         "kaiser_window", window_length, periodic, kaiser_weights(beta), dtype, layout, device, pin_memory, requires_grad

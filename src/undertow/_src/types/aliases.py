@@ -1,4 +1,4 @@
-"""Names for the types in annotations, which `undertow.types` and the stubs of public modules share."""
+"""Aliases of types for annotations, shared by `undertow.types` and the stubs of public modules."""
 
 from __future__ import annotations
 

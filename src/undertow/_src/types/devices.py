@@ -123,15 +123,15 @@ class _Defaults(threading.local):
 
 cpu = device("cpu")
 meta = device("meta")
-_make = device  # set_default_device's argument has the class's name
+_make = device  # named as set_default_device's argument
 _defaults = _Defaults()
 
 
 def get_default_device() -> device:
-    """Return the device of new tensors that name none, `cpu` unless it was set otherwise in this thread."""
+    """Return the default device of new tensors in this thread, `cpu` unless set otherwise."""
     return _defaults.stack[-1]
 
 
 def set_default_device(device: Any) -> None:
-    """Make `device` the default in this thread; None goes back to the CPU."""
+    """Make `device` the default in this thread; None resets it to the CPU."""
     _defaults.stack[0] = cpu if device is None else _make(device)

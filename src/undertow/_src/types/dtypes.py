@@ -21,9 +21,9 @@ BOOLEAN, INTEGRAL, FLOATING, COMPLEX = range(4)
 class dtype(metaclass=TorchNamed):
     """One element type. There is one instance per type; compare with `is`.
 
-    `numpy` is the NumPy dtype that stores it, `opmath` the dtype that arithmetic on it is carried out in
-    (float16 and bfloat16 compute in float32), `scalar_name` and `c_name` the names that PyTorch's errors use;
-    `is_inexact` says whether it is floating or complex, and so can have gradients.
+    `numpy` is the NumPy dtype that stores it; `opmath` is the dtype in which arithmetic on it is carried out (float16
+    and bfloat16 compute in float32); `scalar_name` and `c_name` are the names that PyTorch's errors use; `is_inexact`
+    says whether it is floating or complex, and so can have gradients.
     """
 
     __module__ = "torch"
@@ -109,7 +109,7 @@ def _make(
     self.is_signed, self.is_floating_point, self.is_complex = signed, category == FLOATING, category == COMPLEX
     self.is_inexact = category >= FLOATING
     if storage is None:
-        self.itemsize = itemsize  # NumPy cannot store it; complex32 exists so that promotion can answer with it
+        self.itemsize = itemsize  # NumPy cannot store it; complex32 exists so that promotion can return it
     else:
         self.numpy = np.dtype(storage)
         self.itemsize = self.numpy.itemsize
@@ -130,12 +130,12 @@ float32 = float = _make("float32", "f32", "Float", FLOATING, np.float32)
 float64 = double = _make("float64", "f64", "Double", FLOATING, np.float64)
 float16 = half = _make("float16", "f16", "Half", FLOATING, np.float16, opmath=float32)
 bfloat16 = _make("bfloat16", "bf16", "BFloat16", FLOATING, ml_dtypes.bfloat16, opmath=float32)
-# Eight bits hold weights: PyTorch converts and moves them, and computes with few of them.
+# Eight-bit floats hold weights: PyTorch converts and moves them, but computes with few of them.
 float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz = FLOAT8 = tuple(
     _make(f"float8_{layout}", f"f8{layout}", f"Float8_{layout}", FLOATING, f"float8_{layout}", opmath=float32)
     for layout in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz")
 )
-# Programs name these and ask how wide they are; no tensor here has one.
+# Programs name these and query their width; no tensor here has one.
 float8_e8m0fnu = _make("float8_e8m0fnu", "f8e8m0fnu", "Float8_e8m0fnu", FLOATING, None, signed=False, itemsize=1)
 qint8 = _make("qint8", "qint8", "QInt8", INTEGRAL, None, itemsize=1)
 quint8 = _make("quint8", "quint8", "QUInt8", INTEGRAL, None, signed=False, itemsize=1)
@@ -205,7 +205,7 @@ _OF_PYTHON_TYPE = {builtins.bool: bool, builtins.int: int64, builtins.float: flo
 
 
 def as_dtype(value: Any, function: str, argument: str, position: builtins.int | None = None) -> dtype:
-    """`value` as a dtype; the Python types bool, int, float and complex stand for their widest dtype."""
+    """Return `value` as a dtype; the Python types bool, int, float and complex stand for their widest dtype."""
     if type(value) is dtype:
         return value
     if isinstance(value, type) and value in _OF_PYTHON_TYPE:
@@ -232,7 +232,7 @@ SCALAR_DTYPE = _OfScalar({builtins.bool: bool, builtins.int: int64, builtins.flo
 
 
 def get_default_dtype() -> dtype:
-    """Return the dtype that Python floats get, float32 unless it was set otherwise."""
+    """Return the dtype that Python floats get, float32 unless set otherwise."""
     return SCALAR_DTYPE[builtins.float]
 
 
@@ -282,15 +282,15 @@ def _promote(a: dtype, b: dtype) -> dtype:
         return high
     if low.itemsize != high.itemsize:
         return low if low.itemsize > high.itemsize else high
-    # What is left has equal sizes: float16 with bfloat16, uint8 with int8.
+    # The remaining pairs have equal sizes: float16 with bfloat16, uint8 with int8.
     return float32 if high.is_floating_point else int16
 
 
 def combine(dimensioned: dtype | None, zero_dim: dtype | None = None, scalar: dtype | None = None) -> dtype:
     """Return the result dtype of operands of three ranks: tensors with dimensions, 0-dim tensors, Python numbers.
 
-    A lower rank counts only when its category is higher: float16 stays float16 beside a 0-dim float64, and int64
-    beside 2.0 becomes the default dtype.
+    A lower rank counts only when its category is higher: float16 stays float16 next to a 0-dim float64, and int64 next
+    to 2.0 becomes the default dtype.
     """
     key = (dimensioned, zero_dim, scalar)
     found = _COMBINED.get(key)
@@ -316,7 +316,7 @@ def _outrank(high: dtype | None, low: dtype | None) -> dtype | None:
 def result_type(
     dimensioned: Iterable[dtype] = (), zero_dim: Iterable[dtype] = (), scalars: Iterable[dtype] = ()
 ) -> dtype:
-    """`combine` for any number of operands of each rank; a number's dtype is `SCALAR_DTYPE[type(number)]`."""
+    """Return `combine` for any number of operands of each rank; a number's dtype is `SCALAR_DTYPE[type(number)]`."""
     return combine(_promote_all(dimensioned), _promote_all(zero_dim), _promote_all(scalars))
 
 
@@ -333,7 +333,7 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
 
 
 def can_cast(from_: dtype, to: dtype) -> builtins.bool:
-    """Whether an in-place result of dtype `from_` may be stored as `to`: the category must not fall."""
+    """Whether an in-place result of dtype `from_` may be stored as `to`: the category must not be lower."""
     source, target = as_dtype(from_, "can_cast", "from_", 1), as_dtype(to, "can_cast", "to", 2)
     return source.category <= target.category
 
@@ -368,7 +368,7 @@ class _Limits:
         raise TypeError(f"cannot pickle '{type(self).__name__}' object")
 
 
-# Bits of the mantissa (as PyTorch counts them for eps), the largest number, the smallest normal one.
+# Bits of the mantissa (as PyTorch counts them for eps), the largest number, the smallest normal number.
 _FLOAT8_LIMITS = {
     float8_e4m3fn: (3, 448.0, 2.0**-6),
     float8_e5m2: (2, 57344.0, 2.0**-14),
@@ -379,7 +379,7 @@ _FLOAT8_LIMITS = {
 
 
 class finfo(_Limits):
-    """Limits of a floating-point dtype; those of its parts for a complex one."""
+    """Limits of a floating-point dtype; for a complex dtype, those of its parts."""
 
     __module__ = "undertow"
     __slots__ = ("eps", "resolution", "smallest_normal", "tiny")

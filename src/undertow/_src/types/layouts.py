@@ -1,4 +1,4 @@
-"""The singletons that name how elements lie in memory: `layout` and `memory_format`."""
+"""The singletons that name how elements are laid out: `layout` and `memory_format`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class layout(_Named):
 
 
 class memory_format(_Named):
-    """The order of dimensions in memory that an operation keeps or produces."""
+    """The order of dimensions in memory that an operation preserves or produces."""
 
     __slots__ = ()
     __module__ = "torch"
@@ -62,11 +62,11 @@ channels_last = memory_format._make("channels_last")
 channels_last_3d = memory_format._make("channels_last_3d")
 legacy_contiguous_format = contiguous_format
 
-CHANNELS_LAST = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}  # axes, the widest step first
+CHANNELS_LAST = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}  # axes, the largest stride first
 
 
 def axes_of(order: memory_format, ndim: int) -> tuple[int, ...]:
-    """Return the axes in the order that a memory format gives them, the widest first."""
+    """Return the axes in the order of a memory format, the largest stride first."""
     axes = CHANNELS_LAST.get(order, tuple(range(ndim)))
     if len(axes) != ndim:
         raise RuntimeError(f"required rank {len(axes)} tensor to use {order.name} format")

@@ -12,13 +12,13 @@ from undertow._src.base.torch_named import TorchNamed
 
 
 class WrappedDim(int):
-    """A dim counted from the front that was given counted from the back: nodes show it as it was given."""
+    """A dim counted from the front that was given as a negative number: nodes show it as given."""
 
     given: int
 
 
 def wrapped_dim(dim: int, count: int) -> WrappedDim:
-    """Return a negative dim of so many dims, counted from the front."""
+    """Return a negative dim counted from the front, for a tensor of so many dims."""
     found = WrappedDim(dim + count)
     found.given = dim
     return found
@@ -57,7 +57,7 @@ class Size(tuple[int, ...], metaclass=TorchNamed):
     def __add__(self, other: Any) -> Size:
         if isinstance(other, tuple):
             return Size((*self, *other))
-        # Ask the other side here: left to Python, the error would not have PyTorch's words.
+        # Try the other side's operator here: left to Python, the error would not have PyTorch's text.
         reflected = getattr(type(other), "__radd__", None)
         result = NotImplemented if reflected is None else reflected(other, self)
         if result is NotImplemented:

@@ -1,4 +1,4 @@
-"""Numbers that a compiler does not know yet. There are none here: these functions take and give plain numbers."""
+"""Symbolic numbers, as a compiler has them. There are none here: these functions take and return plain numbers."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 
 
 class SymInt:
-    """An int that is not known yet; no number is one."""
+    """An int that is not known yet; no number is an instance."""
 
     __module__ = "torch"
 
 
 class SymFloat:
-    """A float that is not known yet; no number is one."""
+    """A float that is not known yet; no number is an instance."""
 
     __module__ = "torch"
 
 
 class SymBool:
-    """A bool that is not known yet; no value is one."""
+    """A bool that is not known yet; no value is an instance."""
 
     __module__ = "torch"
 
@@ -41,13 +41,13 @@ def sym_not(a: Any) -> Any:
 
 
 def sym_max(a: Any, b: Any) -> Any:
-    """Return the larger of two numbers, a float if one of them is."""
+    """Return the larger of two numbers, as a float if one of them is."""
     larger = max(a, b)
     return float(larger) if isinstance(a, float) or isinstance(b, float) else larger
 
 
 def sym_min(a: Any, b: Any) -> Any:
-    """Return the smaller of two numbers, a float if one of them is."""
+    """Return the smaller of two numbers, as a float if one of them is."""
     smaller = min(a, b)
     return float(smaller) if isinstance(a, float) or isinstance(b, float) else smaller
 
@@ -58,7 +58,7 @@ def sym_sum(args: Sequence[Any]) -> Any:
 
 
 def sym_ite(b: bool, t: Any, f: Any) -> Any:
-    """t if b, else f."""
+    """Return t if b, else f."""
     return t if b else f
 
 

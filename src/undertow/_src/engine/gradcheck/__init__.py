@@ -1,1 +1,1 @@
-"""What `gradcheck` does: finite differences, the checks themselves, and what else a gradient must hold to."""
+"""The parts of `gradcheck`: finite differences, the comparison, and further requirements on a gradient."""

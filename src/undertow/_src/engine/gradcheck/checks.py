@@ -1,4 +1,4 @@
-"""The checks behind `gradcheck`: gradients against finite differences; `demands.py` has the others."""
+"""The checks of `gradcheck` against finite differences; `demands.py` has the others."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def check(
     check_undefined_grad: bool, check_batched_grad: bool, check_batched_forward_grad: bool, check_forward_ad: bool,
     check_backward_ad: bool, fast_mode: bool,
 ) -> None:  # fmt: skip
-    """All that `gradcheck` was asked for; raises GradcheckError."""
+    """Run every check that `gradcheck` was asked for; raise GradcheckError on failure."""
     func, given = of_values(func, as_tuple(inputs))
     _check_inputs(given)
     function = Function(func, given)
     recorded = function.recorded_places()
     if not recorded:
-        function.differentiable()  # refuses outputs that are no tensors
+        function.differentiable()  # refuses outputs that are not tensors
         _expect_constant(function, eps)
         return
     parts = ["imag", "real"] if any(function.outputs()[nr]._array.dtype.kind == "c" for nr in recorded) else [""]
@@ -111,7 +111,7 @@ def _check_inputs(given: tuple[Any, ...]) -> None:
 
 
 def _expect_constant(function: Function, eps: float) -> None:
-    """Return a function without recorded outputs must not depend on its inputs."""
+    """Check that a function without recorded outputs does not depend on its inputs."""
     for place in function.places:
         if any(np.any(np.abs(jacobian) > 0) for jacobian in numerical_jacobian(function, place, eps)):
             raise GradcheckError("Numerical gradient for function expected to be zero")
@@ -193,7 +193,7 @@ def _mismatch(nr: int, place: int, numerical: Any, analytical: Any, forward: boo
 
 
 def _slow_story(numerical: Array, analytical: Array, atol: float, rtol: float) -> str:
-    """Return what the whole Jacobians say where the fast check failed."""
+    """Return the whole Jacobians as text, for a failure of the fast check."""
     worst = np.max(np.abs(numerical - analytical)) if numerical.size else 0.0
     words = (
         "\nThe above quantities relating the numerical and analytical jacobians are computed \nin fast mode: along random "
@@ -205,7 +205,7 @@ def _slow_story(numerical: Array, analytical: Array, atol: float, rtol: float) -
 
 
 def _repeatable(output: Any, inputs: list[Any], nondet_tol: float) -> list[Array]:
-    """Return the Jacobians of an output, which a second time must come out the same."""
+    """Return the Jacobians of an output, checking that a second run gives the same."""
     first, second = analytical_jacobian(output, inputs), analytical_jacobian(output, inputs)
     _expect_same(first, second, nondet_tol)
     return first
@@ -225,7 +225,7 @@ def _expect_same(first: list[Array], second: list[Array], nondet_tol: float) -> 
 
 
 def _directions(inputs: list[Any], outputs: list[Any]) -> tuple[list[Array], list[tuple[Array, Array | None]]]:
-    """Return unit vectors across the outputs and along the inputs: of a complex input one for each of its parts."""
+    """Return random unit vectors for the outputs and inputs; a complex input gets one for each of its parts."""
     generator = Generator()
 
     def unit(tensor: TensorCore) -> Array:
@@ -264,7 +264,7 @@ def _along(row: Array, along: tuple[Array, Array | None]) -> Any:
 def first_derivative(
     func: Callable[..., Any], inputs: Any, grad_outputs: object, spaced: bool
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Return a function's gradient as a function of its inputs and of incoming gradients, and those arguments."""
+    """Return a function's gradient as a function of its inputs and incoming gradients, and those arguments."""
     func, given = of_values(func, as_tuple(inputs))
     count = len(given)
     if grad_outputs is None:
@@ -283,18 +283,18 @@ def first_derivative(
 
 def _seed_for(output: Any, spaced: bool) -> Any:
     seed = random_like(output)
-    if spaced:  # every second element of twice the memory
+    if spaced:  # every second element of a buffer twice as long
         seed = wrap(np.repeat(seed._array[..., None], 2, -1)[..., 0])
     return seed._asking(True)
 
 
-# --- older entries, deprecated in PyTorch
+# --- deprecated entry points
 
 
 def get_numerical_jacobian(
     fn: Callable[..., Any], inputs: Any, target: object = None, eps: float = 1e-3, grad_out: float = 1.0
 ) -> tuple[Any, ...]:
-    """Jacobians of `fn(inputs)` by finite differences, one per input of `target` (all inputs, unless given)."""
+    """Return Jacobians of `fn(inputs)` by finite differences, one per input in `target` (default: all inputs)."""
     _warn_of_private("get_numerical_jacobian")
     if grad_out != 1.0:
         raise ValueError("Expected grad_out to be 1.0. get_numerical_jacobian no longer supports other values.")
@@ -312,7 +312,7 @@ def get_numerical_jacobian(
 def get_analytical_jacobian(
     inputs: Any, output: Any, nondet_tol: float = 0.0, grad_out: float = 1.0
 ) -> tuple[tuple[Any, ...], bool, bool, bool]:
-    """Jacobians by backward passes; whether a second run gives the same, and whether sizes and dtypes are right."""
+    """Return Jacobians by backward passes, whether a second run gives the same, and whether sizes and dtypes match."""
     _warn_of_private("get_analytical_jacobian")
     if grad_out != 1.0:
         raise ValueError("Expected grad_out to be 1.0. get_analytical_jacobian no longer supports other values.")

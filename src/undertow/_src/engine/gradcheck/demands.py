@@ -1,4 +1,4 @@
-"""What a gradient must hold to besides being right: `gradcheck` asks for these too."""
+"""Requirements on a gradient besides being right, which `gradcheck` also checks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NOTES = 'Please look at "Notes about undefined output gradients" in "tools/auto
 
 
 def check_product(function: Function) -> None:
-    """Return a backward pass multiplies by the gradient that comes in: from zeros it makes zeros."""
+    """Check that a backward pass is linear in the incoming gradient: zeros in, zeros out."""
     outputs = function.differentiable()
     seeds = [wrap(np.zeros_like(output._array)) for output in outputs]
     for given, row in zip(function.inputs, grad(outputs, function.inputs, seeds, allow_unused=True), strict=True):
@@ -49,7 +49,7 @@ def check_product(function: Function) -> None:
 
 
 class UndefinedGrad(Node):
-    """Hands on an undefined gradient, whatever it is given."""
+    """Passes on an undefined gradient, whatever it receives."""
 
     __slots__ = ()
 
@@ -64,7 +64,7 @@ class UndefinedGrad(Node):
 
 
 def check_undefined(function: Function) -> None:
-    """Undefined gradients that go in must come out as undefined ones, or zero."""
+    """Check that undefined incoming gradients give undefined or zero ones."""
     count = len(function.differentiable())
     for undefined in [range(count)] if count == 1 else [range(count), *[(nr,) for nr in range(count)]]:
         outputs = []
@@ -90,12 +90,12 @@ def check_undefined(function: Function) -> None:
 def _warn_of_undefined() -> None:
     warn(
         "Backwards compatibility: New undefined gradient support checking feature may break "
-        "existing callers. Pass check_undefined_grad=False to do without it."
+        "existing callers. Pass check_undefined_grad=False to skip this check."
     )
 
 
 def check_batched(function: Function, output: Any, nr: int) -> None:
-    """Wants several gradients at once to give what they give one by one."""
+    """Check that a batch of gradients gives the same as one at a time."""
     seeds = [random_like(output) for _ in range(2)]
     expected = [grad(output, function.inputs, seed, allow_unused=True, retain_graph=True) for seed in seeds]
     together = wrap(np.stack([seed._array for seed in seeds]))
@@ -109,7 +109,7 @@ def check_batched(function: Function, output: Any, nr: int) -> None:
 
 
 def check_batched_forward(function: Function) -> None:
-    """Forward mode along two directions, which must not know of each other."""
+    """Check that forward mode along a batch of two directions keeps them independent."""
     for place in function.places:
         array = function.given[place]._array
         directions = [random_like(function.given[place])._array for _ in range(2)]
@@ -125,6 +125,6 @@ def _unequal(nr: int, place: int, found: Any, expected: Any) -> str:
 
 
 def random_like(tensor: TensorCore) -> Any:
-    """Random numbers of a tensor's shape and dtype, from a generator of their own."""
+    """Return random numbers in a tensor's shape and dtype, from a separate generator."""
     generator = Generator()
     return randn(tensor._array.shape, dtype=DTYPE_OF[tensor._array.dtype], generator=generator)

@@ -2,7 +2,7 @@
 
 A Jacobian of one output with respect to one input is an array with a row per element of the input and a column per
 element of the output. `Function` is the user's function as seen by a check: of complex outputs only the real or the
-imaginary part, so that an output is real where a backward pass is asked about it.
+imaginary part, so that a backward pass always starts from a real output.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def as_tuple(value: object) -> tuple[Any, ...]:
 
 
 def of_values(call: Callable[..., Any], given: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Return a function of sparse tensors as a function of the elements they keep, which are all that is differentiated."""
+    """Return a function of sparse tensors as a function of their values, which are all that is differentiated."""
     sparse = {place: value for place, value in enumerate(given) if isinstance(value, TensorCore) and value.is_sparse}
     if not sparse:
         return call, given
@@ -50,10 +50,10 @@ def of_values(call: Callable[..., Any], given: tuple[Any, ...]) -> tuple[Callabl
 
 
 class Function:
-    """What a check looks at: the function, its arguments, and the places of those that are differentiated."""
+    """What a check examines: the function, its arguments, and the positions of the differentiated ones."""
 
     def __init__(self, call: Callable[..., Any], given: tuple[Any, ...], part: str = "") -> None:
-        self.call, self.given, self.part = call, given, part  # part: of complex outputs, "real" or "imag"
+        self.call, self.given, self.part = call, given, part  # part: "real" or "imag", of complex outputs
         self.places = [place for place, value in enumerate(given) if is_inexact(value) and value.requires_grad]
 
     @property
@@ -71,7 +71,7 @@ class Function:
         return [output for output in every if is_inexact(output)]
 
     def differentiable(self) -> list[Any]:
-        """Return the outputs that are recorded, as the check looks at them."""
+        """Return the recorded outputs, as the check sees them."""
         every = as_tuple(self.call(*self.given))
         found = [output for output in every if output.requires_grad]
         return [self.shown(output) for output in found]
@@ -82,14 +82,14 @@ class Function:
         return (imag if self.part == "imag" else real)(output)
 
     def values(self, given: Sequence[Any] | None = None) -> list[Array]:
-        """Return the values of all outputs, as the check looks at them."""
+        """Return the values of all outputs, as the check sees them."""
         values = [output._array.reshape(-1).copy() for output in self.outputs(given)]
         if self.part:
             values = [getattr(value, self.part) if value.dtype.kind == "c" else value for value in values]
         return values
 
     def recorded_places(self) -> list[int]:
-        """Which of the outputs that can have a derivative are recorded."""
+        """Return which of the outputs that can have a derivative are recorded."""
         return [nr for nr, output in enumerate(self.outputs()) if output.requires_grad]
 
 
@@ -97,7 +97,7 @@ class Function:
 
 
 def difference(function: Function, place: int, direction: Array, eps: float) -> list[Array]:
-    """Return the change of each output per unit of a step of an input along a direction."""
+    """Return the change of each output per unit step of an input along a direction."""
     array = function.given[place]._array
     before = array.copy()
     try:
@@ -112,11 +112,11 @@ def difference(function: Function, place: int, direction: Array, eps: float) -> 
 
 def _write(array: Array, values: Array) -> None:
     array[...] = values
-    sync(array)  # an input may be the conjugate of other memory
+    sync(array)  # an input may be a conjugate view
 
 
 def numerical_jacobian(function: Function, place: int, eps: float) -> list[Array]:
-    """One Jacobian per output. Of a complex input: the change along the real axis and i times that along the imaginary."""
+    """Return one Jacobian per output; for a complex input, of real steps plus i times that of imaginary steps."""
     array = function.given[place]._array
     columns: list[list[Array]] = []
     for index in np.ndindex(array.shape):
@@ -136,7 +136,7 @@ def numerical_jacobian(function: Function, place: int, eps: float) -> list[Array
 
 
 def analytical_jacobian(output: TensorCore, inputs: Sequence[Any]) -> list[Array]:
-    """One Jacobian per input: a backward pass for each element of the output."""
+    """Return one Jacobian per input, by a backward pass for each element of the output."""
     columns: list[list[Array]] = [[] for _ in inputs]
     flat = output._array.reshape(-1)
     for index in range(flat.size):
@@ -151,7 +151,7 @@ def analytical_jacobian(output: TensorCore, inputs: Sequence[Any]) -> list[Array
 
 
 def pulled_back(output: TensorCore, inputs: Sequence[Any], seed: Array) -> list[Array]:
-    """Return the gradient of each input for one of the output; zeros where there is none."""
+    """Return the gradient of each input for a gradient of the output; zeros where undefined."""
     start = wrap(seed.reshape(output._array.shape))
     found = grad(output, list(inputs), start, retain_graph=True, allow_unused=True)
     return [
@@ -178,7 +178,7 @@ def pushed_forward(function: Function, place: int, direction: Array) -> list[Arr
 
 
 def forward_jacobian(function: Function, place: int, unit: complex = 1) -> list[Array]:
-    """One Jacobian per output, of steps of `unit` along each element of an input."""
+    """Return one Jacobian per output, of steps of `unit` along each element of an input."""
     array = function.given[place]._array
     rows: list[list[Array]] = []
     for index in np.ndindex(array.shape):
@@ -189,7 +189,7 @@ def forward_jacobian(function: Function, place: int, unit: complex = 1) -> list[
 
 
 def stepped_jacobian(function: Function, place: int, eps: float, unit: complex = 1) -> list[Array]:
-    """Return the same by finite differences."""
+    """Return the same Jacobians by finite differences."""
     array = function.given[place]._array
     rows = []
     for index in np.ndindex(array.shape):

@@ -1,4 +1,4 @@
-"""Steps of gradcheck under PyTorch's names, for packages and tests with checks of their own."""
+"""Steps of gradcheck under PyTorch's names, for packages and tests with their own checks."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def _is_sparse_any_tensor(obj: Any) -> bool:
 
 
 def _get_inp_tensors(tupled_inputs: Sequence[Any]) -> tuple[list[int], list[Any]]:
-    """Return the places of the inputs that are differentiated, and these inputs."""
+    """Return the positions of the differentiated inputs, and these inputs."""
     places = [place for place, value in enumerate(tupled_inputs) if is_inexact(value) and value.requires_grad]
     return places, [tupled_inputs[place] for place in places]
 
 
 def _iter_tensors(x: Any, only_requiring_grad: bool = False) -> Iterator[Any]:
-    """Every tensor in nested iterables."""
+    """Yield every tensor in nested iterables."""
     if is_inexact(x) or isinstance(x, TensorCore):
         if x.requires_grad or not only_requiring_grad:
             yield x
@@ -61,7 +61,7 @@ def _iter_tensors(x: Any, only_requiring_grad: bool = False) -> Iterator[Any]:
 
 
 def _iter_tensor(x_tensor: Any) -> Iterator[tuple[Any, tuple[int, ...], int]]:
-    """Each element of a tensor: the tensor's data, the element's place in it, and its number."""
+    """Yield for each element of a tensor: the tensor's data, the element's index, and its number."""
     for number, index in enumerate(np.ndindex(*x_tensor.shape)):
         yield x_tensor.data, index, number
 
@@ -79,7 +79,7 @@ def _allclose_with_type_promotion(a: Any, b: Any, rtol: float, atol: float) -> b
 
 
 def _dot_with_type_promotion(u: Any, v: Any) -> Any:
-    """Return the dot product of two vectors, of real parts too if one is complex."""
+    """Return the dot product of two vectors, of their real parts too if one is complex."""
     if u.dim() != 1 or v.dim() != 1:
         raise AssertionError(f"Expected u and v to be 1D tensors, but got {u.dim()}D and {v.dim()}D")
     return (u * v).sum()
@@ -100,14 +100,14 @@ def _adjusted_atol(atol: float, u: Any, v: Any) -> Any:
 
 
 def _densify(x: object) -> Any:
-    """Sparse tensors in nested tuples and lists as dense ones."""
+    """Convert sparse tensors in nested tuples and lists to dense ones."""
     if isinstance(x, (list, tuple)):
         return type(x)([_densify(each) for each in x])
     return x.to_dense() if isinstance(x, TensorCore) and _is_sparse_any_tensor(x) else x
 
 
 def _allocate_jacobians_with_inputs(input_tensors: Sequence[Any], numel_output: int) -> tuple[Any, ...]:
-    """Zeros for the Jacobian by each input: a row per element of it, a column per element of the output."""
+    """Return zeros for the Jacobian by each input: a row per element of it, a column per element of the output."""
     return tuple(
         [
             creation.zeros((given.numel(), numel_output), dtype=given.dtype)
@@ -120,7 +120,7 @@ def _allocate_jacobians_with_inputs(input_tensors: Sequence[Any], numel_output: 
 def _allocate_jacobians_with_outputs(
     output_tensors: Sequence[Any], numel_input: int, dtype: Any = None, device: Any = None
 ) -> tuple[Any, ...]:
-    """Zeros for the Jacobian of each output by one input."""
+    """Return zeros for the Jacobian of each output by one input."""
     return tuple(
         [
             creation.zeros((numel_input, output.numel()), dtype=dtype or output.dtype)
@@ -137,7 +137,7 @@ def get_numerical_jacobian_wrt_specific_input(
     fn: Callable[..., Any], input_idx: int, inputs: Any, outputs: Any, eps: float, input: object = None,
     is_forward_ad: bool = False,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Jacobians of each output by one input, by finite differences."""
+    """Return Jacobians of each output by one input, by finite differences."""
     function = Function(fn, _as_tuple(inputs))
     if input is not None and input is not function.given[input_idx]:
         function.given = (*function.given[:input_idx], input, *function.given[input_idx + 1 :])
@@ -149,7 +149,7 @@ def _get_numerical_jacobian(
     fn: Callable[..., Any], inputs: Any, outputs: Any = None, target: object = None, eps: float = 1e-3,
     is_forward_ad: bool = False,
 ) -> list[tuple[Any, ...]]:  # fmt: skip
-    """Return the same for every input in `target` (all inputs, unless given) that is differentiated."""
+    """Return Jacobians by finite differences for every differentiated input in `target` (default: all)."""
     given = _as_tuple(inputs)
     wanted = {id(each) for each in _as_tuple(inputs if target is None else target)}
     return [
@@ -162,7 +162,7 @@ def _get_numerical_jacobian(
 def _check_analytical_jacobian_attributes(
     inputs: object, output: Any, nondet_tol: float, check_grad_dtypes: bool, fast_mode: bool = False, v: object = None
 ) -> tuple[Any, ...]:
-    """Jacobians of one output by every input, by backward passes; a second run must give the same."""
+    """Return Jacobians of one output by every input, by backward passes; check that a second run gives the same."""
     sources = _get_inp_tensors(_as_tuple(inputs))[1]
     first, second = (analytical_jacobian(output, sources) for _ in range(2))
     if not all(np.all(np.abs(one - two) <= nondet_tol) for one, two in zip(first, second, strict=True)):
@@ -186,13 +186,13 @@ def _check_jacobians_equal(j1: Sequence[Any], j2: Sequence[Any], atol: float) ->
 
 
 def _check_inputs(tupled_inputs: Sequence[Any]) -> bool:
-    """Return inputs must be such that finite differences can be taken."""
+    """Check that finite differences can be taken of the inputs."""
     check_inputs(tuple(tupled_inputs))
     return True
 
 
 def _check_outputs(outputs: Any) -> None:
-    """Return outputs that are sparse are refused."""
+    """Refuse sparse outputs."""
     if any(_is_sparse_any_tensor(output) for output in outputs if isinstance(output, TensorCore)):
         raise ValueError(
             "Sparse output is not supported at gradcheck yet. Have the function return to_dense(masked_grad=...) of it."
@@ -200,19 +200,19 @@ def _check_outputs(outputs: Any) -> None:
 
 
 def _test_backward_mul_by_grad_output(outputs: Any, inputs: Any, masked: bool) -> bool:
-    """Return a backward pass from zeros gives zeros."""
+    """Check that a backward pass from zeros gives zeros."""
     check_product(Function(lambda *_: outputs, _as_tuple(inputs)))
     return True
 
 
 def _test_undefined_backward_mode(func: Callable[..., Any], outputs: Any, inputs: Any) -> bool:
-    """Return a backward pass from undefined gradients gives undefined ones or zeros."""
+    """Check that a backward pass from undefined gradients gives undefined ones or zeros."""
     check_undefined(Function(func, _as_tuple(inputs)))
     return True
 
 
 def _test_batched_grad(input: Any, output: Any, output_idx: int) -> bool:
-    """Several vectors at once give what they give one by one."""
+    """Check that a batch of vectors gives the same as one at a time."""
     check_batched(Function(lambda *_: output, _as_tuple(input)), output, output_idx)
     return True
 
@@ -226,7 +226,7 @@ def _get_notallclose_msg(
     analytical: Any, numerical: Any, output_idx: int, input_idx: int, complex_indices: Any, test_imag: bool = False,
     is_forward_ad: bool = False,
 ) -> str:  # fmt: skip
-    """Return what gradcheck says of two Jacobians that differ."""
+    """Return gradcheck's message about two Jacobians that differ."""
     about = ""
     if complex_indices and (input_idx if is_forward_ad else output_idx) in complex_indices:
         part, of = "imaginary" if test_imag else "real", "inputs" if is_forward_ad else "outputs"

@@ -1,1 +1,1 @@
-"""What `torch.autograd.profiler` is made of: its enumerations and its tables."""
+"""The parts of `torch.autograd.profiler`: its enumerations and its tables."""

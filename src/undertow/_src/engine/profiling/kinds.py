@@ -37,7 +37,7 @@ class ProfilerState(_Kind):
 
 
 class ProfilerActivity(_Kind):
-    """What a profiler looks at; here, always the CPU."""
+    """The device a profiler observes; here, always the CPU."""
 
     __module__ = "undertow._C._profiler"  # where PyTorch has it
 
@@ -45,7 +45,7 @@ class ProfilerActivity(_Kind):
 
 
 class RecordScope(_Kind):
-    """What kind of thing an event is."""
+    """The kind of an event."""
 
     __module__ = "undertow._C._profiler"  # where PyTorch has it
 
@@ -56,7 +56,7 @@ class RecordScope(_Kind):
 
 
 class ActiveProfilerType(_Kind):
-    """Which profiler is at work."""
+    """Which profiler is active."""
 
     __module__ = "undertow._C._profiler"  # where PyTorch has it
 
@@ -64,7 +64,7 @@ class ActiveProfilerType(_Kind):
 
 
 class _ExperimentalConfig:
-    """Options of a profiler that may go again; they are kept, and change nothing."""
+    """Experimental options of a profiler, which are stored and change nothing."""
 
     __module__ = "undertow._C._profiler"  # where PyTorch has it
 
@@ -75,7 +75,7 @@ class _ExperimentalConfig:
 
 
 class ProfilerConfig:
-    """What was asked of a profiler."""
+    """The settings of a profiler."""
 
     __module__ = "undertow._C._profiler"  # where PyTorch has it
 
@@ -84,7 +84,7 @@ class ProfilerConfig:
 
 
 class emit_itt:
-    """Marks functions for Intel's tracer, of which the CPU alone has none: nothing happens inside the block."""
+    """Mark functions for Intel's tracer, which is absent here: the block does nothing."""
 
     __module__ = "undertow.autograd.profiler"  # where PyTorch has it
 
@@ -114,7 +114,7 @@ class EnforceUnique:
 
 
 class KinetoStepTracker:
-    """Counts steps by who makes them; the step is the highest count."""
+    """Counts steps per requester; the current step is the highest count."""
 
     __module__ = "undertow.autograd.profiler"  # where PyTorch has it
 
@@ -123,17 +123,17 @@ class KinetoStepTracker:
 
     @classmethod
     def init_step_count(cls, requester: str) -> None:
-        """Return a requester begins at the step reached so far."""
+        """Start a requester at the current step."""
         cls._counts[requester] = cls._step
 
     @classmethod
     def erase_step_count(cls, requester: str) -> bool:
-        """Forgets a requester; whether there was one."""
+        """Remove a requester; return whether there was one."""
         return cls._counts.pop(requester, None) is not None
 
     @classmethod
     def increment_step(cls, requester: str) -> int:
-        """One step more of a requester."""
+        """Count one step of a requester."""
         if requester not in cls._counts:
             cls.init_step_count(requester)
         cls._counts[requester] += 1
@@ -142,5 +142,5 @@ class KinetoStepTracker:
 
     @classmethod
     def current_step(cls) -> int:
-        """Return the step reached so far."""
+        """Return the current step."""
         return cls._step

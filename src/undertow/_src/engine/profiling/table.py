@@ -1,4 +1,4 @@
-"""Events of a profiler as a table of text."""
+"""A profiler's events as a text table."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ _UNITS = {"s": 1e6, "ms": 1e3, "us": 1.0}
 
 
 def _format_time(time_us: float) -> str:
-    """`1.500ms`"""
+    """Format a time: `1.500ms`."""
     unit = "s" if time_us >= 1e6 else "ms" if time_us >= 1e3 else "us"
     return f"{time_us / _UNITS[unit]:.3f}{unit}"
 
 
 def _format_time_share(time_us: float, total_time_us: float) -> str:
-    """`12.50%`"""
+    """Format a share of the total time: `12.50%`."""
     if total_time_us == 0:
         if time_us != 0:
             raise AssertionError(f"Expected time_us == 0 but got {time_us}")
@@ -23,7 +23,7 @@ def _format_time_share(time_us: float, total_time_us: float) -> str:
 
 
 def _format_memory(nbytes: float) -> str:
-    """`1.50 MB`"""
+    """Format a size: `1.50 MB`."""
     for unit, size in (("GB", 1024**3), ("MB", 1024**2), ("KB", 1024)):
         if abs(nbytes) >= size:
             return f"{nbytes * 1.0 / size:.2f} {unit}"
@@ -31,7 +31,7 @@ def _format_memory(nbytes: float) -> str:
 
 
 def _attr_formatter(name: str) -> Any:
-    """Return a property: a time as text."""
+    """Return a property that formats a time."""
     return property(lambda self: _format_time(getattr(self, name)))
 
 

@@ -1,12 +1,12 @@
 """Derivatives inside derivatives: what `torch.func` and forward-mode AD are made of.
 
-A level is one transform at work, such as one call of `grad(f)(x)`. Its inputs are aliases of the caller's tensors that
-begin a graph of their own (`LevelInput` nodes), joined to the caller's graph if there is one. What leaves the level
-stays in the graph only if it depends on something outside: a leaf that asks for gradients, or an input of a level that
-is still at work.
+A level is one transform in progress, such as one call of `grad(f)(x)`. Its inputs are aliases of the caller's tensors
+that start a separate graph (`LevelInput` nodes), connected to the caller's graph if there is one. What leaves the level
+stays in the graph only if it depends on something outside: a leaf that requires gradients, or an input of a level that
+is still in progress.
 
-What a function that is pushed forward computes is recorded, but does not ask for gradients as far as the program can see
-(`hides`), and no hook of the program's is told of it.
+What a function differentiated in forward mode computes is recorded, but to the program it does not require gradients
+(`hides`), and no hook of the program sees it.
 
 NOTE pushing forward. The engine only runs backward, but a vector-Jacobian product is linear in its vector u, so
 differentiating it with respect to u gives the Jacobian-vector product: two backward passes, the first one recorded.
@@ -29,7 +29,7 @@ from undertow._src.types.dtypes import DTYPE_OF
 
 
 class LevelInput(Node):
-    """Where a level's input enters its graph; the gradient goes on to the caller's graph."""
+    """The entry of a level's input into its graph; the gradient flows on to the caller's graph."""
 
     __slots__ = ("level",)
 
@@ -47,14 +47,14 @@ class LevelInput(Node):
         return type(self.level) is Level and self.level.open
 
     def _node_name(self) -> str:
-        return "ViewBackward0"  # what PyTorch has there, where it has anything
+        return "ViewBackward0"  # PyTorch's counterpart, where there is one
 
 
 order_of_levels = itertools.count()
 
 
 class Level:
-    """One transform at work. `tracked`: whether gradients were recorded when it began."""
+    """One transform in progress. `tracked`: whether gradients were recorded when it began."""
 
     __slots__ = ("number", "open", "tracked")
 
@@ -80,7 +80,7 @@ class Level:
         return alias
 
     def reaches_outside(self, tensors: Sequence[Any]) -> bool:
-        """Whether a graph leads to anything but this level's own inputs and those of levels that are done."""
+        """Whether a graph leads to anything but this level's own inputs and those of closed levels."""
         if not self.tracked:
             return False
         if any(tensor._edge is None and tensor._requires_grad for tensor in tensors):
@@ -89,17 +89,17 @@ class Level:
         return any(map(self.is_outside, self.behind(starts)))
 
     def behind(self, starts: Sequence[Node]) -> Iterator[Node]:
-        """Return the nodes that gradients of the program's own would reach from some nodes."""
+        """Return the nodes that the program's own gradients would reach from given nodes."""
         return nodes_behind(starts)
 
     def is_outside(self, node: Node) -> bool:
-        """Whether gradients end here, in something that this level has no hand in."""
+        """Whether gradients end here, at something that is not this level's."""
         return isinstance(node, AccumulateGrad) or (
             type(node) is LevelInput and node.level is not self and node.level.open
         )
 
     def hides(self, node: Node) -> bool:
-        """Whether a node was made only because what it computed depends on this level's inputs."""
+        """Whether a node was made only because its output depends on this level's inputs."""
         return not self.tracked or not any(map(self.is_outside, self.behind([node])))
 
     def release(self, tensor: TensorCore) -> Any:
@@ -110,9 +110,9 @@ class Level:
 
 
 class PushLevel(Level):
-    """A level of a function that is pushed forward, from when it begins until it is closed.
+    """A level of a function differentiated in forward mode, from its start until it is closed.
 
-    `wraps`: as in `torch.func`, what depends on its inputs shows nothing of gradients that others want.
+    `wraps`: as in `torch.func`, what depends on its inputs does not show that others require gradients.
     """
 
     __slots__ = ("outer", "wraps")
@@ -128,7 +128,7 @@ class PushLevel(Level):
         super().close()
 
     def hides(self, start: Node) -> bool:
-        """Whether the innermost level that a node belongs to is one that is pushed forward."""
+        """Whether the innermost level that a node belongs to is a forward-mode one."""
         if not self.wraps:
             return super().hides(start)
         inputs = [node for node in nodes_behind([start]) if type(node) is LevelInput and node.level.open]
@@ -138,7 +138,7 @@ class PushLevel(Level):
 
 
 def nodes_behind(starts: Sequence[Node], but: Collection[Node] = ()) -> Iterator[Node]:
-    """Nodes, and every node that they lead to, without going through some."""
+    """Yield nodes, and every node that they lead to, stopping at given ones."""
     stack = [node for node in starts if node not in but]
     seen = {*stack, *but}
     while stack:
@@ -151,7 +151,7 @@ def nodes_behind(starts: Sequence[Node], but: Collection[Node] = ()) -> Iterator
 
 
 def input_edge(alias: TensorCore) -> GradientEdge:
-    """Where the gradient of a level's input arrives, whatever is written to the input later."""
+    """Return the edge at which the gradient of a level's input arrives, whatever is written to the input later."""
     node, number = alias._edge
     return GradientEdge(node, number, Spec(alias._array.shape, alias._array.dtype))
 
@@ -164,7 +164,7 @@ def pull(
     retain: bool = True,
     recorded: bool | None = None,
 ) -> list[Any]:
-    """Vector-Jacobian products: one gradient per input, zeros where an output does not depend on it."""
+    """Return vector-Jacobian products: one gradient per input, zeros where an output does not depend on it."""
     live = [(out, seed) for out, seed in zip(outputs, cotangents, strict=True) if requires_grad(out)]
     if not live or not inputs:
         return [_zeros(edge) for edge in inputs]
@@ -176,7 +176,7 @@ def pull(
 
 
 class Pushed:
-    """The derivative of outputs with respect to a level's inputs as a function of tangents, ready to be applied."""
+    """The derivative of outputs with respect to a level's inputs, as a function of tangents."""
 
     def __init__(self, level: Level, outputs: Sequence[Any], inputs: Sequence[GradientEdge]) -> None:
         self.level, self.outputs = level, outputs
@@ -190,7 +190,7 @@ class Pushed:
             self.slopes = silent_grad(live, inputs, used, create_graph=True)
 
     def along(self, tangents: Sequence[Any]) -> list[Any]:
-        """Jacobian-vector products, one per output, for one tangent per input."""
+        """Return Jacobian-vector products, one per output, for one tangent per input."""
         live = [(slope, tangent) for slope, tangent in zip(self.slopes, tangents, strict=True) if requires_grad(slope)]
         used = [input_edge(dummy) for dummy in self.dummies if dummy is not None]
         found: list[Any] = [None] * len(used)

@@ -1,4 +1,4 @@
-"""What forward mode asks of tangents, and of ops: the layout of the tensor they belong to, and a formula in PyTorch."""
+"""Requirements of forward mode: tangents have the layout of their tensor, and ops have a forward formula in PyTorch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from undertow._src.rules.elementwise import NOT_IMPLEMENTED
 from undertow._src.tensor.creation import zeros
 
-# Ops that PyTorch has no forward formula for, by the node that they record.
+# Ops without a forward formula in PyTorch, by the node that they record.
 WITHOUT_FORMULA = {
     "CdistBackward0": "_cdist_forward", "CholeskyBackward0": "cholesky", "ConvTbcBackward0": "conv_tbc",
     "CtcLossBackward0": "_ctc_loss", "EmbeddingBagBackward0": "_embedding_bag", "GeqrfBackward0": "geqrf",
@@ -23,7 +23,7 @@ WITHOUT_FORMULA = {
 
 
 def no_formula(node: Any, in_place: bool) -> NotImplementedError | None:
-    """Return the error for an op that has no forward formula; None for one that has."""
+    """Return the error for an op without a forward formula; None for an op with one."""
     rule = node.rule
     name = WITHOUT_FORMULA.get(rule.node_name)
     if rule.node_name in (NOT_IMPLEMENTED, "NotImplemented"):
@@ -67,5 +67,5 @@ def _layout(tensor: Any) -> tuple[Any, ...]:
 
 
 def _elements(tensor: Any) -> int:
-    """How many elements fit into a tensor's memory."""
+    """Return how many elements fit into a tensor's storage."""
     return tensor.untyped_storage().nbytes() // tensor.element_size()

@@ -1,1 +1,1 @@
-"""Methods of tensors that are no functions of a family of ops: conversion, copies, layout, Python's protocols."""
+"""Methods of tensors that belong to no family of ops: conversion, copies, layout, Python's protocols."""

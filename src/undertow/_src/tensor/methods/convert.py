@@ -1,4 +1,4 @@
-"""Conversion of tensors: to another dtype, device or memory format."""
+"""Conversion of tensors: to a different dtype, device or memory format."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NO_ACCELERATOR = "Cannot access accelerator device when none is available."
 
 
 def device_named(given: Any) -> Device:
-    """Return a device that tensors can live on, from what a program calls it."""
+    """Return the device that a program names, if tensors can live on it."""
     device = (
         given if type(given) is Device else Device("cuda", given) if type(given) is int and gpus() else Device(given)
     )
@@ -35,14 +35,14 @@ def device_named(given: Any) -> Device:
     return device
 
 
-# Devices that PyTorch knows by name and by a kernel that is missing, and how errors spell them.
+# Devices that PyTorch knows by name but has no kernels for, and how errors spell them.
 _WITHOUT_KERNELS = {
     "mps": "MPS", "ipu": "IPU", "fpga": "FPGA", "maia": "MAIA", "ve": "VE", "vulkan": "Vulkan", "lazy": "Lazy",
 }  # fmt: skip
 
 
 def check_device(given: Any, makes: bool = False) -> None:
-    """Accept the CPU (or None), and what JAX can use; refuses the rest as a PyTorch without accelerators does.
+    """Accept the CPU (or None) and what JAX can use; refuse the rest as a PyTorch without accelerators does.
 
     `makes`: a tensor is to be made there, not moved there.
     """
@@ -72,7 +72,7 @@ def check_device(given: Any, makes: bool = False) -> None:
 
 
 def converted(tensor: Any, kind: dtype | None, copy: bool = False, order: MemoryFormat | None = None) -> Any:
-    """Return the tensor in another dtype; itself if nothing changes and no copy is asked for."""
+    """Return the tensor in a different dtype; itself if nothing changes and no copy is requested."""
     array = tensor._array
     target = array.dtype if kind is None else kind.numpy
     order = None if order is preserve_format else order
@@ -110,7 +110,7 @@ class ConvertMethods(TensorCore):
 
     @public
     def to(self, *args: Any, **kwargs: Any) -> Any:
-        """`to(dtype)`, `to(device, dtype)` or `to(other)`, each with non_blocking and copy."""
+        """Convert dtype and device: `to(dtype)`, `to(device, dtype)` or `to(other)`, with non_blocking and copy."""
         given = _parse_to(args, kwargs)
         check_device(given.get("device"))
         kind = given.get("dtype")
@@ -129,14 +129,14 @@ class ConvertMethods(TensorCore):
 
     @public
     def type(self, dtype: Any = None, non_blocking: Any = False, **kwargs: Any) -> Any:
-        """Return the name of the tensor's type, or the tensor as another type: a dtype, a tensor type, or its name."""
+        """Return the name of the tensor's type, or the tensor as a given dtype, tensor type, or the name of one."""
         if dtype is None:
             return f"torch.{DTYPE_OF[self._array.dtype].scalar_name}Tensor"
         return converted(self, _named_type(dtype))
 
     @public
     def type_as(self, other: Any) -> Any:
-        """Return the tensor in the dtype of another."""
+        """Return the tensor in the dtype of `other`."""
         check_tensor(other, "type_as", "other")
         return converted(self, DTYPE_OF[other._array.dtype])
 
@@ -166,7 +166,7 @@ class ConvertMethods(TensorCore):
         return converted(self, dtype)
 
 
-_TO_FORMS = (  # which argument stands where, by the type of the first one
+_TO_FORMS = (  # the positions of the arguments, by the type of the first one
     (dtype, ("dtype", "non_blocking", "copy")),
     (TensorCore, ("other", "non_blocking", "copy")),
     (object, ("device", "dtype", "non_blocking", "copy")),

@@ -1,4 +1,4 @@
-"""Copies, pickles and other shells around the same memory: deepcopy, `.data`, subclasses."""
+"""Copies, pickles and further tensor objects over the same storage: deepcopy, `.data`, subclasses."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ def shell(array: Any, cls: Any, requires_grad: bool = False) -> Any:
 
 @public
 def detach(input: Any) -> Any:
-    """Return the same memory, outside the graph."""
+    """Return an alias outside the graph."""
     return input.detach()
 
 
 @public
 def detach_(input: Any) -> Any:
-    """Cuts a tensor itself from the graph."""
+    """Detach a tensor itself from the graph."""
     return input.detach_()
 
 
 class _FitsGradient:
-    """A hook on what has been given other data: its node computed another shape, and a gradient has to have that one."""
+    """A hook on a tensor whose data was replaced: its node expects a gradient of the original shape."""
 
     fits_gradient = True
 
@@ -67,12 +67,12 @@ class _FitsGradient:
             return gradient.sum_to_size(self.shape)
         raise RuntimeError(
             f"Function returned an invalid gradient - got {list(gradient.shape)} but expected shape compatible with "
-            f"{list(self.shape)}: the tensor was given data of another shape after it was computed"
+            f"{list(self.shape)}: the tensor was given data of a different shape after it was computed"
         )
 
 
 class CopyMethods(TensorCore):
-    """Copies, pickles, and other tensors over the same memory."""
+    """Copies, pickles, and further tensors over the same storage."""
 
     __slots__ = ()
 
@@ -80,7 +80,7 @@ class CopyMethods(TensorCore):
 
     @property
     def data(self) -> Any:
-        """The same memory outside the graph; writes to it are not counted, so gradients may silently be wrong."""
+        """An alias outside the graph; writes to it are not counted, so gradients may silently be wrong."""
         if slow_path.dispatcher is not None and slow_path.dispatcher.takes((self,)):
             return self.detach()
         data = wrap(self._array)
@@ -124,7 +124,7 @@ class CopyMethods(TensorCore):
 
     @staticmethod
     def _make_subclass(cls: Any, data: Any, require_grad: bool = False, **options: Any) -> Any:
-        """Return a leaf of a tensor class over the memory of a tensor."""
+        """Return a leaf of a tensor class over the buffer of a tensor."""
         if not (isinstance(cls, type) and issubclass(cls, TensorCore)):
             raise TypeError(_NOT_A_TENSOR_CLASS)
         if not isinstance(data, TensorCore):
@@ -145,12 +145,12 @@ class CopyMethods(TensorCore):
         dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False, requires_grad: bool = False,
         **options: Any,
     ) -> Any:  # fmt: skip
-        """Return a leaf of a tensor class that has a shape and no memory: its `__torch_dispatch__` says what it does."""
+        """Return a leaf of a tensor class with a shape and no buffer: its `__torch_dispatch__` acts for it."""
         if not (isinstance(cls, type) and issubclass(cls, TensorCore)):
             raise TypeError(_NOT_A_TENSOR_CLASS)
         if getattr(cls, "__torch_dispatch__", dispatch_disabled) is dispatch_disabled:
             raise TypeError(
-                f"{cls.__name__} must define __torch_dispatch__ to be a wrapper: it has no memory for operators to run on"
+                f"{cls.__name__} must define __torch_dispatch__ to be a wrapper: it has no buffer to operate on"
             )
         if options.get("dispatch_sizes_strides_policy") not in (None, "strides", "sizes"):
             policy = options["dispatch_sizes_strides_policy"]
@@ -160,7 +160,7 @@ class CopyMethods(TensorCore):
         if has_no_values(device):
             return shell(empty_strided_array(sizes, steps, kind.numpy, without_values), cls, bool(requires_grad))
         memory = empty_strided_array(sizes, steps, kind.numpy)
-        memory.fill(0)  # nobody reads it but checks of indices, which zero passes
+        memory.fill(0)  # only read by checks of indices, which zero passes
         return shell(memory, cls, bool(requires_grad))
 
     # --- new tensors from data
@@ -178,7 +178,7 @@ class CopyMethods(TensorCore):
 
     @public
     def new(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the legacy constructor: a size or data, in the dtype of this tensor."""
+        """Return a tensor from a size or data in the dtype of this one: the legacy constructor."""
         return legacy_tensor(args, kwargs, DTYPE_OF[self._array.dtype], strict=True)
 
     # --- copy and pickle
@@ -198,7 +198,7 @@ class CopyMethods(TensorCore):
                 raise RuntimeError(
                     "The default implementation of __deepcopy__() for wrapper subclasses only works for subclass types "
                     "that properly implement clone() and for which that function returns another instance of the same "
-                    f"subclass; {type(self).__name__}'s gives a {type(result).__name__}. Mend its clone() or give it a "
+                    f"subclass; {type(self).__name__}'s returns a {type(result).__name__}. Fix its clone() or add a "
                     "__deepcopy__()."
                 )
             return result
@@ -212,7 +212,7 @@ class CopyMethods(TensorCore):
             result = memo[id(self)] = shell(
                 deep_copied_array(shared_memory(self._array), memo), type(self), self.requires_grad
             )
-            bump(result)  # PyTorch puts the copied memory into a tensor that it makes before
+            bump(result)  # PyTorch first makes a tensor, then puts the copied storage into it
             if self._meta is not None and self._meta.grad is not None:
                 result._get_meta().grad = copy.deepcopy(self._meta.grad, memo)
             if self.__dict__:
@@ -229,7 +229,7 @@ class CopyMethods(TensorCore):
         root = root_of(array)
         if array.flags.c_contiguous and array.nbytes == extent_of(root):
             plain: Any = (array, self._requires_grad)
-        else:  # the whole memory travels, so that strides and offset stay
+        else:  # the whole storage is pickled, so that strides and offset stay
             layout = (array.dtype, array.shape, array.strides, offset_of(array))
             plain = (flat_memory(root), self._requires_grad, layout)
         if cls is tensor_class() and not self.__dict__:
@@ -237,7 +237,7 @@ class CopyMethods(TensorCore):
         return rebuild_from_type, (None if cls is tensor_class() else cls, plain, self.__dict__)
 
     def __setstate__(self, state: Any) -> None:
-        """For subclasses whose state Python's own machinery saved: attributes, or (data, requires_grad, hooks)."""
+        """Restore a subclass whose state Python's own machinery saved: attributes, or (data, requires_grad, hooks)."""
         if isinstance(state, dict):
             self.__dict__.update(state)
         else:
@@ -245,18 +245,18 @@ class CopyMethods(TensorCore):
 
 
 def deep_copied_array(array: Array, memo: dict[int, Any]) -> Array:
-    """Return a copy of an array and of all the memory it is a part of: tensors that share memory share its copy."""
+    """Return a copy of an array and its whole storage: tensors that share a storage share its copy."""
     root = root_of(array)
     key: Any = ("memory of", id(root))  # the root itself may be a user's array, to be copied as such
     entry = memo.get(key)
     if entry is None:
         entry = memo[key] = flat_memory(root).copy()
-        memo.setdefault(id(memo), []).append(root)  # ids stay unique only while what they name lives
+        memo.setdefault(id(memo), []).append(root)  # ids stay unique only while their objects live
     return over_memory(entry, array, offset_of(array))
 
 
 def rebuild_tensor(array: Array, requires_grad: bool, layout: Any = None, cls: Any = None) -> Any:
-    """Return a pickled or shallowly copied tensor: an array, or the bytes of a memory and how the tensor lies in it."""
+    """Return a pickled or copied tensor, from an array or from a storage's bytes and a tensor's layout."""
     if layout is not None:
         dtype, shape, strides, offset = layout
         array = np.ndarray(shape, dtype, array, offset * dtype.itemsize, strides)
@@ -266,14 +266,14 @@ def rebuild_tensor(array: Array, requires_grad: bool, layout: Any = None, cls: A
 
 
 def rebuild_reflected(source: Any, functions: tuple[Any, ...]) -> Any:
-    """Return a tensor that shows the memory of another through functions, the outermost first (`conj`)."""
+    """Return a tensor that mirrors a storage through functions, the outermost first (`conj`)."""
     for function in reversed(functions):
         source._array = reflect(source._array, function)
     return source
 
 
 def rebuild_from_type(cls: Any, plain: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-    """Return the same for a tensor with attributes, or of a subclass."""
+    """Return the rebuilt tensor with its attributes, as an instance of its subclass."""
     result = rebuild_tensor(*plain, **{} if cls is None else {"cls": cls})
     result.__dict__.update(attributes)
     return result

@@ -1,4 +1,4 @@
-"""What a tensor says about itself: shape, strides, memory, dtype, device."""
+"""A tensor's description of itself: shape, strides, storage, dtype, device."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from undertow.storage import UntypedStorage, address, is_foreign, offset_of, roo
 
 
 def is_laid_out_as(array: Any, order: memory_format | None) -> bool:
-    """Whether an array's elements lie in memory in the order of a memory format."""
+    """Whether an array's strides are those of a memory format."""
     array = with_layout(array)
     axes = CHANNELS_LAST.get(order) if order is not None else None
     if axes is None:
@@ -33,9 +33,7 @@ def is_laid_out_as(array: Any, order: memory_format | None) -> bool:
 
 
 def format_of(array: Any) -> memory_format:
-    """Return the memory format that an array's strides speak for: channels last if they grow in that order, and in
-    no other.
-    """
+    """Return the memory format that an array's strides imply: channels last only if it alone fits."""
     steps, sizes = with_layout(array).strides, array.shape
     for order, axes in CHANNELS_LAST.items():
         if len(axes) == len(sizes) and steps[1] and 0 not in sizes:
@@ -77,7 +75,7 @@ def is_signed(input: Any) -> bool:
 
 @public
 def result_type(tensor1: Any, tensor2: Any) -> Dtype:
-    """Return the dtype that arithmetic on two tensors or numbers has."""
+    """Return the dtype of arithmetic on two tensors or numbers."""
     ranks: tuple[list[Dtype], list[Dtype], list[Dtype]] = ([], [], [])
     for place, value in enumerate((tensor1, tensor2)):
         if isinstance(value, TensorCore):
@@ -91,7 +89,7 @@ def result_type(tensor1: Any, tensor2: Any) -> Dtype:
 
 @public
 def is_same_size(input: Any, other: Any) -> bool:
-    """Whether two tensors have one shape."""
+    """Whether two tensors have the same shape."""
     check_tensor(other, "is_same_size", "other")
     return input._array.shape == other._array.shape
 
@@ -115,7 +113,7 @@ def get_device(input: Any) -> int:
 
 
 def host_memory(tensor: Any) -> Any:
-    """Return the array that a tensor on the CPU stands on, brought to the host if a compiled program left it elsewhere."""
+    """Return the array of a CPU tensor, copied to the host if a compiled program left it on a different device."""
     array = tensor._array
     if type(array) is DeviceArray and array.device is cpu:
         tensor._array = array = array.on_host()
@@ -123,7 +121,7 @@ def host_memory(tensor: Any) -> Any:
 
 
 class LayoutMethods(TensorCore):
-    """Shape, strides, memory, dtype and device of a tensor."""
+    """Shape, strides, storage, dtype and device of a tensor."""
 
     __slots__ = ()
 
@@ -178,7 +176,7 @@ class LayoutMethods(TensorCore):
 
     @property
     def is_meta(self) -> bool:
-        """Whether it has a shape and no values."""
+        """Whether the tensor has a shape and no values."""
         return hasattr(self._array, "without_values")
 
     is_sparse = property(_never)
@@ -208,14 +206,14 @@ class LayoutMethods(TensorCore):
 
     @public
     def dim(self) -> int:
-        """How many dims there are."""
+        """Return the number of dims."""
         return self._array.ndim
 
     ndimension = dim
 
     @public
     def stride(self, dim: int | None = None) -> Any:
-        """How many elements lie between neighbours along each dim, or along one."""
+        """Return the strides in elements, or the stride of one dim."""
         array = in_memory(self._array)
         if not array.size and not any(array.strides) and not is_foreign(array) and not root_of(array).size:
             array = with_strides(array)
@@ -226,24 +224,24 @@ class LayoutMethods(TensorCore):
 
     @public
     def storage_offset(self) -> int:
-        """How many elements into its memory the tensor begins."""
+        """Return the offset of the first element in the storage, in elements."""
         if tracer.current is not None and type(self._array) is DeviceArray:
             tracer.current.note_storage_offset(self._array)
         return offset_of(origin(in_memory(self._array)))
 
     @public
     def is_contiguous(self, memory_format: memory_format | None = contiguous_format) -> bool:
-        """Whether elements lie in memory one after the other, in order of the dims."""
+        """Whether the strides are those of a tensor without gaps, in order of the dims."""
         if not isinstance(memory_format, MemoryFormat):
             raise must_be("torch.memory_format", memory_format, "is_contiguous", "memory_format")
         return is_laid_out_as(self._array, memory_format)
 
     @public
     def dim_order(self, *, ambiguity_check: bool | list[Any] = False) -> tuple[int, ...]:
-        """Return the dims from the one with the widest strides to the one with the narrowest.
+        """Return the dims, from the largest stride to the smallest.
 
-        With `ambiguity_check` an order that is not the only one is refused, unless just one of the memory formats given
-        there has it.
+        `ambiguity_check` refuses an order that is not the only one, unless exactly one of the memory formats in it
+        fits.
         """
         formats = ambiguity_check if isinstance(ambiguity_check, list) else []
         if not isinstance(ambiguity_check, (bool, list)) or not all(
@@ -264,7 +262,7 @@ class LayoutMethods(TensorCore):
 
     @public
     def element_size(self) -> int:
-        """Bytes per element."""
+        """Return the number of bytes per element."""
         return self._array.itemsize
 
     @public
@@ -272,38 +270,38 @@ class LayoutMethods(TensorCore):
         """Return the address of the first element; 0 if there is none."""
         memory = origin(host_memory(self) if tracer.current is None else self._array)
         if type(memory) is DeviceArray:
-            return id(memory.buffer)  # JAX moves memory: a number that all views of it have in common
+            return id(memory.buffer)  # JAX moves buffers: a number that all views of one have in common
         return address(memory) if memory.size else 0
 
     @public
     def untyped_storage(self) -> UntypedStorage:
-        """Return the whole memory that the tensor is a part of."""
+        """Return the storage that the tensor is a view of."""
         memory = origin(host_memory(self))
         if type(memory) is not ndarray:
             raise RuntimeError(
-                f"untyped_storage: a tensor on {self.device} has no memory that lies still. Take .cpu() of it first."
+                f"untyped_storage: a tensor on {self.device} has no buffer at a fixed address. Take .cpu() of it first."
             )
         return UntypedStorage(root_of(memory))
 
     @public
     def is_set_to(self, tensor: Any) -> bool:
-        """Whether two tensors show the same memory in the same way."""
+        """Whether two tensors have the same storage, offset, shape and strides."""
         mine, theirs = host_memory(self), host_memory(tensor)
         return address(mine) == address(theirs) and mine.shape == theirs.shape and mine.strides == theirs.strides
 
     @public
     def is_shared(self) -> bool:
-        """Whether other processes share the memory."""
+        """Whether other processes share the storage."""
         return False
 
     @public
     def share_memory_(self) -> Any:
-        """Do nothing but return the tensor: threads share memory anyway, and processes get copies."""
+        """Return the tensor unchanged: threads share storages anyway, and processes get copies."""
         return self
 
     @public
     def is_pinned(self, device: Any = None) -> bool:
-        """Whether the memory is page-locked for an accelerator; there is none."""
+        """Whether the storage is page-locked for an accelerator; there is none."""
         return False
 
     @public
@@ -324,7 +322,7 @@ class LayoutMethods(TensorCore):
 
     @property
     def volatile(self) -> bool:
-        """Always False; what was marked so is made in a no_grad block today."""
+        """Always False; a no_grad block replaced it."""
         warn("volatile was removed (Variable.volatile is always False)")
         return False
 

@@ -40,13 +40,13 @@ def _real_element(tensor: Any, c_type: str) -> Any:
 
 
 def on_host(tensor: Any) -> Any:
-    """Return a tensor's memory as NumPy's; a copy of it, if it lives on another device."""
+    """Return a tensor's buffer as a NumPy array; a copy of it, if it is on a different device."""
     array = host_memory(tensor)
     return array.numpy() if type(array) is DeviceArray else array
 
 
 def refuse_wrapper(tensor: Any, message: str) -> None:
-    """Return a class that takes over operators may have no memory to show."""
+    """Refuse a tensor whose class overrides operators: it may have no buffer."""
     if (
         slow_path.dispatcher is not None
         and slow_path.dispatcher.is_class(type(tensor))
@@ -56,7 +56,7 @@ def refuse_wrapper(tensor: Any, message: str) -> None:
 
 
 def raw_array(tensor: Any) -> Any:
-    """Return the memory of a tensor as a NumPy array, unless gradients or the dtype forbid it."""
+    """Return the buffer of a tensor as a NumPy array, unless gradients or the dtype forbid it."""
     refuse_wrapper(tensor, ".numpy() is not supported for tensor subclasses.")
     if tensor.requires_grad and is_grad_enabled():
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
@@ -72,9 +72,7 @@ def raw_array(tensor: Any) -> Any:
                 raise RuntimeError(
                     f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.resolve_{cure}().numpy() instead."
                 )
-    if (
-        array.dtype.kind == "V" or array.dtype == float8_e5m2.numpy
-    ):  # of other libraries' dtypes NumPy calls this a float
+    if array.dtype.kind == "V" or array.dtype == float8_e5m2.numpy:  # "V": a dtype of ml_dtypes
         raise TypeError(f"Got unsupported ScalarType {DTYPE_OF[array.dtype].scalar_name}")
     return array.view()
 
@@ -99,7 +97,7 @@ class PythonMethods(TensorCore):
 
     @public
     def tolist(self) -> Any:
-        """Nested lists of Python numbers."""
+        """Return nested lists of Python numbers."""
         refuse_wrapper(self, f".tolist() is not supported for tensor subclasses, got {type(self).__name__}")
         array = self._array
         return (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
@@ -164,12 +162,12 @@ class PythonMethods(TensorCore):
 
     @public
     def apply_(self, callable: Callable[[Any], Any]) -> Any:
-        """Replace each element by a Python function of it; slow."""
+        """Replace each element by the result of a Python function; slow."""
         return replace_elements(self, "apply_", callable)
 
     @public
     def map_(self, tensor: Any, callable: Callable[[Any, Any], Any]) -> Any:
-        """Replace each element by a Python function of it and of another tensor's; slow."""
+        """Replace each element by a Python function of it and a second tensor's element; slow."""
         return replace_elements(self, "map_", callable, tensor)
 
     # --- identity and text
@@ -181,7 +179,7 @@ class PythonMethods(TensorCore):
     def __repr__(self, *, tensor_contents: str | None = None) -> str:
         cls = type(self)
         if tensor_contents is None and slow_path.dispatcher is not None and slow_path.dispatcher.is_class(cls):
-            tensor_contents = "..."  # what it holds is its own affair
+            tensor_contents = "..."  # its class decides what it holds
         elif tensor_contents is None and self.is_meta:
             tensor_contents = "..."
         text = printing.tensor_repr(
@@ -211,7 +209,7 @@ class PythonMethods(TensorCore):
 
     @public
     def numpy(self, *, force: bool = False) -> Any:
-        """Return the same memory as a NumPy array; `force` detaches first."""
+        """Return a NumPy array over the same buffer; `force` detaches first."""
         return raw_array(self.detach().cpu().resolve_conj().resolve_neg() if force else self)
 
     @public
@@ -240,7 +238,7 @@ class PythonMethods(TensorCore):
 
 
 def replace_elements(self: Any, name: str, function: Callable[..., Any], *others: Any) -> Any:
-    """Write a Python function of each element, and of other tensors' elements, over the elements."""
+    """Replace each element by a Python function of it and of other tensors' elements."""
     for given in others:
         if not isinstance(given, TensorCore):
             argument = "other" if name == "map_" else "x"
@@ -264,7 +262,7 @@ def replace_elements(self: Any, name: str, function: Callable[..., Any], *others
 def _warn_of_lost_gradient(tensor: Any) -> None:
     if tensor._requires_grad:
         warn_once(
-            "Converting a tensor with requires_grad=True to a scalar leaves its gradient behind.\nSay so with "
+            "Converting a tensor with requires_grad=True to a scalar drops its gradient.\nSay so with "
             "tensor.detach() first."
         )
 
@@ -273,7 +271,7 @@ def _graph_notes(tensor: Any) -> list[str]:
     """Return what `repr` says about gradients."""
     try:
         node = tensor.grad_fn
-    except RuntimeError:  # a view whose base was written to in a way that gradients forbid
+    except RuntimeError:  # a view whose base was written to in a way that autograd forbids
         return ["grad_fn=<Invalid>"]
     notes = [f"grad_fn=<{type(node).__name__}>"] if node is not None else ["requires_grad=True"] * tensor.requires_grad
     tangent = None if slow_path.duals is None else slow_path.duals.tangent_of(tensor)

@@ -22,7 +22,7 @@ from undertow.random import Draw, check_bounded, check_kernel, integer_draw, uni
 
 @public
 def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None, out: Any = None) -> Any:
-    """1 with the probability that stands at each place of a tensor (or with probability p everywhere), else 0."""
+    """Draw 1 with the probability at each place of a tensor (or with probability p everywhere), else 0."""
     check_tensor(input, "bernoulli")
     source = input._array
     stream = stream_of(generator, input)
@@ -41,7 +41,7 @@ def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None, 
 
 @public
 def poisson(input: Any, generator: Generator | None = None) -> Any:
-    """Return a Poisson draw for the rate at each place of a tensor."""
+    """Return a Poisson draw for each rate in a tensor."""
     check_tensor(input, "poisson")
     check_kernel(input._array.dtype, "poisson_cpu", "fV")
     return apply(rules.poisson, input, values=stream_of(generator, input).poisson(input._array))
@@ -49,7 +49,7 @@ def poisson(input: Any, generator: Generator | None = None) -> Any:
 
 @public
 def binomial(count: Any, prob: Any, generator: Generator | None = None) -> Any:
-    """Return a binomial draw for the count and probability at each place of two tensors."""
+    """Return a binomial draw for each count and probability in two tensors."""
     check_tensor(count, "binomial", "count")
     check_tensor(prob, "binomial", "prob", 2)
     for name, given in (("count", count), ("prob", prob)):
@@ -65,7 +65,7 @@ def binomial(count: Any, prob: Any, generator: Generator | None = None) -> Any:
 def multinomial(
     input: Any, num_samples: int, replacement: bool = False, *, generator: Generator | None = None, out: Any = None
 ) -> Any:
-    """Places of a row (or of each row), drawn with the weights that stand there."""
+    """Draw positions in a row (or in each row), weighted by the elements there."""
     check_tensor(input, "multinomial")
     weights = input._array
     if weights.ndim in (1, 2) and weights.dtype.kind not in "fV":
@@ -91,7 +91,7 @@ def _check_continuous(tensor: Any, name: str) -> None:
     kind = DTYPE_OF[tensor._array.dtype]
     if not kind.is_floating_point:
         raise RuntimeError(
-            f"{name} distribution is a continuous probability distribution. Its dtype is a floating point one, not "
+            f"{name} distribution is a continuous probability distribution. Its dtype must be a floating point one, not "
             f"{kind.scalar_name if name == 'Exponential' else kind.name}"
         )
 
@@ -105,12 +105,12 @@ class RandomMethods(TensorCore):
 
     @public
     def uniform_(self, from_: float = 0, to: float = 1, *, generator: Generator | None = None, **names: Any) -> Any:
-        """Redraws every element evenly from [from, to)."""
+        """Redraw every element uniformly from [from, to)."""
         return _redrawn(self, rules.uniform, generator, uniform_draw(float(names.get("from", from_)), float(to)))
 
     @public
     def normal_(self, mean: float = 0, std: float = 1, *, generator: Generator | None = None) -> Any:
-        """Redraws every element from a normal distribution."""
+        """Redraw every element from a normal distribution."""
         if not std >= 0:
             raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
         check_kernel(self._array.dtype, "normal_kernel_cpu", "fcV")
@@ -122,7 +122,7 @@ class RandomMethods(TensorCore):
 
     @overloaded
     def random_(self, *args: Any, generator: Generator | None = None, **names: Any) -> Any:
-        """Redraws every element evenly from the whole numbers below `to`, or from `from` to `to`, or from all."""
+        """Redraw every element uniformly from the integers below `to`, from `from` to `to`, or from all."""
         given = dict(zip(("to",) if len(args) == 1 else ("from", "to"), args, strict=False)) | names
         if len(args) > 2 or not all(is_int(value) or value is None for value in given.values()):
             raise invalid_combination("random_", args, names)
@@ -137,7 +137,7 @@ class RandomMethods(TensorCore):
 
     @public
     def bernoulli_(self, p: Any = 0.5, *, generator: Generator | None = None) -> Any:
-        """Redraws every element: 1 with probability p (a number or a tensor of them), else 0."""
+        """Redraw every element: 1 with probability p (a number or a tensor of them), else 0."""
         array = self._array
         if array.dtype.kind == "c":
             check_writable(self, local.modes.grad_enabled)
@@ -152,7 +152,7 @@ class RandomMethods(TensorCore):
 
     @public
     def exponential_(self, lambd: float = 1, *, generator: Generator | None = None) -> Any:
-        """Redraws every element from an exponential distribution."""
+        """Redraw every element from an exponential distribution."""
         _check_continuous(self, "Exponential")
         return _redrawn(
             self, rules.exponential, generator, lambda stream, n, kind: stream.exponential(n, float(lambd), kind)
@@ -160,12 +160,12 @@ class RandomMethods(TensorCore):
 
     @public
     def geometric_(self, p: float, *, generator: Generator | None = None) -> Any:
-        """Redraws every element: the number of trials until the first success."""
+        """Redraw every element: the number of trials until the first success."""
         return _redrawn(self, rules.geometric, generator, lambda stream, n, kind: stream.geometric(n, float(p), kind))
 
     @public
     def cauchy_(self, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Any:
-        """Redraws every element from a Cauchy distribution."""
+        """Redraw every element from a Cauchy distribution."""
         _check_continuous(self, "Cauchy")
         return _redrawn(
             self, rules.cauchy, generator, lambda stream, n, kind: stream.cauchy(n, float(median), float(sigma), kind)
@@ -173,7 +173,7 @@ class RandomMethods(TensorCore):
 
     @public
     def log_normal_(self, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Any:
-        """Redraws every element: the exponential of a normal number."""
+        """Redraw every element: the exponential of a normal number."""
         return _redrawn(
             self, rules.log_normal, generator,
             lambda stream, n, kind: stream.log_normal(n, float(mean), float(std), kind),

@@ -1,4 +1,4 @@
-"""Methods of tensors that few programs call: deprecated ones, ones about devices and layouts that are not here."""
+"""Methods of tensors that few programs call: deprecated ones, and ones about devices and layouts that undertow lacks."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ def _resized_to(self: Any, size: tuple[int, ...], name: str) -> Any:
 
 @public
 def resize(self: Any, *sizes: Any) -> Any:
-    """Return a view in another shape; `view` and `reshape` say it better."""
+    """Return a view in a different shape; `view` and `reshape` say it better."""
     return _resized_to(self, spread_ints(sizes, "resize", "sizes"), "resize")
 
 
 @public
 def resize_as(self: Any, tensor: Any) -> Any:
-    """`resize` to another tensor's shape."""
+    """Return a view in the shape of a second tensor."""
     check_tensor(tensor, "resize_as", "tensor")
     return _resized_to(self, tensor._array.shape, "resize_as")
 
 
 def reinforce(self: Any, reward: Any) -> NoReturn:
-    """Taken away long ago."""
+    """Refuse the call: PyTorch removed the method."""
     raise RuntimeError(
         "reinforce() was removed.\nUse torch.distributions instead: draw the action from a distribution, such as "
         "Categorical(probs), and call backward() on -log_prob(action) * reward."
@@ -65,16 +65,16 @@ def reinforce(self: Any, reward: Any) -> NoReturn:
 
 @public
 def map2_(self: Any, x: Any, y: Any, callable: Callable[[Any, Any, Any], Any]) -> Any:
-    """Replace each element by a Python function of it and of two other tensors'; slow."""
+    """Replace each element by a Python function of it and of two other tensors' elements; slow."""
     return replace_elements(self, "map2_", callable, x, y)
 
 
-# --- memory and devices
+# --- storage and devices
 
 
 @public
 def storage_type(self: Any) -> Any:
-    """Return the class of old for storages of the tensor's dtype."""
+    """Return the legacy class for storages of the tensor's dtype."""
     return class_of_old(self)
 
 
@@ -86,13 +86,13 @@ def const_data_ptr(self: Any) -> int:
 
 @public
 def record_stream(self: Any, s: Any) -> None:
-    """For memory that a stream of an accelerator still uses; there is none."""
+    """Do nothing: no stream of an accelerator uses a tensor's storage here."""
     raise RuntimeError("unknown parameter type")
 
 
 @public
 def module_load(self: Any, other: Any, assign: bool = False) -> Any:
-    """Return what `load_state_dict` makes of a parameter and what was saved for it when tensors are swapped."""
+    """Return the tensor that `load_state_dict` swaps in, from a parameter and the value saved for it."""
     if not isinstance(other, TensorCore):
         raise AssertionError("other must be a Tensor")
     if assign:
@@ -100,7 +100,7 @@ def module_load(self: Any, other: Any, assign: bool = False) -> Any:
     return self.copy_(other).detach()
 
 
-# --- sparse tensors, of which there are none
+# --- sparse tensors
 
 
 def _of_sparse_only(name: str, kind: str) -> Any:
@@ -128,22 +128,22 @@ def _of_sparse_alone(name: str) -> Any:
 _indices, _values, _nnz, _dimI, _dimV = map(_of_sparse_alone, ("_indices", "_values", "_nnz", "_dimI", "_dimV"))
 
 
-# --- what Python asked long ago
+# --- protocols of Python 2
 
 
 @public
 def __long__(self: Any) -> int:
-    """Return the one element as an int."""
+    """Return the only element as an int."""
     return int(self)
 
 
 @public
 def __nonzero__(self: Any) -> bool:
-    """Whether the one element is not zero."""
+    """Whether the only element is not zero."""
     return bool(self)
 
 
-# --- what PyTorch asks its own tensors
+# --- PyTorch's private functions of tensors
 
 
 def _check_bools(self: Any) -> None:
@@ -160,14 +160,14 @@ def _is_all_true(self: Any) -> Any:
 
 @public
 def _is_any_true(self: Any) -> Any:
-    """Whether some element of a tensor of bools is true."""
+    """Whether any element of a tensor of bools is true."""
     _check_bools(self)
     return any_of(self)
 
 
 @public
 def _is_zerotensor(self: Any) -> bool:
-    """Whether a tensor stands for zeros without having them; none does here."""
+    """Whether a tensor stands for zeros without storing them; none does here."""
     return False
 
 
@@ -183,7 +183,7 @@ def _conj(self: Any) -> Any:
 
 @public
 def _conj_physical(self: Any) -> Any:
-    """Return the conjugate in memory of its own."""
+    """Return the conjugate in a new buffer."""
     return conj_physical(self)
 
 
@@ -193,11 +193,11 @@ def _lazy_clone(self: Any) -> Any:
     return wrap(self._array.copy()) if not self.requires_grad else self.clone()
 
 
-# --- views and memory, as PyTorch's own tools see them
+# --- views and storages, for PyTorch's own tools
 
 
 def _view_func(self: Any, new_base: Any, symint_visitor_fn: Any = None, tensor_visitor_fn: Any = None) -> Any:
-    """Return the same view of another base; None where that is laid out otherwise, or this is no view."""
+    """Return the same view of a different base; None if its layout differs, or this is no view."""
     view = self._view
     if view is None:
         return None
@@ -208,7 +208,7 @@ def _view_func(self: Any, new_base: Any, symint_visitor_fn: Any = None, tensor_v
 
 
 def _view_func_unsafe(self: Any, new_base: Any, symint_visitor_fn: Any = None, tensor_visitor_fn: Any = None) -> Any:
-    """Return the same without a look at how the base is laid out."""
+    """Return the same view of a different base, without checking its layout."""
     result = new_base
     for rule, statics, _, place in steps_of(self._view):
         result = apply(rule, result, **statics)
@@ -218,12 +218,12 @@ def _view_func_unsafe(self: Any, new_base: Any, symint_visitor_fn: Any = None, t
 
 
 def _rev_view_func_unsafe(self: Any, new_view: Any) -> NoReturn:
-    """Return the way back from a view to its base, which no kind of view here has."""
+    """Return the inverse of a view, which no view here has."""
     raise RuntimeError("No _rev_view_func() found")
 
 
 def _use_count(self: Any) -> int:
-    """How many tensors of PyTorch's core stand behind this one."""
+    """Return how many of PyTorch's core tensors this one has: one."""
     return 1
 
 
