@@ -1,1 +1,1 @@
-"""What programs expect of PyTorch beyond its mathematics: missing names, placeholders, settings that are kept."""
+"""What programs expect of PyTorch beyond its mathematics: missing names, placeholders, process settings."""

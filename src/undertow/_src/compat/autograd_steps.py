@@ -1,6 +1,6 @@
-"""The steps before a backward pass, under the names by which PyTorch's `torch.autograd` has them, and its log.
+"""The steps before a backward pass under PyTorch's private names, and the log of the pass.
 
-`backward` and `grad` do the same in `differentiate.py`; packages with an entry of their own borrow these.
+`backward` and `grad` do the same in `differentiate.py`; packages with their own entry points use these.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log = logging.getLogger("torch.autograd.graph")
 
 
 def _spec_of(output: Any) -> tuple[Any, Any]:
-    """Return the shape and dtype of a tensor, or of the one that a gradient edge stands for."""
+    """Return the shape and dtype of a tensor, or of a gradient edge's tensor."""
     if isinstance(output, GradientEdge):
         spec = output_specs(output.node)[output.output_nr]
         return size_of(spec.shape), DTYPE_OF[spec.dtype]
@@ -32,20 +32,20 @@ def _spec_of(output: Any) -> tuple[Any, Any]:
 
 
 def _calculate_shape(output: Any, grad: Any, is_grads_batched: bool) -> tuple[Any, Any]:
-    """Return the shapes of an output and of its gradient, which must agree; a batch of gradients without the batch."""
+    """Return the shapes of an output and of its gradient, which must agree; for a batch of gradients, without the batch."""
     shape = _spec_of(output)[0]
     return shape, grad.shape[1:] if is_grads_batched else grad.shape
 
 
 def _tensor_or_tensors_to_tuple(tensors: Any, length: int) -> tuple[Any, ...]:
-    """Gradients as a tuple: so many Nones, one tensor, or what was given."""
+    """Return gradients as a tuple: of Nones, of one tensor, or as given."""
     if tensors is None:
         return (None,) * length
     return (tensors,) if isinstance(tensors, TensorCore) else tuple(tensors)
 
 
 def _make_grads(outputs: Sequence[Any], grads: Sequence[Any], is_grads_batched: bool) -> tuple[Any, ...]:
-    """Return the gradients that a backward pass starts with: ones for scalars that have none, the others checked."""
+    """Return the initial gradients of a backward pass: ones for scalars without one, the others checked."""
     return tuple(
         [
             _made(place, output, given, is_grads_batched)
@@ -89,7 +89,7 @@ def _made(place: int, output: Any, given: Any, batched: bool) -> Any:
 
 
 def _is_checkpoint_valid() -> bool:
-    """Whether a reentrant checkpoint may run: not in a backward pass that is for some inputs only."""
+    """Whether a reentrant checkpoint may run: not in a backward pass for selected inputs."""
     task = local.modes.backward_pass
     return task is None or task.executed is None
 
@@ -98,7 +98,7 @@ def run_backward(
     tensors: Sequence[Any], grad_tensors: Sequence[Any], keep_graph: bool, create_graph: bool, inputs: Sequence[Any],
     allow_unreachable: bool = False, accumulate_grad: bool = False,
 ) -> tuple[Any, ...] | None:  # fmt: skip
-    """Run a backward pass by the engine's own arguments; return the inputs' gradients unless they are accumulated."""
+    """Run a backward pass with the engine's own arguments; return the inputs' gradients unless they are accumulated."""
     if accumulate_grad:
         backward(tensors, grad_tensors, keep_graph, create_graph, inputs=tuple(inputs) or None)
         return None
@@ -106,7 +106,7 @@ def run_backward(
 
 
 def _engine_run_backward(t_outputs: Sequence[Any], *args: Any, **kwargs: Any) -> tuple[Any, ...] | None:
-    """`run_backward`; the log of `torch.autograd.graph` has a line for each node, if it is shown at all."""
+    """Run `run_backward`; the log of `torch.autograd.graph`, if enabled, has a line for each node."""
     logged = _register_logging_hooks_on_whole_graph(t_outputs) if log.isEnabledFor(logging.DEBUG) else None
     try:
         return run_backward(t_outputs, *args, **kwargs)
@@ -116,7 +116,7 @@ def _engine_run_backward(t_outputs: Sequence[Any], *args: Any, **kwargs: Any) ->
 
 
 def _register_logging_hooks_on_whole_graph(t_outputs: Sequence[Any]) -> Callable[[], None]:
-    """Every node that the outputs depend on is logged when its turn comes; what is returned ends that."""
+    """Log every node that the outputs depend on when it runs; return a function that ends the logging."""
 
     def shown(gradient: Any) -> str:
         return "None" if gradient is None else f"{dtype_abbrs[gradient.dtype]}[{', '.join(map(str, gradient.shape))}]"
@@ -137,7 +137,7 @@ def _register_logging_hooks_on_whole_graph(t_outputs: Sequence[Any]) -> Callable
 
 
 def _nodes_behind(outputs: Sequence[Any]) -> Iterator[Node]:
-    """Every node that the outputs depend on, nearest first."""
+    """Yield every node that the outputs depend on, nearest first."""
     waiting = collections.deque(edge[0] for edge in as_edges(outputs))
     seen: set[Node] = set()
     while waiting:
@@ -150,10 +150,10 @@ def _nodes_behind(outputs: Sequence[Any]) -> Iterator[Node]:
 
 
 def _get_sid(tensor: Any) -> tuple[int, int]:
-    """Return what tells the memory of a tensor at this moment from any other: where it is, and the writes to it so far."""
+    """Return an identifier of a tensor's storage and version: its address, and the writes to it so far."""
     return tensor.data_ptr(), tensor._version
 
 
 def _get_tid(tensor: Any) -> tuple[int, int, int]:
-    """Return what tells a tensor at this moment from any other."""
+    """Return an identifier of a tensor at its current version."""
     return id(tensor), tensor.data_ptr(), tensor._version

@@ -1,4 +1,4 @@
-"""`torch.cond` and `torch.while_loop`: branches and loops as functions. Here they run at once."""
+"""`torch.cond` and `torch.while_loop`: branches and loops as functions, run eagerly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["cond", "while_loop"]
 
 
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Sequence[Any] = ()) -> Any:
-    """`true_fn(*operands)` if the condition holds, else `false_fn(*operands)`.
+    """Return `true_fn(*operands)` if the condition holds, else `false_fn(*operands)`.
 
     >>> torch.cond(torch.tensor(True), lambda x: x + 1, lambda x: x - 1, (torch.ones(1),))
     tensor([2.])
@@ -18,7 +18,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], o
 
 
 def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Sequence[Any]) -> Any:
-    """Apply `body_fn` to what it gave before, as long as `cond_fn` of it holds.
+    """Apply `body_fn` to its own results, as long as `cond_fn` of them holds.
 
     >>> torch.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (torch.tensor(0), torch.ones(1)))
     (tensor(3), tensor([8.]))

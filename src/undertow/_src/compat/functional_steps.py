@@ -1,4 +1,4 @@
-"""Steps of `torch.autograd.functional` that packages with Jacobians of their own borrow from it."""
+"""Private steps of `torch.autograd.functional` that packages with their own Jacobians import."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _as_tuple_nocheck(x: Any) -> tuple[Any, ...]:
 
 
 def _grad_preprocess(inputs: Any, create_graph: bool, need_graph: bool) -> tuple[Any, ...]:
-    """Return inputs to differentiate by: views of what is given if the graph goes on from there, or else leaves."""
+    """Return the inputs to differentiate by: views of the given ones if the graph continues from there, else leaves."""
     return tuple([
         _grad_preprocess(each, create_graph, need_graph) if not isinstance(each, TensorCore)
         else each.view_as(each) if create_graph and each.requires_grad
@@ -25,7 +25,7 @@ def _grad_preprocess(inputs: Any, create_graph: bool, need_graph: bool) -> tuple
 
 
 def _grad_postprocess(inputs: Any, create_graph: bool) -> Any:
-    """Results, without their graph unless it is wanted; tuples of tuples too."""
+    """Return results, detached unless their graph is required; tuples of tuples too."""
     if create_graph:
         return inputs
     return tuple([
@@ -47,7 +47,7 @@ def _autograd_grad(
     outputs: Any, inputs: Any, grad_outputs: Any = None, create_graph: bool = False, retain_graph: bool | None = None,
     is_grads_batched: bool = False,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """`autograd.grad` of the outputs that have a graph; None for inputs that they do not use."""
+    """Return `autograd.grad` of the outputs that have a graph; None for inputs that they do not use."""
     if grad_outputs is not None and len(outputs) != len(grad_outputs):
         raise AssertionError(
             f"Expected outputs and grad_outputs to have the same length, but got {len(outputs)} and {len(grad_outputs)}"
@@ -64,7 +64,7 @@ def _autograd_grad(
 
 
 def _check_requires_grad(inputs: Any, input_type: str, strict: bool) -> None:
-    """In strict mode every tensor must have a graph; the error says what these tensors are."""
+    """Check in strict mode that every tensor has a graph; the error names the kind of tensor."""
     if not strict:
         return
     if input_type not in ("outputs", "grad_inputs", "jacobian", "hessian"):
@@ -89,14 +89,14 @@ def _check_requires_grad(inputs: Any, input_type: str, strict: bool) -> None:
 
 
 def _fill_in_zeros(grads: Any, refs: Any, strict: bool, create_graph: bool, stage: str) -> tuple[Any, ...]:
-    """Zeros for gradients that are not there; in strict mode an error that says at which stage they are lacking."""
+    """Replace missing gradients by zeros; in strict mode raise an error that names the stage."""
     if stage not in functional._INDEPENDENT:
         raise RuntimeError(f"Invalid stage argument '{stage}' to _fill_in_zeros")
     return functional._fill(grads, refs, strict, create_graph, stage)
 
 
 def _validate_v(v: Any, other: Any, is_other_tuple: bool) -> None:
-    """Return a vector must have the sizes of what it is multiplied with."""
+    """Check that a vector has the sizes of what it is multiplied by."""
     if len(v) != len(other):
         if is_other_tuple:
             raise RuntimeError(f"v is a tuple of invalid length: should be {len(other)} but got {len(v)}.")
@@ -112,6 +112,6 @@ def _jacfwd(func: Callable[..., Any], inputs: Any, strict: bool = False, vectori
     if strict:
         raise RuntimeError(
             'torch.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not supported together '
-            "so far: give up one of the two."
+            "so far: drop one of the two."
         )
     return functional.jacobian(func, inputs, vectorize=vectorize, strategy="forward-mode")

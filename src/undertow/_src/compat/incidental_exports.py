@@ -1,8 +1,8 @@
-"""Names that a module of PyTorch's has only because it imports them, and that packages take from there.
+"""Names that a module of PyTorch's has only because it imports them, and that packages import from there.
 
-`from torch.optim.lr_scheduler import Optimizer` and `torch.nn.modules.conv.torch` are accidents that became habits. While
-undertow answers for torch, a module that lacks a name is asked for it here: almost every module of PyTorch's has `torch`
-and `Tensor`, and those of one area import from the same few neighbours.
+`from torch.optim.lr_scheduler import Optimizer` and `torch.nn.modules.conv.torch` are accidents that became habits.
+While undertow stands in for torch, a name that a module lacks is looked up here: almost every module of PyTorch's has
+`torch` and `Tensor`, and those of one area import from the same few modules.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NEIGHBOURS = {
     "torch.profiler": "_C._autograd _C._profiler optim.optimizer",
 }
 
-# Second names of modules and of what lies outside the area.
+# Aliases of modules, and names from outside the area.
 NICKNAMES = {
     "F": "undertow.nn.functional",
     "_C": "undertow._C",
@@ -53,7 +53,7 @@ NICKNAMES = {
 
 
 def from_neighbour(module: str, name: str) -> Any:
-    """Return what a module of torch's name would have imported under a name; AttributeError if it would not have."""
+    """Return what a module of torch's name would have imported under a name; raise AttributeError if nothing."""
     home = EVERYWHERE.get(name)
     area = next((area for area in NEIGHBOURS if module == area or module.startswith(f"{area}.")), None)
     if home is None and area is not None:

@@ -1,10 +1,11 @@
-"""Names of PyTorch's that undertow lacks, while it answers for torch: they can be imported, and using one is refused.
+"""Names of PyTorch's that undertow lacks, while it stands in for torch: they can be imported, but not used.
 
-A package that reads its models on one machine still says `from torch.distributed.fsdp import FullyShardedDataParallel` at
-its top. In the areas listed here such an import gets a stand-in: a class that can be named in annotations, asked with
-`isinstance` and taken as a base. Calling it, or asking for its truth or its items, raises an error that names it in full.
+A package that runs its models on one machine still says `from torch.distributed.fsdp import FullyShardedDataParallel`
+at its top. In the areas listed here such an import gets a stand-in: a class that can be named in annotations, passed to
+`isinstance` and used as a base. Calling it, or using its truth value or its items, raises an error that names it in
+full.
 
-A program that is prepared for the absence of a name (its import lies in a `try` block) is told the truth at once.
+A program that is prepared for the absence of a name (its import is in a `try` block) gets the ImportError at once.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from opcode import opmap
 from types import CodeType, FrameType, ModuleType
 from typing import Any, NoReturn
 
-# What programs for one machine import and seldom use: many processes, other compilers, other formats of programs.
+# Modules that programs for one machine import and rarely use: distributed training, other compilers and formats.
 AREAS = tuple(
     "torch." + area
     for area in (
@@ -36,7 +37,7 @@ AREAS = tuple(
     ).split()
 )
 
-# Names that annotations and defaults mention as attributes.
+# Names that appear as attributes in annotations and defaults.
 _TYPES_OF_SCRIPTS = (
     "AnyType Argument Block BoolType ClassType Code ComplexType ConcreteModuleType DictType DispatchKey DispatchKeySet "
     "DeviceObjType EnumType ErrorReport FloatType FunctionSchema FutureType Gradient Graph IODescriptor IntType "
@@ -55,17 +56,17 @@ MENTIONED = {
 
 
 def is_mentioned(module: str, name: str) -> bool:
-    """Whether a lacking name gets a stand-in also where it is not imported."""
+    """Whether a missing name gets a stand-in also where it is read as an attribute."""
     return name in MENTIONED.get(module, "").split()
 
 
 def may_stand_in(name: str) -> bool:
-    """Whether a name lies in an area of which the parts that undertow lacks may be imported."""
+    """Whether a name is in an area whose missing parts may be imported."""
     return any(name == area or name.startswith(f"{area}.") for area in AREAS)
 
 
 class Lacking(type):
-    """The class of stand-ins for names that undertow lacks."""
+    """The metaclass of stand-ins for missing names."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> NoReturn:
         base = next(base for base in cls.__mro__ if "_lacks" in vars(base))
@@ -93,13 +94,13 @@ class Lacking(type):
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
         lacks = vars(cls).get("_lacks")
-        if lacks is None:  # a subclass that lacks nothing but this
+        if lacks is None:  # a subclass, which only lacks this attribute
             raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
         return stand_in(f"{lacks}.{name}")
 
 
 def stand_in(name: str) -> Any:
-    """Return a class in place of the thing of this full name.
+    """Return a stand-in class for the object of this full name.
 
     >>> from undertow._src.compat.missing_names import stand_in
     >>> isinstance(3, stand_in("torch.distributed.fsdp.FullyShardedDataParallel"))
@@ -110,7 +111,7 @@ def stand_in(name: str) -> Any:
 
 
 class LackingModule(ModuleType):
-    """A module that undertow lacks; its names are stand-ins."""
+    """A missing module; its names are stand-ins."""
 
     __path__: list[str] = []
 
@@ -136,21 +137,21 @@ class LackingLoader(Loader):
         pass
 
 
-# --- who asks
+# --- inspecting the importing code
 
 
 def in_import_from(frame: FrameType) -> bool:
-    """Whether a frame is in the middle of `from … import name`, which hides the message of an AttributeError."""
+    """Whether a frame is executing `from … import name`, which hides the message of an AttributeError."""
     return frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
 
 
 def in_import_system(frame: FrameType) -> bool:
-    """Whether a frame is of Python's import system."""
+    """Whether a frame belongs to Python's import system."""
     return frame.f_code.co_filename.startswith("<frozen importlib")
 
 
 def importing_frame(frame: FrameType | None) -> FrameType | None:
-    """Return the frame whose `import` statement is being run; None if a name of a from-list is looked for."""
+    """Return the frame whose `import` statement is running; None if a name of a from-list is being looked up."""
     while frame is not None and in_import_system(frame):
         if frame.f_code.co_name == "_handle_fromlist":
             return None
@@ -159,19 +160,19 @@ def importing_frame(frame: FrameType | None) -> FrameType | None:
 
 
 def is_prepared(frame: FrameType) -> bool:
-    """Whether an exception at a frame's present instruction would meet an `except` or `finally` of the same frame."""
+    """Whether an exception at a frame's current instruction would reach an `except` or `finally` of the same frame."""
     code, place, seen = frame.f_code.co_code, frame.f_lasti, set[int]()
     while (handler := _handler(frame.f_code, place)) is not None and handler not in seen:
         seen.add(handler)
         catches = code[handler] == opmap["PUSH_EXC_INFO"]
         if catches and code[handler + 2] != opmap["WITH_EXCEPT_START"]:
             return True
-        place = handler + 2 * catches  # the end of a `with` block, or a clean-up: what lies around it?
+        place = handler + 2 * catches  # the end of a `with` block, or a clean-up: try the enclosing handler
     return False
 
 
 def _handler(code: CodeType, place: int) -> int | None:
-    """Where a code goes on after an exception at a place (Objects/exception_handling_notes.txt of CPython)."""
+    """Return where a code object continues after an exception (Objects/exception_handling_notes.txt of CPython)."""
     numbers = _numbers(code.co_exceptiontable)
     for start, length, target, _depth in zip(numbers, numbers, numbers, numbers):
         if 2 * start <= place < 2 * (start + length):

@@ -1,7 +1,7 @@
 """PyTorch's modules that hold nothing but names: each is a row of a table here, not a file.
 
-Some of their names are at home elsewhere (`ELSEWHERE`, `PREFIXED`, `MIRRORED`); the others ask about libraries and devices
-that are not here, and get an answer or a refusal (`ANSWERS`). `find_spec` gives Python's import system such a module.
+Some of their names are defined elsewhere (`ELSEWHERE`, `PREFIXED`, `MIRRORED`); the others query libraries and devices
+that undertow lacks, and return a constant or raise (`ANSWERS`). `find_spec` gives Python's import system such a module.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from undertow._src.base.lazy import lazy_names
 
 Function = Callable[..., Any]
 
-# --- names that are at home elsewhere: `home: name name; home: name`, another name there after an equals sign
+# --- names defined elsewhere: `home: name name; home: name`; a different name there follows an equals sign
 
 ELSEWHERE = {
     "_classes": "undertow: classes",
@@ -41,10 +41,10 @@ ELSEWHERE = {
     "_src.compat.progress_bar: tqdm=best",
 }
 
-# Modules whose names have a prefix that those of another module lack.
+# Modules whose names are those of a different module with a prefix.
 PREFIXED = {"_C._fft": ("fft_", "fft"), "_C._linalg": ("linalg_", "linalg"), "_C._special": ("special_", "special")}
 
-# The modules of `torch._refs`: functions of a home, or else methods of tensors.
+# The modules of `torch._refs`: functions of a home module, or else methods of tensors.
 MIRRORED = {
     "_refs._conversions": ("", "bfloat16 bool byte cdouble cfloat char double float half int long short"),
     "_refs.fft": (
@@ -68,7 +68,7 @@ MIRRORED = {
     ),
 }
 
-# --- questions about what is not here
+# --- queries about what undertow lacks
 
 
 def _each(names: Iterable[str], make: Callable[[str], Function]) -> dict[str, Function]:
@@ -79,12 +79,12 @@ def _each(names: Iterable[str], make: Callable[[str], Function]) -> dict[str, Fu
 
 
 def _answering(value: object, names: str) -> dict[str, Function]:
-    """Return functions that give one answer, whatever they are asked."""
+    """Return functions with a constant result, whatever their arguments."""
     return _each(names.split(), lambda name: lambda *args, **kwargs: value)
 
 
 def _refusing(error: type[Exception], words: str, **parts: str) -> dict[str, Function]:
-    """Return functions that raise an error, in whose words each has a part of its own."""
+    """Return functions that raise an error with the function's own part in its text."""
 
     def refusal(name: str) -> Function:
         def refuse(*args: Any, **kwargs: Any) -> NoReturn:
@@ -184,7 +184,7 @@ def _prefixed(module: str, prefix: str, home: str) -> dict[str, Any]:
 
 
 def mirrored(module: str, home: str, names: str) -> dict[str, Any]:
-    """Return a module's `__getattr__` and `__all__`: these names, as functions of a home or else as methods of tensors."""
+    """Return a module's `__getattr__` and `__all__`: names as functions of a home, or else as methods of tensors."""
     known = names.split()
 
     def find(name: str) -> Any:
@@ -198,7 +198,7 @@ def mirrored(module: str, home: str, names: str) -> dict[str, Any]:
 
 @functools.cache
 def _of_tensors(name: str) -> Function:
-    """Return a method or an attribute of tensors as a function; a draw in place as one into a copy."""
+    """Return a method or an attribute of tensors as a function; an in-place draw works on a copy."""
     method = getattr(importlib.import_module("undertow").Tensor, name, None)
 
     def function(input: Any, *args: Any, **kwargs: Any) -> Any:

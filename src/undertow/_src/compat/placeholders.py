@@ -1,4 +1,4 @@
-"""Words for things that undertow does not do itself: quantization schemes, tags of operators, streams of the CPU."""
+"""Placeholders for what undertow does not do: quantization schemes, tags of operators, streams of the CPU."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ class Stream:
         return True
 
     def synchronize(self) -> None:
-        """Wait until all work is done: it is."""
+        """Return at once: all work is done."""
 
     def wait_event(self, event: Any) -> None:
-        """Lets further work wait for an event: it has happened."""
+        """Return at once: the event has happened."""
 
     def wait_stream(self, stream: Any) -> None:
-        """Lets further work wait for another queue: it is empty."""
+        """Return at once: the other queue is empty."""
 
     def record_event(self, event: Any = None) -> Any:
-        """Mark the present point of the queue."""
+        """Mark the current point of the queue."""
         return Event() if event is None else event
 
     def __enter__(self) -> Any:
@@ -86,17 +86,17 @@ class Event:
         self.device, self.enable_timing = Device(device), enable_timing
 
     def record(self, stream: Any = None) -> None:
-        """Mark the present point of a queue."""
+        """Mark the current point of a queue."""
 
     def wait(self, stream: Any = None) -> None:
-        """Lets a queue wait for this point."""
+        """Return at once: the point is reached."""
 
     def query(self) -> bool:
         """Whether the point has been reached."""
         return True
 
     def synchronize(self) -> None:
-        """Wait for the point."""
+        """Return at once: the point is reached."""
 
     def __repr__(self) -> str:
         return f"torch.Event device_type={self.device.type}, device_index=-1, event_flag=0, event_id=0"

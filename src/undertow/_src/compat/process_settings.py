@@ -1,4 +1,4 @@
-"""Settings of the process that PyTorch programs make and read back."""
+"""Process-wide settings that PyTorch programs make and read back."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _settings = _Settings()
 
 
 def get_num_threads() -> int:
-    """How many threads were asked for; NumPy's library decides how many it uses."""
+    """Return the number of threads that was set; NumPy's library decides how many it uses."""
     return _settings.threads
 
 
 def set_num_threads(num: int) -> None:
-    """Note how many threads are wanted."""
+    """Store the number of threads."""
     if not isinstance(num, int):
         raise RuntimeError(f"set_num_threads expects an int, but got {type(num).__name__}")
     if num <= 0:
@@ -48,18 +48,18 @@ def set_num_interop_threads(num: int) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """Return what was asked for; on the CPU float32 is multiplied in float32 whatever it was."""
+    """Return the setting; the CPU multiplies float32 in float32 whatever it is."""
     return Precision.float32_products
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Note "highest", "high" or "medium": GPUs may round float32 to TF32 unless it is the first."""
+    """Store "highest", "high" or "medium": GPUs may round float32 to TF32 unless it is the first."""
     if precision in ("highest", "high", "medium"):
         Precision.float32_products = precision
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Refuses, or warns of, the few functions that PyTorch has no such algorithm for, and fills memory that is not set."""
+    """Refuse, or warn of, functions without a deterministic algorithm in PyTorch, and fill uninitialised memory."""
     Deterministic.wanted, Deterministic.warn_only = mode, mode and warn_only
 
 
@@ -72,7 +72,7 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
 
 
 def set_warn_always(b: bool, /) -> None:
-    """Whether warnings that are given once in a process are given every time."""
+    """Set whether warnings that are given once per process are given every time."""
     Once.always = b
 
 
@@ -81,14 +81,14 @@ def is_warn_always_enabled() -> bool:
 
 
 def get_deterministic_debug_mode() -> int:
-    """0, or 1 and 2 where PyTorch would warn of, or refuse, algorithms that are not deterministic."""
+    """Return 0, or 1 and 2 where PyTorch would warn of, or refuse, nondeterministic algorithms."""
     if not Deterministic.wanted:
         return 0
     return 1 if Deterministic.warn_only else 2
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """`use_deterministic_algorithms` by a number or a word."""
+    """Call `use_deterministic_algorithms` by a number or a name."""
     if not isinstance(debug_mode, (int, str)):
         raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
     if isinstance(debug_mode, str):
@@ -104,7 +104,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def set_flush_denormal(mode: bool, /) -> bool:
-    """Whether tiny numbers will be rounded to zero: never, NumPy keeps them."""
+    """Return whether tiny numbers will be rounded to zero: never, NumPy keeps them."""
     if not isinstance(mode, bool):
         raise RuntimeError(f"flush_denormal expects a bool, but got {type(mode).__name__}")
     return False
@@ -117,17 +117,17 @@ has_mkl = has_openmp = False
 
 
 def is_vulkan_available() -> bool:
-    """Whether there is a device that speaks Vulkan."""
+    """Whether there is a Vulkan device."""
     return False
 
 
 def compiled_with_cxx11_abi() -> bool:
-    """Which of two C++ worlds extensions must be built for; undertow has no C++."""
+    """Return which C++ ABI extensions must be built for; undertow has no C++."""
     return True
 
 
 def get_device_module(device: Any = None) -> Any:
-    """Return the module about a kind of device: `undertow.cpu` unless another one is named."""
+    """Return the module of a device type: `undertow.cpu` unless a different one is named."""
     if device is not None and not isinstance(device, (str, Device)):
         raise RuntimeError(f"Invalid value of device '{device}', expect torch.device, str, or None")
     kind = "cpu" if device is None else Device(device).type

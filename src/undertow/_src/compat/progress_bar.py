@@ -1,4 +1,4 @@
-"""`torch.hub.tqdm`: the progress bar of the package tqdm or, without that package, a count that is printed."""
+"""`torch.hub.tqdm`: the progress bar of the package tqdm or, without that package, a printed count."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class tqdm:
         self.total, self.disable, self.n = total, disable, 0.0
 
     def update(self, n: float) -> None:
-        """`n` more are done."""
+        """Count `n` more."""
         self.n += n
         if not self.disable:
             done = f"{self.n:.0f} bytes" if self.total is None else f"{100 * self.n / self.total:.1f}%"
             print(f"\r{done}", end="", file=sys.stderr, flush=True)
 
     def set_description(self, *args: Any, **kwargs: Any) -> None:
-        """Has no effect."""
+        """Do nothing."""
 
     def close(self) -> None:
         """End the line."""
@@ -37,7 +37,7 @@ class tqdm:
 
 
 def __getattr__(name: str) -> Any:
-    """`best`: tqdm's own bar where that package is installed."""
+    """Return `best`: tqdm's own bar where that package is installed."""
     if name != "best":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

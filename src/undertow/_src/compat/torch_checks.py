@@ -1,4 +1,4 @@
-"""`torch._check` and its kind: a condition that must hold, and what to say if it does not."""
+"""`torch._check` and its relatives: a condition that must hold, and the message if it does not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Message = Callable[[], Any] | None
 
 
 def _assert(condition: Any, message: str) -> Any:
-    """Return an assertion as a function."""
+    """Assert a condition."""
     if torch_function.has_override((condition,)):
         return torch_function.dispatch(_assert, (condition, message), {})
     assert condition, message
@@ -26,7 +26,7 @@ def _assert(condition: Any, message: str) -> Any:
 
 
 def _assert_async(condition: Any, message: str | None = None) -> None:
-    """Return an assertion about a tensor of one element."""
+    """Assert that a tensor of one element is not zero."""
     if not bool(condition):
         raise RuntimeError(message or "Expected Tensor with single nonzero value, but got zero")
 
@@ -36,7 +36,7 @@ def _check_with(error: type[Exception], cond: Any, message: Message = None) -> N
     if not isinstance(cond, bool):
         if isinstance(cond, TensorCore):
             raise TypeError(
-                "cond must be a bool, but got a Tensor. torch._check_tensor_all() takes tensors, and wants "
+                "cond must be a bool, but got a Tensor. torch._check_tensor_all() takes tensors, and requires "
                 "every element true."
             )
         raise TypeError(f"cond must be a bool, but got {type(cond)}")
@@ -102,7 +102,7 @@ def _shape_as_tensor(input: Any) -> Any:
 
 
 def _has_compatible_shallow_copy_type(input: Any, from_: Any) -> bool:
-    """Whether one tensor can take over another's memory: all of undertow's lie in memory alike."""
+    """Whether one tensor can take over a different one's storage: all of undertow's have the same kind."""
     return isinstance(input, TensorCore) and isinstance(from_, TensorCore)
 
 
@@ -111,4 +111,4 @@ def _running_with_deploy() -> bool:
 
 
 def set_vital(*words: str) -> None:
-    """Note a fact about the program for a report that nobody writes."""
+    """Do nothing: no report of the program is written."""

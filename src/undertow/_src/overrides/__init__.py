@@ -1,1 +1,1 @@
-"""Taking calls over: `__torch_function__`, `__torch_dispatch__`, and operators of a program's own."""
+"""Overriding calls: `__torch_function__`, `__torch_dispatch__`, and a program's own operators."""

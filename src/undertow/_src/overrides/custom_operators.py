@@ -1,4 +1,4 @@
-"""Operators that programs register: a name, a schema, functions that compute it, and how its gradient is taken.
+"""Operators that programs register: a name, a schema, functions that compute it, and its gradient.
 
 `torch.library` makes them and `torch.ops` finds them; here is what a call of one does.
 """
@@ -45,7 +45,7 @@ class Argument:
 
 
 class Alias:
-    """`(a!)` in a signature: which memory a tensor shows, and whether it is written to."""
+    """`(a!)` in a signature: which storage a tensor aliases, and whether it is written to."""
 
     def __init__(self, names: str) -> None:
         before, _, after = names.partition("->")
@@ -55,7 +55,7 @@ class Alias:
 
 
 def alias_of(type_text: str) -> Alias | None:
-    """Return what a type says about memory."""
+    """Return the alias information of a type."""
     inside = type_text.partition("(")[2].partition(")")[0]
     return Alias(inside) if inside else None
 
@@ -87,7 +87,7 @@ def _constant(text: str) -> Any:
 
 
 class Schema:
-    """What an operator takes and gives: `foo::bar(Tensor x, int n=2) -> Tensor`."""
+    """The parameters and results of an operator: `foo::bar(Tensor x, int n=2) -> Tensor`."""
 
     def __init__(self, namespace: str, text: str) -> None:
         name, _, rest = text.strip().partition("(")
@@ -162,7 +162,7 @@ class Schema:
 
 
 def _parts(text: str) -> list[str]:
-    """Return the pieces between commas that are not inside brackets."""
+    """Return the pieces between commas outside of brackets."""
     parts, depth, piece = [], 0, ""
     for letter in text:
         depth += (letter in "([") - (letter in ")]")
@@ -187,7 +187,7 @@ class Operator:
         self.is_custom = False  # made by custom_op: its functions are opaque to autograd
         self.fake: Callable[..., Any] | None = None
         self.vmap: Callable[..., Any] | None = None
-        self.fallback: Callable[..., Any] | None = None  # for kinds of device whose function is switched off
+        self.fallback: Callable[..., Any] | None = None  # device types whose function is switched off
         self.switched_off: set[str] = set()
         self._function: type[Function] | None = None
 
@@ -199,7 +199,7 @@ class Operator:
         positional, keyword = self.schema.bind(args, kwargs)
         if slow_path.count:
             for value in leaves((positional, keyword)):
-                if hasattr(value, "_apply_function"):  # one example of a vmap, which knows what to do with all of them
+                if hasattr(value, "_apply_function"):  # one example of a vmap, which knows how to compute all of them
                     return value._apply_function(_Mapped(self, keyword), tuple(positional))
         for key in ("Autograd", "AutogradCPU", "CompositeImplicitAutograd"):
             if key in self.kernels:
@@ -214,7 +214,7 @@ class Operator:
         elif self.backward is None and not self.is_custom:
             warn(
                 f"{self.name}: an autograd kernel was not registered to the Autograd key(s) but a backward pass goes "
-                "through it: the gradients may be wrong without a word."
+                "through it: the gradients may be silently wrong."
             )
             result = kernel(*positional, **keyword)
         else:
@@ -224,10 +224,10 @@ class Operator:
         return result
 
     def _without_values(self) -> Callable[..., Any]:
-        """Return the function that gives results of the right shapes."""
+        """Return the function that computes the shapes of the results."""
         if self.fake is None:
             raise RuntimeError(
-                f"There was no fake impl registered for <CustomOpDef({self.name})>. It says what shapes the results have "
+                f"There was no fake impl registered for <CustomOpDef({self.name})>. It computes the shapes of the results "
                 f"where tensors have no values: add one with `{self.name.partition('::')[2]}.register_fake`."
             )
         return self.fake
@@ -244,7 +244,7 @@ class Operator:
         )
 
     def _check_aliases(self, positional: list[Any], keyword: dict[str, Any], result: Any) -> None:
-        """Results of custom operators own their memory, and what they write to counts the write."""
+        """Check that results share no storage with inputs, and count the writes to mutated arguments."""
         values = dict(zip([argument.name for argument in self.schema.arguments], positional, strict=False)) | keyword
         results = result if isinstance(result, tuple) else (result,)
         storages = {id(value._get_storage()) for value in values.values() if isinstance(value, TensorCore)}
@@ -288,7 +288,7 @@ class Operator:
 
 
 class _Mapped:
-    """An operator as a custom Function that a vmap asks: what was registered for many examples, or one call for each."""
+    """An operator as a custom Function for vmap: it calls the registered batch function, or loops over the examples."""
 
     def __init__(self, operator: Operator, keyword: dict[str, Any]) -> None:
         self.operator, self.keyword, self.__name__ = operator, keyword, operator.shown
@@ -303,16 +303,16 @@ class _Mapped:
 
 
 REGISTRY: dict[str, Operator] = {}
-AWAITED: dict[str, dict[str, Callable[..., Any]]] = {}  # functions for operators that nobody has defined yet
+AWAITED: dict[str, dict[str, Callable[..., Any]]] = {}  # functions for operators that are not defined yet
 
 
 def register(namespace: str, text: str) -> Operator:
-    """Make an operator known by its schema."""
+    """Register an operator by its schema."""
     operator = Operator(namespace, text)
     if operator.key in REGISTRY:
         raise RuntimeError(
             f"Tried to register an operator ({operator.schema}) with the same name and overload name multiple times. A "
-            "schema is given once; who implements it calls impl()."
+            "schema is defined once; add implementations with impl()."
         )
     REGISTRY[operator.key] = operator
     operator.kernels.update(AWAITED.pop(operator.key, {}))

@@ -1,4 +1,4 @@
-"""`opcheck`: whether an operator of a program's own does what it was registered for."""
+"""`opcheck`: whether a program's own operator behaves as registered."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["OpCheckError", "opcheck"]
 
 
 class OpCheckError(Exception):
-    """An operator that does not do what it was registered for."""
+    """An operator does not behave as registered."""
 
 
 _CHECKS = (
@@ -26,7 +26,7 @@ def opcheck(
     op: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, *, test_utils: Any = _USUAL_CHECKS,
     raise_exception: bool = True, atol: float | None = None, rtol: float | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Try an operator: that it writes to what its schema says, runs, has gradients, and gives the shapes that it says."""
+    """Check that an operator runs, writes only to what its schema says, has gradients, and gives the shapes it declares."""
     wanted = (test_utils,) if isinstance(test_utils, str) else tuple(test_utils)
     if not set(wanted) <= set(_CHECKS):
         raise ValueError(
@@ -51,7 +51,7 @@ def _copies(args: Any) -> Any:
 
 
 def _check_schema(op: Any, args: Any, kwargs: Any) -> None:
-    """Return an argument changes only if the schema says so."""
+    """Check that only arguments which the schema marks as mutable change."""
     operator = _operator_of(op)
     given, named = _copies((args, kwargs))
     before = _copies((given, named))
@@ -66,7 +66,7 @@ def _check_schema(op: Any, args: Any, kwargs: Any) -> None:
 
 
 def _check_gradient(op: Any, args: Any, kwargs: Any) -> None:
-    """Return the gradient can be taken."""
+    """Check that the gradient can be taken."""
     given, named = _copies((args, kwargs))
     for value in tree.leaves(op(*given, **named)):
         if _is_tensor(value) and value.requires_grad:
@@ -74,7 +74,7 @@ def _check_gradient(op: Any, args: Any, kwargs: Any) -> None:
 
 
 def _check_shapes(op: Any, args: Any, kwargs: Any) -> None:
-    """Return the results have the shapes and dtypes that its fake function says."""
+    """Check that results have the shapes and dtypes that the fake function gives."""
     operator = _operator_of(op)
     if not operator.is_custom and operator.fake is None:
         return

@@ -1,12 +1,12 @@
-"""`__torch_function__`: which classes and modes may take over a call, and how it is handed over.
+"""`__torch_function__`: which classes and modes may override a call, and how it is handed over.
 
-Every public function asks before it runs: first the function modes of the thread, innermost first, then the classes
-among its arguments that define `__torch_function__`, subclasses before their bases and otherwise from left to right. The
-first answer other than NotImplemented is the result.
+Every public function checks for overrides before it runs: first the function modes of the thread, innermost first, then
+the classes among its arguments that define `__torch_function__`, subclasses before their bases and otherwise from left
+to right. The first result other than NotImplemented counts.
 
-NOTE who is asked. Asking costs time, so the common case is settled by type alone: an argument whose class is in `QUIET`
-(plain tensors, Python numbers, strings…) has nothing to say. Function modes raise `slow_path.count`, which a function
-reads anyway. Properties (`x.shape`) ask too, but only from the moment when somebody could answer: see `let_ask`.
+NOTE the cost of overrides. Checking takes time, so the common case is settled by type alone: an argument whose class is
+in `QUIET` (plain tensors, Python numbers, strings…) overrides nothing. Function modes raise `slow_path.count`, which a
+function reads anyway. Properties (`x.shape`) check too, but only once an override exists: see `let_ask`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from undertow._src.types.layouts import layout, memory_format
 
 Public = Callable[..., Any]
 
-PLAIN: set[Any] = {TensorCore}  # tensor classes that never take over; their instances take the fast path
+PLAIN: set[Any] = {TensorCore}  # tensor classes that never override; their instances take the fast path
 QUIET: set[Any] = {
     TensorCore, bool, int, float, complex, str, type(None), slice, type(Ellipsis), dtype, device, layout,
     memory_format, np.ndarray, np.float64, FunctionType, BuiltinFunctionType, MethodType, functools.partial,
@@ -42,23 +42,23 @@ _NUMBERS = (bool, int, float, complex, np.generic)
 
 
 def disabled(func: Public, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """Return a class whose `__torch_function__` is this one is treated as a plain tensor."""
+    """Call a function without overrides: a class with this `__torch_function__` counts as a plain tensor."""
     with DisableTorchFunctionSubclass():
         return func(*args, **(kwargs or {}))
 
 
 def dispatch_disabled(func: Public, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """Run an operator; a class whose `__torch_dispatch__` is this one is a plain tensor to operators."""
+    """Run an operator without overrides: a class with this `__torch_dispatch__` counts as a plain tensor."""
     return slow_path.dispatcher.disabled(func, args, kwargs or {})
 
 
 def is_operand(value: Any) -> bool:
-    """Return a tensor, a number, or something that takes over calls itself."""
+    """Whether a value is a tensor, a number, or of a class that overrides calls."""
     return isinstance(value, (TensorCore, *_NUMBERS)) or (overrides(value) and not local.modes.function_off)
 
 
 def overrides(value: Any) -> bool:
-    """Whether a value's class wants to be asked."""
+    """Whether a value's class overrides calls."""
     cls = type(value)
     if cls in QUIET:
         return False
@@ -69,7 +69,7 @@ def overrides(value: Any) -> bool:
 def has_override(args: Iterable[Any]) -> bool:
     """Whether a call with these arguments must be offered to overrides first."""
     modes = local.modes
-    compiling = Compiling.current  # another thread may be done any time
+    compiling = Compiling.current  # a different thread may finish compiling at any time
     if compiling is not None and compiling.is_elsewhere():
         args = list(args)
         compiling.wait_for([each for each in args if isinstance(each, TensorCore) and each._is_strided])
@@ -79,16 +79,16 @@ def has_override(args: Iterable[Any]) -> bool:
 
 
 def has_override_inside(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """`has_override`, looking into lists and tuples of arguments too."""
+    """Whether `has_override` holds, looking into lists and tuples of arguments too."""
     return has_override(tree.leaves((args, kwargs)))
 
 
 def register_class(cls: Any) -> None:
-    """Note a new tensor class: plain, or one to ask from now on."""
+    """Register a new tensor class: as plain, or as overriding."""
     if getattr(cls, "__torch_dispatch__", dispatch_disabled) is not dispatch_disabled:
         importlib.import_module("undertow._src.overrides.dispatch.running").note_class(cls)
         if not any("__torch_function__" in vars(base) for base in cls.__mro__ if base is not tensor_class()):
-            cls.__torch_function__ = disabled  # what takes over below need not be asked above
+            cls.__torch_function__ = disabled  # a class with `__torch_dispatch__` need not override calls, too
         if cls.__torch_function__ is not disabled:
             let_ask(tensor_class())
         return
@@ -101,7 +101,7 @@ def register_class(cls: Any) -> None:
 
 # --- handing over
 
-# What `x + 1` and its relatives show to `__torch_function__` in place of the operator.
+# What `__torch_function__` receives for `x + 1` and its relatives in place of the operator.
 _SHOWN_AS = {
     "__add__": "add", "__radd__": "add", "__iadd__": "add_", "__sub__": "sub", "__isub__": "sub_", "__mul__": "mul",
     "__rmul__": "mul", "__imul__": "mul_", "__truediv__": "div", "__itruediv__": "div_", "__rtruediv__": "__rdiv__",
@@ -122,7 +122,7 @@ _BINARY_OPERATORS = frozenset(
 
 
 def dispatch(public: Public, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Offers a call to the function modes and to the classes among its arguments, subclasses first."""
+    """Offer a call to the function modes and to the classes among its arguments, subclasses first."""
     name = getattr(public, "__name__", "")
     shown, in_python = public, False
     if name in _SHOWN_AS:
@@ -135,11 +135,11 @@ def dispatch(public: Public, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     if result is not NotImplemented:
         return result
     if name in _BINARY_OPERATORS:
-        return NotImplemented  # Python tries the other operand, then says so in its own words
+        return NotImplemented  # Python tries the other operand, then raises its own error
     raise nobody_answered(shown, askers)
 
 
-# PyTorch's functions that are written in Python hand over their options by keyword, also those not given.
+# PyTorch's functions that are written in Python pass their options by keyword, defaults included.
 _IN_PYTHON = frozenset("backward norm split unique unique_consecutive meshgrid tensordot cdist lu stft".split())
 _FUNCTIONAL_IN_C = frozenset(
     "adaptive_avg_pool1d avg_pool1d avg_pool2d avg_pool3d bilinear channel_shuffle conv1d conv2d conv3d conv_transpose1d "
@@ -170,7 +170,7 @@ def _options_by_keyword(
 
 
 def overriding(values: Iterable[Any], plain: bool = False) -> list[Any]:
-    """One value of each class that takes over, in the order in which they are asked; plain tensors only if told so."""
+    """Return one value of each overriding class, in order of precedence; of plain tensors too if `plain`."""
     return in_asking_order([value for value in values if overrides(value) or (plain and type(value) is tensor_class())])
 
 
@@ -186,7 +186,7 @@ def in_asking_order(values: Iterable[Any]) -> list[Any]:
 
 
 def ask_innermost(modes: list[Any], protocol: str, *call: Any) -> Any:
-    """Return what the innermost mode answers; while it is asked, the one around it is the innermost."""
+    """Return the innermost mode's result; while it runs, the mode around it is the innermost."""
     mode = modes.pop()
     try:
         return getattr(mode, protocol)(*call)
@@ -195,9 +195,9 @@ def ask_innermost(modes: list[Any], protocol: str, *call: Any) -> Any:
 
 
 def ask(public: Public, askers: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the first answer other than NotImplemented: of the innermost mode, then of the classes in order."""
+    """Return the first result other than NotImplemented: of the innermost mode, then of the classes in order."""
     types = tuple([type(value) for value in askers])
-    given = kwargs or None  # as PyTorch's own functions do: no keywords are None, not an empty dict
+    given = kwargs or None  # as PyTorch's own functions do: without keywords kwargs is None, not an empty dict
     modes = local.modes.function_modes
     if modes:
         result = ask_innermost(modes, "__torch_function__", public, types, args, given)
@@ -216,7 +216,7 @@ def ask(public: Public, askers: list[Any], args: tuple[Any, ...], kwargs: dict[s
 
 
 def nobody_answered(public: Public, askers: list[Any]) -> TypeError:
-    """Return the error for a call that everybody declined."""
+    """Return the error for a call that every override declined."""
     name = resolve_name(public) or f"torch.{getattr(public, '__name__', public)}"
     modes = local.modes.function_modes
     if name.startswith("torch.nn.functional."):
@@ -229,7 +229,7 @@ def nobody_answered(public: Public, askers: list[Any]) -> TypeError:
 
 
 def all_declined(protocol: str, name: str, modes: list[Any], askers: list[Any]) -> TypeError:
-    """Everybody was asked, and nobody took the call."""
+    """Return the error that lists the overrides which declined."""
     lines = [f"  - mode object {modes[-1]}"] if modes else []
     lines += [f"  - tensor subclass {type(value)}" for value in askers]
     return TypeError(
@@ -264,7 +264,7 @@ def resolve_name(f: Any) -> str | None:
 
 
 def members() -> Iterable[tuple[str, Any, Any]]:
-    """(public name, namespace, function) of everything that may be overridden."""
+    """Yield (public name, namespace, function) of everything that may be overridden."""
     package = sys.modules["undertow"]
     spaces = [("torch.Tensor", tensor_class()), ("torch", package)]
     for part in ("linalg", "fft", "special", "nn.functional"):
@@ -285,10 +285,10 @@ _asking: list[Any] = []
 
 
 def let_ask(cls: Any) -> None:
-    """From now on the properties of a tensor class ask before they answer.
+    """Make the properties of a tensor class check for overrides from now on.
 
-    Called when the first overriding class or function mode appears; before that, asking would only cost time. Property
-    objects are changed in place: `Tensor.shape.__get__` is what `__torch_function__` receives, now as before.
+    Called when the first overriding class or function mode appears; before that, checking would only cost time.
+    Property objects are changed in place: `Tensor.shape.__get__` is what `__torch_function__` receives, now as before.
     """
     if cls in _asking:
         return
@@ -300,7 +300,7 @@ def let_ask(cls: Any) -> None:
 
 
 def let_ask_too(cls: Any, attribute: property) -> None:
-    """Return a property that a class gets later asks if its other ones do."""
+    """Make a property that a class gets later check for overrides if the class's other ones do."""
     if cls in _asking:
         _make_asking(attribute)
 
@@ -329,7 +329,7 @@ def _make_asking(attribute: property) -> None:
 
 
 class DisableTorchFunctionSubclass:
-    """In its `with` block classes are not asked; function modes still are."""
+    """Switch off overrides by classes inside the block; function modes still apply."""
 
     __module__ = "undertow._C"  # where PyTorch has it
 
@@ -341,7 +341,7 @@ class DisableTorchFunctionSubclass:
 
 
 class DisableTorchFunction(DisableTorchFunctionSubclass):
-    """In its `with` block nobody is asked."""
+    """Switch off all overrides inside the block."""
 
     __module__ = "undertow._C"
 

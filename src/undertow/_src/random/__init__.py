@@ -1,6 +1,6 @@
 """PyTorch's CPU random numbers without PyTorch: the same bits for the same seed, and the same state afterwards.
 
-What the callers of a `Stream` need to know of PyTorch 2.13, found by running it:
+What callers of a `Stream` need to know about PyTorch 2.13, found by running it:
 
 - Order. In-place draws fill a tensor in the order of its strides, not of its indices: `x.t().uniform_()` on a
   contiguous `x` draws what `x.uniform_()` draws. So does the noise of dropout, which has its input's strides.
@@ -15,8 +15,8 @@ What the callers of a `Stream` need to know of PyTorch 2.13, found by running it
   more, seeds a new generator with it and draws `permutation(n)` there; with a generator it draws the permutation alone.
   `random_split` draws one permutation from the stream itself.
 
-Neither of PyTorch's builds for AVX2 and AVX-512 differs from this in a bit; its build without vector instructions does,
-in the last bit of float32 normals and of scaled draws.
+This agrees bit for bit with PyTorch's builds for AVX2 and AVX-512; its build without vector instructions differs in the
+last bit of float32 normals and of scaled draws.
 """
 
 from undertow._src.random.engine import DEFAULT_SEED as DEFAULT_SEED

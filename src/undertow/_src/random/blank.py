@@ -1,4 +1,4 @@
-"""Draws for tensors that have no values: arrays without values in the place of numbers. No generator moves on."""
+"""Draws for tensors without values: arrays without values in place of numbers. No generator advances."""
 
 from __future__ import annotations
 

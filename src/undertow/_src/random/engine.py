@@ -1,4 +1,4 @@
-"""The Mersenne Twister behind a CPU generator: seeding, raw bits, and the state as PyTorch's bytes."""
+"""The Mersenne Twister of a CPU generator: seeding, raw bits, and the state as PyTorch's bytes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from undertow._src.random.numerics import Array
 
 DEFAULT_SEED = 67280421310721
 _WORDS = 624
-# The bytes of torch.get_rng_state(), 5056 of them. The fields between `key` and `float_sample` are what is left of an
-# older layout: the cached normal is in `normal_y`, the two beside it stay 0.
+# The bytes of torch.get_rng_state(), 5056 of them. The fields between `key` and `float_sample` are leftovers of an
+# older layout: the cached normal is in `normal_y`, the two next to it stay 0.
 _LAYOUT = np.dtype(
     [
         ("initial_seed", "<u8"),
@@ -50,13 +50,13 @@ class Engine:
 
     @cached_property
     def _bits(self) -> np.random.MT19937:
-        """The twister, made when the first bits are asked for: importing `numpy.random` takes longer than undertow."""
+        """The twister, made at the first draw: importing `numpy.random` takes longer than undertow."""
         bits = np.random.MT19937(0)
         np.random.RandomState(bits).seed(self._initial_seed % 2**32)
-        return self.__dict__.setdefault("_bits", bits)  # of two threads that get here, both take the first one's
+        return self.__dict__.setdefault("_bits", bits)  # of two threads that get here, both use the first one's
 
     def seed(self, seed: int | None = None) -> int:
-        """Start again from `seed`, or from 64 bits of the system's entropy as `torch.seed()` does; return the seed."""
+        """Restart from `seed`, or from 64 bits of the system's entropy as `torch.seed()` does; return the seed."""
         if seed is None:
             seed = int.from_bytes(os.urandom(8), "little")
         if not -(2**63) <= seed < 2**64:
@@ -72,11 +72,11 @@ class Engine:
 
     @property
     def initial_seed(self) -> int:
-        """The seed this stream was started from, as an unsigned 64-bit number; loading a state brings its own."""
+        """The seed this stream was started from, as an unsigned 64-bit number; a loaded state has its own."""
         return self._initial_seed
 
     def random32(self, n: int) -> Array:
-        """Return the next `n` 32-bit outputs, in an array of 64-bit words."""
+        """Return the next `n` 32-bit outputs, in an array of 64-bit integers."""
         self._untouched = self._untouched and n == 0
         return self._bits.random_raw(n)
 
@@ -88,7 +88,7 @@ class Engine:
         return values
 
     def uniform24(self, n: int) -> Array:
-        """`n` float32 values in [0, 1): the low 24 bits of one output each."""
+        """Return `n` float32 values in [0, 1): the low 24 bits of one output each."""
         outputs = self.random32(n).astype(np.uint32)
         outputs &= np.uint32(0xFFFFFF)
         values = outputs.view(np.int32).astype(np.float32)
@@ -96,16 +96,16 @@ class Engine:
         return values
 
     def uniform53(self, n: int) -> Array:
-        """`n` float64 values in [0, 1): the low 53 bits of a 64-bit value each."""
+        """Return `n` float64 values in [0, 1): the low 53 bits of a 64-bit value each."""
         values = self.random64(n)
         values &= np.uint64(2**53 - 1)
         return values * 2.0**-53
 
     @contextmanager
     def one_by_one(self) -> Iterator[Callable[[], float]]:
-        """Return a function that returns one double uniform per call, for draws whose number the values decide.
+        """Yield a function that returns one double uniform per call, for draws that use a varying number of them.
 
-        Uniforms are fetched in growing batches; on leaving, the engine stands exactly behind the last one used.
+        Uniforms are fetched in growing batches; on leaving, the engine stands exactly after the last one used.
         """
         used = 0
 
@@ -159,7 +159,7 @@ class Engine:
             raise RuntimeError("Invalid mt19937 state")
         key: Any = record["key"].astype(np.uint32)
         with self.lock:
-            # With one value left the twister turns before the next draw, whatever `next` says.
+            # With one value left, the twister regenerates before the next draw, whatever `next` says.
             position = _WORDS if left == 1 else following
             self._bits.state = {"bit_generator": "MT19937", "state": {"key": key, "pos": position}}
             self._initial_seed = int(record["initial_seed"])

@@ -1,4 +1,4 @@
-"""`Generator`: a source of random numbers that can be seeded, saved and handed to a random function."""
+"""`Generator`: a source of random numbers that can be seeded, saved and passed to a random function."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def _is_here(device: Device) -> bool:
     return device.type == "cpu" or (device.type == "cuda" and gpus() > 0)
 
 
-alive: weakref.WeakSet[Generator] = weakref.WeakSet()  # `xla` has an eye on all of them
+alive: weakref.WeakSet[Generator] = weakref.WeakSet()  # all generators, which compiled steps guard
 
 
 class Generator:
-    """PyTorch's CPU generator, for every device. `stream` draws raw arrays from it; `default_generator` is the usual."""
+    """PyTorch's CPU generator, for every device. `stream` draws raw arrays from it; `default_generator` is the default."""
 
     __module__ = "undertow._C"  # where PyTorch has it
 
@@ -45,7 +45,7 @@ class Generator:
         alive.add(self)
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start again from a seed; negative seeds count down from 2**64."""
+        """Restart from a seed; negative seeds count down from 2**64."""
         try:
             self.stream.seed(index(seed))
         except TypeError:
@@ -53,7 +53,7 @@ class Generator:
         return self
 
     def seed(self) -> int:
-        """Start again from a seed that nobody can foresee, and returns it."""
+        """Restart from an unpredictable seed, and return it."""
         return self.stream.seed()
 
     def initial_seed(self) -> int:
@@ -65,7 +65,7 @@ class Generator:
         return wrap(self.stream.get_state())
 
     def set_state(self, new_state: Any) -> Generator:
-        """Continues from a state that `get_state` returned."""
+        """Continue from a state that `get_state` returned."""
         if not isinstance(new_state, TensorCore):
             raise TypeError(f"expected a torch.ByteTensor, but got {type(new_state).__name__}")
         if new_state._array.dtype != np.uint8:
@@ -92,7 +92,7 @@ class Generator:
         return _rebuild, (self.stream.get_state().tobytes(),)
 
     def __setstate__(self, state: tuple[int, Any, Any]) -> None:
-        """PyTorch's own pickles say (seed, offset, state)."""
+        """Restore a pickle of PyTorch's, which holds (seed, offset, state)."""
         self.set_state(state[2])
 
 
@@ -103,11 +103,11 @@ def _rebuild(state: bytes) -> Generator:
 
 
 default_generator = Generator()
-default_generator.seed()  # until somebody calls manual_seed, every run draws its own numbers
+default_generator.seed()  # until manual_seed is called, every run draws different numbers
 
 
 def stream_of(generator: Generator | None, beside: Any = None) -> Stream:
-    """Return the stream that a random function draws from. Beside a tensor without values nothing is drawn."""
+    """Return the stream that a random function draws from; for a tensor without values, one that draws nothing."""
     if beside is not None and hasattr(beside._array, "without_values"):
         return importlib.import_module("undertow._src.random.blank").BlankStream()
     return default_generator.stream if generator is None else generator.stream

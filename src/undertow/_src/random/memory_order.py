@@ -1,4 +1,4 @@
-"""The order in which PyTorch fills a tensor with draws: as its elements lie in memory, whatever its shape."""
+"""The order in which PyTorch fills a tensor with draws: that of its strides, whatever its shape."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ Array = np.ndarray[Any, Any]
 
 
 def memory_order(array: Array) -> tuple[int, ...]:
-    """Return the axes of an array from the widest strides to the narrowest."""
+    """Return the axes of an array from the largest stride to the smallest."""
     return tuple(sorted(range(array.ndim), key=lambda axis: -array.strides[axis]))
 
 
 def in_memory_order(values: Array, array: Array) -> Array:
-    """Flat values in the shape of an array, laid out so that they follow each other in its memory."""
-    if not isinstance(array, np.ndarray):  # one of a device, or of a program
+    """Return flat values in the shape of an array, in the order of its strides."""
+    if not isinstance(array, np.ndarray):  # an array of a device, or of a traced program
         array = array.lying()
     if array.flags.c_contiguous:
         return values.reshape(array.shape)

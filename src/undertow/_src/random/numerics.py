@@ -63,7 +63,7 @@ def fma64(a: Array, b: float, c: float) -> Array:
 
 
 def affine(values: Array, scale: float, shift: float) -> Array:
-    """``values * scale + shift`` in the values' own precision (float32 or float64), rounded once."""
+    """Return ``values * scale + shift`` in the values' own precision (float32 or float64), rounded once."""
     if values.dtype == np.float64:
         return fma64(values, scale, shift)
     factor, summand = np.float32(scale), np.float32(shift)
@@ -73,7 +73,7 @@ def affine(values: Array, scale: float, shift: float) -> Array:
 
 
 def through_c_library(function: Callable[[float], float], values: Array) -> Array:
-    """Return a scalar function of Python's ``math`` (so of the C library) over a double array."""
+    """Apply a scalar function of Python's ``math`` (so of the C library) to a double array."""
     return np.fromiter(map(function, values.ravel().tolist()), np.float64, values.size).reshape(values.shape)
 
 

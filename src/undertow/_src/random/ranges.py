@@ -16,7 +16,7 @@ _LOWEST = -(2**63)
 
 
 def integer_range(low: int | None, high: int | None, dtype: np.dtype[Any]) -> tuple[int, int, bool, list[str]]:
-    """How many values, from which on, whether 64 bits are drawn for each, and the warnings that PyTorch gives."""
+    """Return the size and start of the range, whether 64 bits are drawn for each value, and PyTorch's warnings."""
     if low is None:
         return _whole_range(dtype)
     if low == _LOWEST and high is None:
@@ -50,14 +50,14 @@ def integer_range(low: int | None, high: int | None, dtype: np.dtype[Any]) -> tu
 
 
 def _whole_range(dtype: np.dtype[Any]) -> tuple[int, int, bool, list[str]]:
-    """`random_()`: from 0 to the dtype's largest integer, or to the last of the whole numbers that a float can count."""
+    """Return the range of `random_()`: from 0 to the dtype's largest integer, or the largest a float holds exactly."""
     digits = SIGNIFICAND_BITS.get(dtype.name)
     count = 2**digits + 1 if digits else _largest_integer(dtype) + 1
     return count, 0, dtype.name in ("int64", "float64"), []
 
 
 def check_dtype(low: int | None, high: int | None, dtype: np.dtype[Any]) -> None:
-    """Refuse the dtypes that PyTorch has no kernel for; it looks for one only when there are values to draw."""
+    """Refuse the dtypes that PyTorch has no kernel for; it only notices when there are values to draw."""
     kernel = ""
     if low is None and dtype.name in ("uint16", "uint32", "uint64"):
         kernel = "random_kernel_cpu"
@@ -86,7 +86,7 @@ def check_uniform(low: float, high: float, dtype: np.dtype[Any]) -> None:
 
 
 def check_permutation(n: int, dtype: np.dtype[Any]) -> None:
-    """Refuse to count up to `n` in a dtype that cannot hold it; PyTorch lets bfloat16 try."""
+    """Refuse to count up to `n` in a dtype that cannot hold it; PyTorch lets bfloat16 pass."""
     if dtype.kind in "iu" and n - 1 > _largest_integer(dtype):
         raise RuntimeError(f"value cannot be converted to type {dtype.name}_t without overflow")
     name, most = {"float16": ("Half", "2049"), "float32": ("Float", "2^24+1")}.get(dtype.name, ("", ""))
@@ -95,7 +95,7 @@ def check_permutation(n: int, dtype: np.dtype[Any]) -> None:
 
 
 def _bounds(dtype: np.dtype[Any]) -> tuple[float, float]:
-    """Return what a bound must lie in; bounds are signed 64-bit numbers, whatever the dtype holds."""
+    """Return the interval for a bound; bounds are signed 64-bit numbers, whatever the dtype holds."""
     if dtype.name in SIGNIFICAND_BITS:
         limits = ml_dtypes.finfo(dtype)
         return float(limits.min), float(limits.max)
@@ -123,7 +123,7 @@ def _lowered(high: int, digits: int, dtype: np.dtype[Any]) -> int:
 
 
 def _rounded(value: int, dtype: np.dtype[Any]) -> int:
-    """Return a signed 64-bit number after a trip through the dtype; what does not fit comes back as the lowest number."""
+    """Return a signed 64-bit number after a round trip through the dtype; on overflow, the lowest number."""
     with np.errstate(over="ignore"):
         rounded = float(np.float64(value) if dtype == np.float64 else np.float32(value).astype(dtype))
     return int(rounded) if abs(rounded) < 2.0**63 else _LOWEST

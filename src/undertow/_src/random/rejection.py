@@ -1,4 +1,4 @@
-"""Draws that take as many uniforms as their values ask for: Poisson, gamma and binomial, one number at a time.
+"""Draws that use a varying number of uniforms: Poisson, gamma and binomial, one number at a time.
 
 The methods are published ones and PyTorch's choice of them is part of the stream: which uniform is compared with what
 decides how many are used. Each function takes `uniform`, which returns the next double in [0, 1).
@@ -34,7 +34,7 @@ _STIRLING_TAIL = (
 
 
 def poisson(rate: float, uniform: Draw) -> float:
-    """Knuth's product of uniforms below a rate of 10, Hörmann's transformed rejection (PTRS) from there on."""
+    """Draw by Knuth's product of uniforms below a rate of 10, by Hörmann's transformed rejection (PTRS) from there on."""
     if rate == 0.0:
         return 0.0
     if rate < 10.0:
@@ -66,7 +66,7 @@ def poisson(rate: float, uniform: Draw) -> float:
 
 
 def gamma(shape: float, narrow: Narrow, uniform: Draw, normal: Draw) -> float:
-    """Marsaglia and Tsang's method; a shape below 1 is raised by 1 and the result scaled down."""
+    """Draw by Marsaglia and Tsang's method; a shape below 1 is raised by 1 and the result scaled down."""
     scale = 1.0
     if shape < 1.0:
         if shape == 0.0:
@@ -88,7 +88,7 @@ def gamma(shape: float, narrow: Narrow, uniform: Draw, normal: Draw) -> float:
 
 
 def binomial(count: float, probability: float, narrow: Narrow, uniform: Draw) -> float:
-    """Successes in `count` trials: by geometric gaps when few are expected, else Hörmann's rejection (BTRS)."""
+    """Draw the successes in `count` trials: by geometric gaps if few are expected, else by Hörmann's rejection (BTRS)."""
     if count <= 0.0 or probability <= 0.0:
         return 0.0
     if probability >= 1.0:
@@ -156,12 +156,12 @@ def _stirling_tail(k: float) -> float:
 
 
 def _log(value: float) -> float:
-    """C's logarithm: minus infinity at zero, not a number below."""
+    """Return C's logarithm: minus infinity at zero, NaN below."""
     return math.log(value) if value > 0.0 else -math.inf if value == 0.0 else math.nan
 
 
 def _power(base: float, exponent: float) -> float:
-    """C's power: infinity where Python raises OverflowError."""
+    """Return C's power: infinity where Python raises OverflowError."""
     try:
         return math.pow(base, exponent)
     except OverflowError:

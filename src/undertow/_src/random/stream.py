@@ -33,16 +33,16 @@ _SELU_ALPHA = 1.7580993408473766
 
 
 class Stream(Engine):
-    """The stream behind a CPU generator. Every method draws, and moves the state, exactly as PyTorch's does.
+    """The stream of a CPU generator. Every method draws, and advances the state, exactly as PyTorch's does.
 
-    Draws return flat arrays of `n` values in the order in which PyTorch fills memory; shapes are the caller's business.
-    A draw of no values moves nothing.
+    Draws return flat arrays of `n` values in the order in which PyTorch fills memory; shapes are left to the caller. A
+    draw of no values does not advance the state.
     """
 
     # Uniform and normal ----------------------------------------------------------------------------------------------
 
     def uniform(self, n: int, low: float = 0.0, high: float = 1.0, dtype: DTypeLike = np.float32) -> Array:
-        """`uniform_(low, high)`. 16-bit floats round float32 draws, and a draw rounded up to `high` becomes `low`."""
+        """Draw `uniform_(low, high)`. 16-bit floats round float32 draws, and a draw rounded up to `high` becomes `low`."""
         dtype = np.dtype(dtype)
         if dtype.kind == "c":
             return self.uniform(2 * n, low, high, _part(dtype)).view(dtype)
@@ -62,7 +62,7 @@ class Stream(Engine):
     def normal(
         self, n: int, mean: float = 0.0, std: float = 1.0, dtype: DTypeLike = np.float32, contiguous: bool = True
     ) -> Array:
-        """`normal_(mean, std)`: sixteen or more values of a contiguous tensor in blocks, anything else in pairs.
+        """Draw `normal_(mean, std)`: sixteen or more values of a contiguous tensor in blocks, anything else in pairs.
 
         A complex draw is one of twice as many parts, each with `std / sqrt(2)`.
         """
@@ -76,19 +76,19 @@ class Stream(Engine):
         whole = n - n % BLOCK
         with self.lock:
             if dtype.itemsize > 2:
-                uniforms = uniform(n)[:whole]  # the rest of the tail is drawn too, then drawn over
+                uniforms = uniform(n)[:whole]  # the rest of the tail is drawn too, then overwritten
             else:
                 uniforms = uniform(whole)
             if whole == n:
                 values = standard_normals(uniforms)
             else:
-                # The last sixteen values are a block of their own, drawn last, which covers part of the one before.
+                # The last sixteen values are a block of their own, drawn last, which overlaps the one before.
                 blocks = standard_normals(np.concatenate([uniforms, uniform(BLOCK)]))
                 values = np.concatenate([blocks[: n - BLOCK], blocks[whole:]])
         return cast(affine(values, std, mean), dtype)
 
     def normal_each(self, mean: ArrayLike, std: ArrayLike, dtype: DTypeLike) -> Array:
-        """`torch.normal` with an array for the mean, the deviation or both, in the shape they broadcast to."""
+        """Draw `torch.normal` with an array for the mean, the deviation or both, in the shape they broadcast to."""
         dtype = np.dtype(dtype)
         shape = np.broadcast_shapes(np.shape(mean), np.shape(std))
         if isinstance(std, (int, float)):
@@ -102,7 +102,7 @@ class Stream(Engine):
         return cast(_wide(values) + _wide(mean), dtype)
 
     def _normals_in_pairs(self, n: int) -> Array:
-        """Doubles by Box-Muller, two at a time; the second of a pair waits in the state for the next call."""
+        """Draw doubles by Box-Muller, two at a time; the second of a pair is kept in the state for the next call."""
         with self.lock:
             waiting = [] if self.next_double_normal is None or n == 0 else [self.next_double_normal]
             pairs = (n - len(waiting) + 1) // 2
@@ -119,7 +119,7 @@ class Stream(Engine):
         return values[:n]
 
     def log_normal(self, n: int, mean: float = 1.0, std: float = 2.0, dtype: DTypeLike = np.float32) -> Array:
-        """`log_normal_(mean, std)`: the exponential of normals drawn in pairs."""
+        """Draw `log_normal_(mean, std)`: the exponential of normals drawn in pairs."""
         dtype = np.dtype(dtype)
         _demand(std > 0.0, f"log_normal_ expects std > 0.0, but found std={std:g}")
         values = affine(self._normals_in_pairs(n), std, mean)
@@ -130,7 +130,7 @@ class Stream(Engine):
     # Other continuous draws --------------------------------------------------------------------------------------------
 
     def exponential(self, n: int, rate: float = 1.0, dtype: DTypeLike = np.float32) -> Array:
-        """`exponential_(rate)`, by inversion of a double uniform."""
+        """Draw `exponential_(rate)`, by inversion of a double uniform."""
         dtype = np.dtype(dtype)
         _demand(rate > 0.0, f"exponential_ expects lambda > 0.0, but found lambda={rate:g}")
         uniforms = np.negative(self.uniform53(n))
@@ -139,7 +139,7 @@ class Stream(Engine):
             return cast(-1.0 / rate * logarithms, dtype)
 
     def cauchy(self, n: int, median: float = 0.0, sigma: float = 1.0, dtype: DTypeLike = np.float32) -> Array:
-        """`cauchy_(median, sigma)`, by inversion of a double uniform."""
+        """Draw `cauchy_(median, sigma)`, by inversion of a double uniform."""
         dtype = np.dtype(dtype)
         _demand(sigma > 0.0, f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
         angles = math.pi * (self.uniform53(n) - 0.5)
@@ -147,7 +147,7 @@ class Stream(Engine):
         return cast(fma64(tangents, sigma, median), dtype)
 
     def gamma(self, shapes: ArrayLike) -> Array:
-        """`torch._standard_gamma(shapes)`, float32 or float64."""
+        """Draw `torch._standard_gamma(shapes)`, float32 or float64."""
         shapes = np.asarray(shapes)
         narrow = _to_single if shapes.dtype == np.float32 else float
         samples = cast(self._gammas(shapes, narrow), shapes.dtype)
@@ -170,7 +170,7 @@ class Stream(Engine):
         return np.array(samples).reshape(shapes.shape)
 
     def dirichlet(self, concentrations: ArrayLike) -> Array:
-        """`torch._sample_dirichlet(concentrations)` over the last axis; Beta is a Dirichlet over two numbers."""
+        """Draw `torch._sample_dirichlet(concentrations)` over the last axis; Beta is a Dirichlet over two numbers."""
         concentrations = np.asarray(concentrations)
         gammas = self._gammas(concentrations.astype(np.float64), float)
         with np.errstate(invalid="ignore"):
@@ -181,10 +181,10 @@ class Stream(Engine):
     # Integers and choices ------------------------------------------------------------------------------------------------
 
     def integers(self, n: int, low: int | None = None, high: int | None = None, dtype: DTypeLike = np.int64) -> Array:
-        """`random_(low, high)`, and `randint`; without `high` up to the dtype's largest, without both from 0 up to it.
+        """Draw `random_(low, high)`, and `randint`; without `high` up to the dtype's largest, without both from 0.
 
-        One output per value, two where the range has 2**28 values or more. Bounds that a floating dtype cannot tell
-        apart move inwards, with PyTorch's warning beyond the whole numbers it can count.
+        Each value takes one output, two where the range has 2**28 values or more. Bounds that a floating dtype cannot
+        tell apart move inwards, with PyTorch's warning beyond the integers it holds exactly.
         """
         dtype = np.dtype(dtype)
         if n:
@@ -205,7 +205,7 @@ class Stream(Engine):
         return cast(values.view(np.int64), dtype)
 
     def permutation(self, n: int, dtype: DTypeLike = np.int64) -> Array:
-        """`randperm(n)`: swaps from the front, one output each, so n - 1; another method for 2**32 / 20 or more."""
+        """Draw `randperm(n)` by n - 1 swaps from the front, one output each; a different method from 2**32 / 20 on."""
         dtype = np.dtype(dtype)
         check_permutation(n, dtype)
         if n >= _LARGE_PERMUTATION:
@@ -218,8 +218,8 @@ class Stream(Engine):
         return cast(np.array(order, np.int64), dtype)
 
     def _large_permutation(self, n: int, dtype: np.dtype[Any]) -> Array:
-        """Built from the inside out: each number takes a random earlier one's place. Two outputs per number."""
-        np.empty(n, np.int64)  # says what was asked for if there is no memory for so many
+        """Build a permutation from the inside out: each number takes a random earlier one's place, by two outputs."""
+        np.empty(n, np.int64)  # reports the request if there is no memory for so many
         order = array("q", bytes(8 * n))
         batch = 2**20
         for start in range(0, n, batch):
@@ -231,7 +231,7 @@ class Stream(Engine):
         return cast(np.frombuffer(order, np.int64), dtype)
 
     def geometric(self, n: int, p: float, dtype: DTypeLike = np.float32) -> Array:
-        """`geometric_(p)`: the trials up to and including the first success."""
+        """Draw `geometric_(p)`: the trials up to and including the first success."""
         dtype = np.dtype(dtype)
         _demand(0.0 < p < 1.0, f"geometric_ expects p to be in (0, 1), but got p={p:g}")
         with np.errstate(divide="ignore"):
@@ -241,12 +241,12 @@ class Stream(Engine):
         return cast(trials, dtype)
 
     def bernoulli(self, n: int, p: float = 0.5, dtype: DTypeLike = np.bool_) -> Array:
-        """`bernoulli_(p)` with a number: a double uniform against `p`, whatever the tensor's dtype."""
+        """Draw `bernoulli_(p)` with a number: a double uniform against `p`, whatever the tensor's dtype."""
         _demand(0.0 <= p <= 1.0, f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
         return (self.uniform53(n) < p).astype(dtype)
 
     def bernoulli_each(self, probabilities: ArrayLike, dtype: DTypeLike | None = None) -> Array:
-        """`torch.bernoulli(p)` and `bernoulli_(p)` with a tensor: only float64 probabilities take double uniforms."""
+        """Draw `torch.bernoulli(p)` and `bernoulli_(p)` with a tensor: only float64 probabilities take double uniforms."""
         probabilities = np.asarray(probabilities)
         valid = np.all((probabilities >= 0) & (probabilities <= 1))
         _demand(valid, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
@@ -258,7 +258,7 @@ class Stream(Engine):
         return hits.astype(probabilities.dtype if dtype is None else dtype)
 
     def poisson(self, rates: ArrayLike) -> Array:
-        """`torch.poisson(rates)`."""
+        """Draw `torch.poisson(rates)`."""
         rates = np.asarray(rates)
         _demand(np.all(rates >= 0), "invalid Poisson rate, expected rate to be non-negative")
         with self.one_by_one() as uniform:
@@ -266,7 +266,7 @@ class Stream(Engine):
         return cast(np.array(samples).reshape(rates.shape), rates.dtype)
 
     def binomial(self, counts: ArrayLike, probabilities: ArrayLike) -> Array:
-        """`torch.binomial(counts, probabilities)`, float32 or float64, for arrays of one shape and dtype."""
+        """Draw `torch.binomial(counts, probabilities)`, float32 or float64, for arrays of one shape and dtype."""
         counts, probabilities = np.asarray(counts), np.asarray(probabilities)
         narrow = _to_single if counts.dtype == np.float32 else float
         with self.one_by_one() as uniform:
@@ -277,10 +277,10 @@ class Stream(Engine):
         return np.array(samples, counts.dtype).reshape(counts.shape)
 
     def multinomial(self, weights: ArrayLike, samples: int, replacement: bool = False) -> Array:
-        """`torch.multinomial` over the last axis of one or more rows of weights.
+        """Draw `torch.multinomial` over the last axis of one or more rows of weights.
 
-        Without replacement, and for a single sample, the winners of a race: weights over exponentials, largest first.
-        With replacement, a double uniform per sample looked up in the row's cumulative sum.
+        Without replacement, and for a single sample, the samples are the largest quotients of weights and exponentials.
+        With replacement, a double uniform per sample is looked up in the row's cumulative sum.
         """
         weights = np.asarray(weights)
         _demand(weights.ndim in (1, 2), "prob_dist must be 1 or 2 dim")
@@ -308,7 +308,7 @@ class Stream(Engine):
     # Dropout -------------------------------------------------------------------------------------------------------------
 
     def dropout_noise(self, n: int, p: float, dtype: DTypeLike = np.float32) -> Array:
-        """Return what `dropout` in training multiplies its input by: 0, or 1 / (1 - p) with chance 1 - p.
+        """Return the factor of `dropout` in training: 0, or 1 / (1 - p) with probability 1 - p.
 
         Feature dropout is the same with one value per sample and channel. With `p` 0 or 1, or no values, PyTorch draws
         nothing: the input is returned, or multiplied by zeros.
@@ -320,7 +320,7 @@ class Stream(Engine):
         return cast(noise, dtype)
 
     def slopes_below_zero(self, values: ArrayLike, lower: float, upper: float) -> Array:
-        """Return what `rrelu` in training multiplies its input by: 1, and below zero an even draw from [lower, upper)."""
+        """Return the factor of `rrelu` in training: 1, and below zero a uniform draw from [lower, upper)."""
         values = np.asarray(values)
         slopes = np.ones(values.shape, values.dtype)
         below = values <= 0
@@ -358,12 +358,12 @@ def _to_single(value: float) -> float:
 
 
 def _remainder(values: Array, divisor: np.unsignedinteger[Any]) -> Array:
-    """`values % divisor`; NumPy divides by a constant with vector instructions, but takes remainders one at a time."""
+    """Return `values % divisor` by a division, for which NumPy has vector instructions; for remainders it has none."""
     return values - values // divisor * divisor
 
 
 def _demand(condition: bool | np.bool_, complaint: str) -> None:
-    """Raise PyTorch's words unless the condition holds."""
+    """Raise PyTorch's error unless the condition holds."""
     if not condition:
         raise RuntimeError(complaint)
 
@@ -376,7 +376,7 @@ def _check_weights(rows: Array) -> None:
 
 
 def _cumulative(rows: Array) -> Array:
-    """Each row's running sum, in float32 for 16-bit floats, divided by its total."""
+    """Return each row's running sum, in float32 for 16-bit floats, divided by its total."""
     _demand(np.all(rows >= 0), "invalid multinomial distribution (encountering probability entry < 0)")
     finite = np.all(np.isfinite(rows))
     _demand(finite, "invalid multinomial distribution (encountering probability entry = infinity or NaN)")

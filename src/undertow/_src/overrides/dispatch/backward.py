@@ -1,4 +1,4 @@
-"""The backward pass under watch: nodes run PyTorch's operators, one offer for each."""
+"""The backward pass under dispatch: nodes run PyTorch's operators, each dispatched."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow._src.types.layouts import preserve_format
 
-# Rules whose gradient is one operator of PyTorch's, with other arguments than undertow's formula has.
+# Rules whose gradient is one operator of PyTorch's, with arguments that differ from undertow's formula.
 WHOLE = {
     "mkldnn_rnn_layer": "mkldnn_rnn_layer_backward",
     "grid_sampler_2d": "grid_sampler_2d_backward",
@@ -41,7 +41,7 @@ WHOLE = {
 
 
 def watches(gradients: Any) -> bool:
-    """Whether a backward pass that starts with these gradients runs before somebody's eyes."""
+    """Whether a backward pass that starts with these gradients is dispatched."""
     return bool(anybody(gradients)) or any(type(each) in CLASSES for each in gradients)
 
 
@@ -78,7 +78,7 @@ def _spec_of(name: str, known: dict[str, Any]) -> Any:
 
 
 def _whole(node: RuleNode, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...] | None:
-    """Show a gradient that is one operator of PyTorch's with what the node has kept; undertow's formula computes it."""
+    """Dispatch a gradient that is a single operator of PyTorch's; undertow's formula computes it."""
     short = WHOLE.get(node.rule.name) or WHOLE.get(node.rule.node_name)
     if short is None:
         return None
@@ -97,7 +97,7 @@ def _whole(node: RuleNode, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any,
 
 
 def _known(node: RuleNode) -> dict[str, Any]:
-    """Return what a node kept, by name. A Python number among the operands is that number."""
+    """Return a node's saved values by name. A Python number among the operands is that number."""
     rule = node.rule
     node.unpack(False) if not isinstance(node.saved, tuple) else None  # raises the error of a freed graph
     known = {name: _opened(value, node) for name, value in zip(rule.saves, node.saved, strict=True)}
@@ -130,7 +130,7 @@ def _each(
 
 
 def _names(formula: Formula) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what a formula takes, and what of it it cannot do without."""
+    """Return a formula's parameters, and which of them are required."""
     code = formula.__code__
     names = code.co_varnames[: code.co_argcount]
     return names, names[: code.co_argcount - len(formula.__defaults__ or ())]
@@ -141,7 +141,7 @@ def _has_all(formula: Formula, known: dict[str, Any]) -> bool:
 
 
 def _call(formula: Formula, known: dict[str, Any]) -> Any:
-    """Return a formula with those of the known values that it asks for; None if it asks for what the node does not have."""
+    """Call a formula with the known values it takes; return None if the node lacks one of them."""
     if not _has_all(formula, known):
         return None
     return formula(**{name: known[name] for name in _names(formula)[0] if name in known})
@@ -166,9 +166,9 @@ def seed(output: Any) -> Any:
 
 
 def accumulated(leaf: Any, grad: Any, g: Any, unshared: bool) -> Any:
-    """Return a leaf's gradient after a pass that is not recorded has brought `g`.
+    """Return a leaf's `.grad` after an unrecorded pass has delivered `g`.
 
-    The first one is kept as it is if nobody else holds it and it lies in memory as the leaf does; else it is copied.
+    The first gradient is taken over if nothing else holds it and its strides are the leaf's; else it is copied.
     """
     if not isinstance(g, TensorCore):
         g = wrap(g)

@@ -21,7 +21,7 @@ from undertow._src.types.dtypes import DTYPE_OF
 Values = dict[str, Any]
 Call = tuple[OpOverload, tuple[Any, ...], Values]
 
-# Rules whose operator has another name.
+# Rules whose operator has a different name.
 NAMES = {
     "softmax": "_softmax", "log_softmax": "_log_softmax", "to_copy": "_to_copy", "unsafe_view": "_unsafe_view",
     "reshape_alias": "view", "nll_loss": "nll_loss_forward", "nll_loss2d": "nll_loss2d_forward",
@@ -35,7 +35,7 @@ NAMES = {
     "multilabel_margin_loss": "multilabel_margin_loss_forward", "DiagonalBackward0_copy": "diagonal_copy",
 }  # fmt: skip
 
-# What a rule has worked out from its arguments, for itself.
+# What a rule has computed from its arguments for internal use.
 OWN = frozenset(
     "flipped widths taps places axes layout values wide vector first second source to cutoff permutation distinct rank "
     "bags scale_in_mean count".split()
@@ -45,12 +45,12 @@ _NUMBERS = (bool, int, float, complex, np.number)
 
 
 def _strided(values: Values) -> Values:
-    """Return a pool whose stride is its kernel's size leaves it out."""
+    """Leave out a pool's stride if it equals the kernel size."""
     return {**values, "stride": []} if values["stride"] == values["kernel_size"] else values
 
 
 def _whole(values: Values) -> Values:
-    """Return a reduction of everything names no dims."""
+    """Leave out the dims of a reduction over all of them."""
     dim = values.get("dim")
     if isinstance(dim, (tuple, list)) and len(dim) == values["self"].ndim != 1 and not values.get("keepdim"):
         return {**values, "dim": None, "keepdim": None}
@@ -73,7 +73,7 @@ def _upsample(values: Values) -> Values:
 
 
 def _as_sizes(values: Values) -> Values:
-    """Backward rules of views call the size of their input its shape."""
+    """Rename `shape`: backward operators of views call it `input_sizes`."""
     return {("input_sizes" if name == "shape" else name): value for name, value in values.items()}
 
 
@@ -88,7 +88,7 @@ def _softplus(values: Values) -> Values:
 
 _LOSSES = {"none": 0, "mean": 1, "sum": 2}
 
-# Rules whose arguments need more than their names.
+# Rules whose arguments need more than renaming.
 _ADAPTED: dict[str, Callable[[Values], Values]] = {
     "softmax": _softmax,
     "log_softmax": _softmax,
@@ -149,9 +149,9 @@ def call_of(rule: Rule, inputs: tuple[Any, ...], statics: Values, in_place: bool
 
 
 def named(name: str) -> OpOverload:
-    """Return the operator for a rule whose arguments are not PyTorch's: they are handed over as the rule has them.
+    """Return the operator for a rule whose arguments are not PyTorch's: they are passed as the rule has them.
 
-    What no operator of PyTorch's is, is shown as `undertow.<name>.default`.
+    A rule without a counterpart in PyTorch is shown as `undertow.<name>.default`.
     """
     if "default" in schemas.overloads(name):
         return getattr(namespace("aten"), name).default
@@ -210,7 +210,7 @@ def _kind(argument: Argument) -> str:
 
 
 def _converted(argument: Argument, value: Any) -> Any:
-    """Return a value as PyTorch hands it over: lists for tuples, dtypes for NumPy's, one dim for a tuple of one."""
+    """Return a value as PyTorch passes it: lists for tuples, torch dtypes for NumPy's, one dim for a tuple of one."""
     kind = _kind(argument)
     if isinstance(value, np.dtype):
         return DTYPE_OF[value]

@@ -1,4 +1,4 @@
-"""Rules that PyTorch has no operator for: what it runs in their place, recorded step by step."""
+"""Rules without an operator in PyTorch: the operators that it runs instead, recorded step by step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _rms_norm(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]) -> A
 
 
 def _where(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]) -> Any:
-    """Return a number to choose from is made a tensor first."""
+    """Make a tensor of a number to choose from, then run the rule."""
     if all(isinstance(each, TensorCore) for each in inputs):
         return NotImplemented
     return apply_generally(rule, tuple([_as_tensor(each) for each in inputs]), statics)
@@ -37,12 +37,12 @@ def _as_tensor(value: Any) -> Any:
 
 
 def _batch_norm(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]) -> Any:
-    """PyTorch makes room for what other libraries keep of a batch, and uses none of it."""
+    """Dispatch the empty reserve tensor that PyTorch allocates for other libraries and never uses."""
     do("empty.memory_format", [0], dtype=uint8, layout=strided, device=cpu)
     return NotImplemented
 
 
-# By the rule's name. NotImplemented: what came before is done, the rule itself is offered.
+# By the rule's name. NotImplemented: the preceding steps are done, the rule itself is dispatched.
 COMPOSITES: dict[str, Callable[[Rule, tuple[Any, ...], dict[str, Any]], Any]] = {
     "rms_norm": _rms_norm,
     "where": _where,
@@ -51,7 +51,7 @@ COMPOSITES: dict[str, Callable[[Rule, tuple[Any, ...], dict[str, Any]], Any]] = 
 
 
 def noise(input: Any, p: float, shape: tuple[int, ...] | None) -> Any:
-    """Return what dropout multiplies with."""
+    """Return the factor that dropout multiplies by."""
     keep = 1 - p
     drawn = do("empty_like", input) if shape is None else do("new_empty", input, list(shape), **like(input))
     drawn = do("bernoulli_.float", drawn, *([] if keep == 0.5 else [keep]))

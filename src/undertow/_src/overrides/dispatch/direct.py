@@ -1,4 +1,4 @@
-"""Public functions that are not made of rules (factories, draws, questions with a Python answer), offered whole."""
+"""Public functions that are not made of rules (factories, draws, queries with a Python result), dispatched as a whole."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _size(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[int]:
 
 
 def _options(kwargs: dict[str, Any], like: bool = False) -> dict[str, Any]:
-    """Return the options of a factory as PyTorch hands them over."""
+    """Return the options of a factory as PyTorch passes them."""
     found = {name: kwargs[name] for name in _OPTIONS if kwargs.get(name) is not None}
     if not like:
         found["device"] = Device(found.get("device") or _defaults.stack[-1])
@@ -57,7 +57,7 @@ def _new_full(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given:
 
 
 def _by_count(*names: str) -> Form:
-    """Return an operator whose overload is told by the number of its arguments."""
+    """Return a call whose overload depends on the number of its arguments."""
 
     def form(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given | None:
         rest = [value for name, value in kwargs.items() if name in ("start", "end", "step", "steps", "n", "m")]
@@ -73,7 +73,7 @@ def _randint(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given | None:
 
 
 def _asked_of(name: str) -> Form:
-    """Return a function of one tensor and perhaps more, as it is."""
+    """Return a call of one tensor, and perhaps more arguments, unchanged."""
     return lambda args, kwargs: (name, args, {key: value for key, value in kwargs.items() if value is not None})
 
 
@@ -128,17 +128,17 @@ _FORMS: dict[str, Form] = {
 }
 
 
-_ANSWERS = frozenset({"_local_scalar_dense", "equal", "allclose"})  # give Python's numbers
+_ANSWERS = frozenset({"_local_scalar_dense", "equal", "allclose"})  # return Python numbers
 
 _AS: dict[str, Callable[[Any], Any]] = {
     "__bool__": bool,
     "__float__": float,
     "__int__": int,
-}  # what Python wants of them
+}  # the Python types they return
 
 
 def direct_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Offers a public function that is one operator; NotImplemented if it is none, or nobody is to be asked."""
+    """Dispatch a public function that is one operator; NotImplemented if it is none, or no override applies."""
     given = list(tree.leaves((args, kwargs)))
     if not anybody(given):
         return NotImplemented
@@ -157,7 +157,7 @@ def direct_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 def _guarded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Any]) -> Any:
-    """Run a function on tensors that may have no memory; refuse it if none of its operators was offered to them."""
+    """Run a function on tensors that may have no buffer; refuse it if none of its operators was dispatched to them."""
     if not any(type(value) in CLASSES for value in given):
         return NotImplemented
     before = offering.offers
@@ -171,13 +171,13 @@ def _guarded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given
             ):
                 raise NotImplementedError(
                     f"undertow has no operators below {function.__name__}() that a class with __torch_dispatch__ could "
-                    "take over: it is computed from memory, which such tensors need not have."
+                    "override: it computes on buffers, which such tensors need not have."
                 )
     return result
 
 
 def lifted(fresh: Any) -> Any:
-    """Return a tensor just made of data."""
+    """Return a tensor just made from data, dispatched."""
     if not anybody(()) or not isinstance(fresh, TensorCore):
         return fresh
     asks, fresh._requires_grad = fresh._requires_grad, False

@@ -1,8 +1,8 @@
-"""Gradients in the operators that PyTorch runs for them, where undertow's own formulas take other steps.
+"""Gradients in the operators that PyTorch runs for them, where undertow's own formulas take different steps.
 
-By the node's name, a formula for each input; `joint_formulas.py` has those that serve all inputs at once. Parameters are
-named as in a rule: `g`, what the node saved, `<input>_spec`, statics. The order of the steps is PyTorch's too: inputs by
-name, and of two operands mostly the second first.
+The table has, by the node's name, a formula for each input; `joint_formulas.py` has those that serve all inputs at
+once. Parameters are named as in a rule: `g`, what the node saved, `<input>_spec`, statics. The order of the steps is
+PyTorch's too: inputs by name, and of two operands mostly the second first.
 """
 
 from __future__ import annotations
@@ -308,14 +308,14 @@ def _amax(g: Any, self: Any, result: Any, dim: Any, keepdim: bool) -> Any:
 
 
 def _extreme(g: Any, self: Any, result: Any) -> Any:
-    """Return the gradient of the one largest element, shared among equals."""
+    """Return the gradient of the extreme element, shared among equal ones."""
     both = do("logical_and", do("isnan", result), do("isnan", self))
     mask = do("logical_or_", do("eq.Tensor", self, result), both)
     return mul(mask, div(g, do("sum", mask)))
 
 
 def _picked(g: Any, indices: Any, self_spec: Any, dim: Any = -1, keepdim: Any = False) -> Any:
-    """Of values that were picked along a dim: scattered back into zeros."""
+    """Scatter the gradient of values picked along a dim back into zeros."""
     if not keepdim and self_spec.shape:
         g, indices = do("unsqueeze", g, dim), do("unsqueeze", indices, dim)
     return do("scatter.src", new_zeros(g, self_spec.shape), dim, indices, g)

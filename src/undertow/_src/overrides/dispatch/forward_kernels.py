@@ -1,4 +1,4 @@
-"""Operators whose public function has another name, or takes its arguments otherwise."""
+"""Operators whose public function has a different name or signature."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _nll_loss_forward(self: Any, target: Any, weight: Any, reduction: int, ignor
 
 
 def _loss(name: str, *parameters: str) -> Callable[..., Any]:
-    """Return a loss whose reduction comes as a number."""
+    """Return a loss function whose reduction is given as a number."""
 
     def kernel(self: Any, target: Any, *given: Any, **named: Any) -> Any:
         options = dict(zip(parameters, given, strict=False)) | named
@@ -85,7 +85,7 @@ def _elu(self: Any, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> Any
 
 
 def _with_rest(function: Callable[..., Any], count: int) -> Callable[..., Any]:
-    """Return an operator that also returns what its gradient reads; here nothing reads it."""
+    """Return a kernel that adds the outputs its gradient reads; here nothing reads them."""
 
     def kernel(self: Any, *given: Any, **named: Any) -> tuple[Any, ...]:
         found = function(self, *given, **named)

@@ -1,6 +1,6 @@
 """Gradients of all inputs at once, in PyTorch's operators: products, norms, convolutions, pools, attention, losses.
 
-`needs` says which inputs want one. A formula that answers None leaves the node to undertow's own.
+`needs` says which inputs require one. A formula that returns None leaves the node to undertow's own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Gradients = tuple[Any, ...]
 
 
 def _left(g: Any, right: Any, flipped: bool) -> Any:
-    """Return the gradient of the left factor, which lies in memory as that factor does (`flipped`: column by column)."""
+    """Return the gradient of the left factor, with that factor's layout (`flipped`: column by column)."""
     return do("t", do("mm", right, do("t", g))) if flipped else do("mm", g, do("t", right))
 
 

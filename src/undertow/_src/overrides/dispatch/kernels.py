@@ -1,6 +1,6 @@
-"""What computes an operator that no mode or class takes over, in a call that undertow itself has not begun.
+"""The functions that compute an operator which no mode or class overrides, in a call that undertow itself did not start.
 
-Most operators are public functions of undertow's, under the same name. Backward operators are the gradients of these:
+Most operators are public functions of undertow, under the same name. Backward operators are the gradients of these:
 `vjp` runs the function again, recorded, and sends the gradient through.
 """
 
@@ -34,7 +34,7 @@ def kernel_of(func: OpOverload) -> Callable[..., Any]:
 def vjp(
     function: Callable[..., Any], inputs: Sequence[Any], g: Any, mask: Sequence[bool] | None = None
 ) -> tuple[Any, ...]:
-    """Return the gradients of a function with respect to those inputs that are wanted."""
+    """Return the gradients of a function with respect to the inputs that require them."""
     wanted = [True] * len(inputs) if mask is None else list(mask)
     given: list[Any] = []
     for each, want in zip(inputs, wanted, strict=True):
@@ -82,7 +82,7 @@ def _elu_backward(g: Any, alpha: Any, scale: Any, input_scale: Any, is_result: b
 def _layer_norm_backward(
     g: Any, input: Any, shape: Any, mean: Any, rstd: Any, weight: Any, bias: Any, mask: Any
 ) -> tuple[Any, ...]:
-    # eps is hidden in rstd: what is left of it once the variance is taken out
+    # eps is contained in rstd: subtract the variance to recover it
     axes = list(range(-len(shape), 0))
     hat = (input - mean) * rstd
     weighted = g if weight is None else g * weight

@@ -1,8 +1,8 @@
-"""Which modes and classes are offered an operator, in which order, and what runs if none takes it over.
+"""Which modes and classes may override an operator, in which order, and what runs if none does.
 
-Modes are asked first, the innermost first and each with itself switched off, then the classes among the arguments that
-define `__torch_dispatch__`, subclasses before their bases. The recording is over by then: what a handler computes is
-not part of any graph.
+Modes come first, the innermost first and each with itself switched off, then the classes among the arguments that
+define `__torch_dispatch__`, subclasses before their bases. Recording is over by then: what a handler computes is not
+part of any graph.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from undertow._src.overrides.dispatch import kernels
 from undertow._src.tensor.core import TensorCore
 
 CLASSES: set[Any] = set()  # tensor classes that define `__torch_dispatch__`
-offers = 0  # how many operators were offered so far
+offers = 0  # how many operators were dispatched so far
 
 
 class Offer:
-    """A call that is under way, and how undertow computes just this one."""
+    """A call in progress, and how undertow computes exactly this one."""
 
     __slots__ = ("func", "args", "kwargs", "compute")
 
@@ -44,7 +44,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 class below_autograd:
-    """While a handler runs nothing is recorded, and no fast path overlooks it."""
+    """Switch off recording and fast paths inside the block, while a handler runs."""
 
     __slots__ = ("before",)
 
@@ -63,7 +63,7 @@ class below_autograd:
 
 
 class nobody_asked:
-    """A block in which operators are simply run."""
+    """Run operators without overrides inside the block."""
 
     __slots__ = ("before",)
 
@@ -82,13 +82,13 @@ class nobody_asked:
 
 
 def aten(name: str) -> OpOverload:
-    """`aten("mul.Tensor")`: an operator by name and overload."""
+    """Return an operator by name and overload: `aten("mul.Tensor")`."""
     packet, _, overload = name.partition(".")
     return getattr(getattr(namespace("aten"), packet), overload or "default")
 
 
 def anybody(values: Any) -> bool:
-    """Whether a call with these arguments is offered to somebody."""
+    """Whether any mode or class may override a call with these arguments."""
     modes = local.modes
     if modes.dispatch_off:
         return False
@@ -96,7 +96,7 @@ def anybody(values: Any) -> bool:
 
 
 def offer(func: OpOverload, args: Any, kwargs: Any, compute: Callable[[], Any] | None = None) -> Any:
-    """Asks about an operator. `compute` runs it if the same call comes back unchanged, as it mostly does."""
+    """Dispatch an operator. `compute` runs it if a handler repeats the same call unchanged, as most do."""
     global offers
     offers += 1
     modes = local.modes
@@ -131,19 +131,19 @@ def _ask(func: OpOverload, args: Any, kwargs: Any) -> Any:
 
 
 def run(func: OpOverload, args: Any, kwargs: Any) -> Any:
-    """Compute an operator, asking nobody."""
+    """Compute an operator without overrides."""
     with nobody_asked(), below_autograd():
         for offered in reversed(local.modes.dispatch_calls):
             if offered.is_for(func, args, kwargs):
                 return offered.compute()
         result = kernels.kernel_of(func)(*args, **kwargs)
-    if isinstance(result, tuple) and func.namespace == "aten":  # no names for results, and lists of views
+    if isinstance(result, tuple) and func.namespace == "aten":  # no named results, and lists for views
         return list(result) if "[]" in func._schema.returns[0].type else tuple(result)
     return result
 
 
 def note_class(cls: Any) -> None:
-    """Return a new tensor class that defines `__torch_dispatch__`."""
+    """Register a new tensor class that defines `__torch_dispatch__`."""
     CLASSES.add(cls)
     torch_function.PLAIN.discard(cls)
     torch_function.QUIET.discard(cls)

@@ -1,4 +1,4 @@
-"""The Dispatcher: how rules, writes and public functions are offered below autograd, and recorded above it."""
+"""The Dispatcher: how rules, writes and public functions are dispatched below autograd and recorded above it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Statics = dict[str, Any]
 
 
 def run_rule(rule: Rule, inputs: tuple[Any, ...], statics: Statics) -> Any:
-    """Return a rule on tensors: offered to whoever is asked, then recorded as ever."""
+    """Run a rule on tensors: dispatch it, then record it as usual."""
     place_operands(inputs)
     composite = COMPOSITES.get(rule.name)
     if composite is not None:
@@ -59,7 +59,7 @@ def run_rule(rule: Rule, inputs: tuple[Any, ...], statics: Statics) -> Any:
     if rule.outputs:
         parts, shown = shown, shown[: rule.outputs]
         hidden[: len(parts) - rule.outputs] = parts[rule.outputs : rule.outputs + count]
-    if len(hidden) < count:  # the handler never ran the operator itself
+    if len(hidden) < count:  # the handler did not run the operator itself
         hidden += _hidden_again(rule, inputs, statics)[len(hidden) :]
     results = (*shown, *hidden)
     if local.modes.inference:
@@ -74,7 +74,7 @@ def run_rule(rule: Rule, inputs: tuple[Any, ...], statics: Statics) -> Any:
 
 
 def _hidden_again(rule: Rule, inputs: tuple[Any, ...], statics: Statics) -> list[Any]:
-    """Return what a rule keeps for its gradient beside its results; wrapper tensors have no values to tell it from."""
+    """Recompute what a rule saves besides its results; wrapper tensors have no values to compute it from."""
     if any(type(each) in CLASSES for each in inputs):
         return [wrap(np.empty(0, np.float32)) for _ in rule.hidden]
     with nobody_asked():
@@ -99,7 +99,7 @@ def _listed(given: Any) -> list[Any]:
 
 
 def checked(given: Any, inputs: Sequence[Any]) -> Any:
-    """Return a tensor that a handler returned; an argument is shown through a new tensor, which may get a history."""
+    """Return a tensor that a handler returned; an argument is wrapped in a new tensor, which may get a history."""
     if not isinstance(given, TensorCore):
         raise RuntimeError(f"Unable to cast {given!r} to Tensor")
     if any(given is each for each in inputs):
@@ -112,9 +112,9 @@ def checked(given: Any, inputs: Sequence[Any]) -> Any:
 
 
 class SavedDetached(SavedOutput):
-    """A saved result as PyTorch keeps it: detached, and detached once more when it is looked at.
+    """A saved result as PyTorch keeps it: detached, and detached once more when it is read.
 
-    One that has no gradient (`carries` is false) is kept as it is.
+    One that has no gradient (`carries` is false) is kept unchanged.
     """
 
     __slots__ = ("tensor", "carries")
@@ -145,7 +145,7 @@ class SavedDetached(SavedOutput):
 
 
 class packing_later:
-    """What a node saves is detached first, then shown to pack hooks (`keep_detached`)."""
+    """Delay pack hooks inside the block: what a node saves is detached first, then packed (`keep_detached`)."""
 
     __slots__ = ("before",)
 
@@ -158,7 +158,7 @@ class packing_later:
 
 
 def keep_detached(results: Sequence[Any], node: Any = None) -> None:
-    """Return what a node saved of its results is detached before their eyes who are asked."""
+    """Detach a node's saved results, in view of the dispatch modes, then pack them."""
     if node is None:
         node = next((result._edge[0] for result in results if result._edge is not None), None)
     if not isinstance(node, RuleNode) or not isinstance(node.saved, tuple):
@@ -186,7 +186,7 @@ def keep_detached(results: Sequence[Any], node: Any = None) -> None:
 def run_write(
     rule: Rule, target: Any, others: tuple[Any, ...], statics: Statics, write: Callable[[], Any] | None = None
 ) -> Any:
-    """Return a rule whose result is written over its first input. `write` does so, asking nobody."""
+    """Dispatch a rule whose result is written over its first input. `write` computes it without overrides."""
     inputs = (target, *others)
     place_operands(inputs)
     call = call_of(rule, inputs, statics, in_place=True)
@@ -206,7 +206,7 @@ def run_write(
         kept.freeze(rule, edges)
     version = target._get_storage().version
     offer(*call, write)
-    if target._get_storage().version == version:  # a tensor that wraps others has no memory of its own to write to
+    if target._get_storage().version == version:  # a wrapper tensor has no buffer to write to
         bump(target)
     if edges is not None:
         with packing_later():
@@ -217,13 +217,13 @@ def run_write(
 
 
 def show_view(rule: Rule, target: Any, statics: Statics) -> None:
-    """Offers a tensor's turning into a view of itself (`t_`), which is done afterwards, in any case."""
+    """Dispatch an op that turns a tensor into a view of itself (`t_`); the caller does it afterwards in any case."""
     call = call_of(rule, (target,), statics, in_place=True) or (named(rule.name + "_"), (target,), {})
     offer(*call, lambda: target)
 
 
 def run_custom(operator: Operator, kernel: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Return an operator that a program has registered."""
+    """Dispatch an operator that a program has registered."""
     if not anybody(leaves((args, kwargs))):
         return kernel(*args, **kwargs)
     space, _, name = operator.name.partition("::")
@@ -231,11 +231,11 @@ def run_custom(operator: Operator, kernel: Callable[..., Any], /, *args: Any, **
     return offer(func, args, kwargs, lambda: kernel(*args, **kwargs))
 
 
-# --- what the layers below see
+# --- the interface to the layers below
 
 
 class Dispatcher:
-    """What the layers below ask once somebody may take over operators: `modes.slow_path.dispatcher`."""
+    """What the layers below call once operators may be overridden: `modes.slow_path.dispatcher`."""
 
     takes = staticmethod(anybody)
     run = staticmethod(run_rule)
@@ -256,7 +256,7 @@ class Dispatcher:
 
     @staticmethod
     def takes_call(args: Any, kwargs: Any) -> bool:
-        """Whether `func(*args)` is called by a handler, which means the next one in turn."""
+        """Whether `func(*args)` is called by a handler, and so goes to the next one in turn."""
         return local.modes.dispatch_depth > 0
 
 

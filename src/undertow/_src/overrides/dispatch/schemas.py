@@ -1,4 +1,4 @@
-"""The signatures of PyTorch's operators, read from `aten_schemas.txt` when they are first asked for."""
+"""The signatures of PyTorch's operators, read from `aten_schemas.txt` at their first use."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def _lines() -> dict[str, dict[str, str]]:
 
 @cache
 def overloads(name: str) -> dict[str, Schema]:
-    """Return the signatures of an operator by overload; none if it is not among those that undertow knows."""
+    """Return the signatures of an operator by overload; none if undertow does not know it."""
     return {overload: Schema("aten", line) for overload, line in _lines().get(name, {}).items()}

@@ -1,4 +1,4 @@
-"""Single steps of gradients: operators by name, and the small sums of them that several formulas share."""
+"""Single steps of gradients: operators by name, and small combinations that several formulas share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
 
 def do(name: str, *args: Any, **kwargs: Any) -> Any:
-    """Offers an operator: `do("mul.Tensor", a, b)`."""
+    """Dispatch an operator: `do("mul.Tensor", a, b)`."""
     return offer(aten(name), args, kwargs)
 
 
@@ -47,7 +47,7 @@ def times(g: Any, factor: Any) -> Any:
 
 
 def like(g: Any) -> dict[str, Any]:
-    """Return the options of a new tensor that is to be like this one."""
+    """Return the options of a new tensor like this one."""
     return {"dtype": DTYPE_OF[g._array.dtype], "layout": g.layout, "device": g.device}
 
 
@@ -72,7 +72,7 @@ def covers(size: tuple[int, ...], dim: Any) -> bool:
 
 
 def unsqueezed(g: Any, size: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
-    """Return a reduced gradient with the dims that were reduced put back, as ones."""
+    """Return a reduced gradient with the reduced dims put back, with size 1."""
     if not keepdim:
         for axis in dims_of(size, dim):
             g = do("unsqueeze", g, axis)
@@ -80,12 +80,12 @@ def unsqueezed(g: Any, size: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
 
 
 def reduced(size: tuple[int, ...], dim: Any) -> int:
-    """How many elements went into one."""
+    """Return how many elements were reduced to one."""
     return math.prod([size[axis] for axis in dims_of(size, dim)])
 
 
 def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
-    """Return a gradient summed to the shape that was stretched."""
+    """Return a gradient summed to the shape before broadcasting."""
     have = tuple(g.shape)
     extra = len(have) - len(shape)
     dims = [axis for axis in range(len(have)) if axis < extra or (shape[axis - extra] == 1 and have[axis] != 1)]

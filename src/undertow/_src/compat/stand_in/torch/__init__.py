@@ -1,4 +1,4 @@
-"""Found as `torch` by processes that a pretending process starts; makes them pretend too. See undertow/pretend.py."""
+"""Found as `torch` by the child processes of a pretending process; makes them pretend too. See undertow/pretend.py."""
 
 from undertow.pretend import pretend_torch
 
