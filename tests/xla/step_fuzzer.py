@@ -31,6 +31,7 @@ from tests.xla.twins import differences
 CALLS = 5
 WIDE = 100_000  # seeds from here on: see `wide_steps`
 WIDER = 1_000_000  # and from here on: see `wider_steps`
+LOCAL = 10_000_000  # and from here on: see `local_steps`
 
 PRELUDE = """
 import collections, functools
@@ -300,7 +301,7 @@ def look(value: Any, torch: Any) -> Any:
         return {str(key): look(each, torch) for key, each in value.items()}
     if isinstance(value, set):
         return sorted(value)
-    if type(value).__name__ in ("Record", "SimpleNamespace", "Meter"):
+    if type(value).__name__ in ("Record", "SimpleNamespace", "Meter", "Holder"):
         return look(vars(value), torch)
     if isinstance(value, (list, tuple, collections.deque)):
         return [look(each, torch) for each in value]
@@ -387,10 +388,11 @@ def writer_of(seed: int) -> Writer:
     """Return what writes the program of a seed. From WIDE on, programs have more kinds of everything."""
     if seed < WIDE:
         return Writer(seed)
+    from tests.xla.local_steps import Local
     from tests.xla.wide_steps import Wide
     from tests.xla.wider_steps import Wider
 
-    return Wide(seed) if seed < WIDER else Wider(seed)
+    return Wide(seed) if seed < WIDER else Wider(seed) if seed < LOCAL else Local(seed)
 
 
 def shrink(source: str, outcome: str, shown: Sequence[str] = STATE) -> str:

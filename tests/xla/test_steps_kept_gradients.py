@@ -395,3 +395,30 @@ def test_gradients_that_a_hook_keeps_and_each_step_clears_are_one_program() -> N
         return Case(step, layer, kept, args=lambda turn: (torch.ones(4, 2) * (turn + 1),))
 
     agree(build, steps=5, programs=2)
+
+
+@pytest.mark.parametrize("turn_of_change", [1, 2, 3])
+def test_the_gradient_of_a_frozen_leaf_is_taken_away_or_given(turn_of_change: int) -> None:
+    """An optimizer still uses it."""
+
+    def build() -> Case:
+        model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
+
+        def step(x: Any) -> Any:
+            loss = model(x).pow(2).mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        def between(turn: int) -> None:
+            if turn == 1:
+                model[0].weight.requires_grad_(False)
+            if turn == turn_of_change:
+                model[0].weight.grad = None
+            if turn == 4:
+                model[0].weight.grad = torch.ones(3, 2)
+
+        return Case(step, model, optimizer, args=lambda turn: (torch.full((2, 2), 0.5),), between=between)
+
+    agree(build, steps=7)

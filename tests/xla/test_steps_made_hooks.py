@@ -135,6 +135,72 @@ def test_a_hook_finds_the_tensors_of_its_call(make: Make, which: str) -> None:
     agree(step_with(make, which), steps=4, programs=2)
 
 
+def counts_in_a_list(state: dict[str, int], log: list[Any]) -> Hook:
+    seen: list[Any] = []
+
+    def hook(g: Any) -> None:
+        seen.append(g.sum().item())
+        log.append(len(seen))
+
+    return hook
+
+
+def counts_in_an_attribute(state: dict[str, int], log: list[Any]) -> Hook:
+    class Counting:
+        def __init__(self) -> None:
+            self.n = 0
+
+        def __call__(self, g: Any) -> None:
+            self.n += 1
+            log.append(self.n)
+
+    return Counting()
+
+
+class Counter:
+    def __init__(self) -> None:
+        self.n = 0
+
+    def count(self, log: list[Any]) -> None:
+        self.n += 1
+        log.append(self.n)
+
+
+def counts_in_an_object(state: dict[str, int], log: list[Any]) -> Hook:
+    counter = Counter()
+    return lambda g: counter.count(log)
+
+
+def a_number_in_a_dict(state: dict[str, int], log: list[Any]) -> Hook:
+    held = {"n": state["n"], "twice": state["n"] * 2}
+    return lambda g: log.append((held["n"], type(held["twice"]).__name__))
+
+
+def a_number_in_a_tuple(state: dict[str, int], log: list[Any]) -> Hook:
+    held = (state["n"],)
+    return lambda g: log.append((held[0], type(held[0]).__name__))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [counts_in_a_list, counts_in_an_attribute, counts_in_an_object, a_number_in_a_dict, a_number_in_a_tuple],
+    ids=lambda make: make.__name__,
+)
+def test_what_a_hook_changes_and_the_step_makes_begins_anew(make: Callable[..., Hook]) -> None:
+    def build() -> Case:
+        model, log, state = nn.Linear(2, 3), list[Any](), {"n": 0}
+
+        def step(x: Any) -> Any:
+            state["n"] += 1
+            y = model(x)
+            y.register_hook(make(state, log))
+            y.pow(2).mean().backward()
+
+        return Case(step, model, args=lambda turn: (torch.full((2, 2), 0.5 + turn),), log=log)
+
+    agree(build, steps=5)
+
+
 @pytest.mark.parametrize("which", ["argument", "computed"])
 def test_a_default_of_another_function_is_refused(which: str) -> None:
     def make(tensor: Any, log: list[Any]) -> Hook:

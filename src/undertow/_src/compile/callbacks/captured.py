@@ -6,17 +6,16 @@ the hook of the call would carry.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from functools import partial
 from types import BuiltinMethodType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
 from undertow._src.compile.effects import purity
-from undertow._src.compile.effects.objects import instance_dict
 
 
 class Bound(NamedTuple):
-    """In the place of a hook's default values, or of the arguments of a partial."""
+    """In the place of what a hook carries: default values, arguments of a partial, or the object that it belongs to."""
 
     args: list[Any]
     kwargs: dict[str, Any]
@@ -27,13 +26,15 @@ class Bound(NamedTuple):
         args, kwargs = [*map(shown, self.args)], {name: shown(each) for name, each in self.kwargs.items()}
         if isinstance(hook, partial):
             return partial(hook.func if self.inner is None else self.inner.bind(hook.func, shown), *args, **kwargs)
+        if not isinstance(hook, FunctionType):
+            return MethodType(hook.__func__, args[0]) if isinstance(hook, MethodType) else args[0]
         made = FunctionType(hook.__code__, hook.__globals__, hook.__name__, tuple(args), hook.__closure__)
         made.__kwdefaults__, made.__dict__ = kwargs, hook.__dict__
         return made
 
 
 def bound_by(hook: Any, taken: Callable[[Any], Any]) -> Bound | None:
-    """Return what a hook carries as arguments, each value as `taken` gives it; None if that changes nothing."""
+    """Return what a hook carries, each value as `taken` gives it; None if that changes nothing."""
     inner = bound_by(hook.func, taken) if isinstance(hook, partial) else None
     args, kwargs = carried_by(hook)
     now = [*map(taken, args)], {name: taken(each) for name, each in kwargs.items()}
@@ -42,10 +43,12 @@ def bound_by(hook: Any, taken: Callable[[Any], Any]) -> Bound | None:
 
 
 def carried_by(hook: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the arguments of a partial, or the default values of a function."""
+    """Return the arguments of a partial, the default values of a function, or the object of a method or of `__call__`."""
     if isinstance(hook, partial):
         return hook.args, hook.keywords
-    return (hook.__defaults__ or (), hook.__kwdefaults__ or {}) if isinstance(hook, FunctionType) else ((), {})
+    if isinstance(hook, FunctionType):
+        return hook.__defaults__ or (), hook.__kwdefaults__ or {}
+    return (hook.__self__ if isinstance(hook, MethodType) else hook,), {}
 
 
 def function_of(hook: Any) -> Any:
@@ -53,15 +56,6 @@ def function_of(hook: Any) -> Any:
     while isinstance(hook, partial):
         hook = hook.func
     return hook
-
-
-def variables_of(hook: Any, functions: Iterable[FunctionType]) -> Iterator[tuple[Any, Any]]:
-    """Places from which a hook, and the functions that it calls, take what they carry: closure cells and attributes."""
-    for function in functions:
-        yield from ((cell, None) for cell in function.__closure__ or ())
-    hook = function_of(hook)
-    held = instance_dict(hook.__self__ if isinstance(hook, MethodType) else hook)
-    yield from ((held, name) for name in held)
 
 
 def fixed_in(value: Any) -> tuple[Any, ...]:

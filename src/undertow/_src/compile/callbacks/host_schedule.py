@@ -18,7 +18,7 @@ from undertow._src.arrays.jax.tracing import is_traced
 from undertow._src.base.hooks import RemovableHandle
 from undertow._src.base.sites import Site
 from undertow._src.base.tree import leaves
-from undertow._src.compile.callbacks.captured import carried_by, fixed_in, function_of, variables_of
+from undertow._src.compile.callbacks.captured import carried_by, fixed_in, function_of
 from undertow._src.compile.callbacks.host_calls import (
     DeferredCallback,
     HostCall,
@@ -41,6 +41,7 @@ from undertow._src.compile.guards.places import (
     Places,
     Slots,
     Stores,
+    contents_of,
     held_at,
     holder_of,
     place_at,
@@ -49,7 +50,7 @@ from undertow._src.compile.guards.places import (
 from undertow._src.compile.guards.snapshot import Snapshot
 from undertow._src.compile.plan import Plan, Retrace
 from undertow._src.compile.splitting.host_statements import Returned, Statement
-from undertow._src.compile.tracing.results import tensors_in
+from undertow._src.compile.tracing.results import objects_in, tensors_in, values_in
 from undertow._src.compile.tracing.running import running_trace
 from undertow._src.compile.tracing.sparse_parts import is_sparse, parts_of_sparse
 from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
@@ -139,13 +140,14 @@ class HostSchedule:
         known = {place_at(*each) for each in places if not isinstance(each[1], slice)}
         found = {id(each) for place in places for each in tensors_in(held_at(*place))}
         found |= {id(each) for each in tensors_in(carried_by(hook))}
+        changed = {id(effect.target) for effect in effects.effects}
         more: list[tuple[Any, Any]] = []
-        for holder, key in variables_of(hook, effects.functions):
-            held = held_at(holder, key)
+        for cell in [cell for function in effects.functions for cell in function.__closure__ or ()]:
+            held = contents_of(cell)
             self._refuse_fixed(hook, fixed_in(held), getattr(held, "__name__", type(held).__name__))
-            if place_at(holder, key) not in known and {*map(id, self._renewed_in(held))} - found:
-                known.add(place_at(holder, key))
-                more.append((holder, key))
+            if place_at(cell, None) not in known and self._is_anew(held, found, changed):
+                known.add(place_at(cell, None))
+                more.append((cell, None))
         found |= {id(each) for place in more for each in tensors_in(held_at(*place))}
         for read in effects.holds:
             if self._is_renewed(read.get()) and id(read.get()) not in found:
@@ -155,8 +157,16 @@ class HostSchedule:
                 )
         return more
 
-    def _renewed_in(self, value: Any) -> list[Any]:
-        return [each for each in tensors_in(value, running_trace().before.seen) if self._is_renewed(each)]
+    def _is_anew(self, value: Any, found: set[int], changed: set[int]) -> bool:
+        """Whether a variable holds something else in each call: tensors that are not found otherwise, numbers of the
+        program, or containers and objects that a hook changes and the step has made.
+        """
+        outside = running_trace().before.seen
+        if any(self._is_renewed(each) and id(each) not in found for each in tensors_in(value, outside)):
+            return True
+        if values_in(value, outside, SymbolicScalar):
+            return True
+        return running_trace().is_own(value) and not changed.isdisjoint(objects_in(value, outside))
 
     def _refuse_fixed(self, hook: Any, held: Any, name: str) -> None:
         """Refuse tensors of this trace where no others can be put."""

@@ -91,8 +91,8 @@ class GradientGuard(Guard):
     """Guard which tensors have a gradient, and of which dtype: the gradient is another tensor in each step."""
 
     def __init__(self, tensors: list[Any]) -> None:
-        learning = [tensor for tensor in tensors if tensor._requires_grad]
-        self._looks = [(tensor, _look_of(tensor._meta and tensor._meta.grad)) for tensor in learning]
+        # Optimizers use the gradient of a leaf that is frozen, too.
+        self._looks = [(tensor, _look_of(tensor._meta and tensor._meta.grad)) for tensor in tensors]
 
     @property
     def watches(self) -> str:
