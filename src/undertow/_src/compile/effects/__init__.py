@@ -35,7 +35,7 @@ from undertow._src.compile.effects.values import (
     Concrete,
     Fresh,
     Value,
-)  # fmt: skip
+)
 from undertow._tensor import Tensor
 from undertow.nn import Module
 

@@ -34,7 +34,7 @@ from undertow._src.compile.effects.values import (
     Concrete,
     Scope,
     Value,
-)  # fmt: skip
+)
 
 MOST_STEPS = 300_000
 T = TypeVar("T")

@@ -27,7 +27,7 @@ from undertow._src.compile.effects.values import (
     Concrete,
     Fresh,
     Value,
-)  # fmt: skip
+)
 from undertow._tensor import Tensor
 
 _SIMPLE = (str, int, bool, float, type(None))

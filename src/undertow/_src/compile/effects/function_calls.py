@@ -24,7 +24,7 @@ from undertow._src.compile.effects.values import (
     Simple,
     Value,
     bound_names,
-)  # fmt: skip
+)
 
 MOST_CALLS_DEEP = 100
 MOST_NESTED = 20  # bodies analyzed within one another; Python's own stack has an end

@@ -17,13 +17,7 @@ import numpy as np
 from undertow._src.base.lazy import present
 from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.interface import Analysis
-from undertow._src.compile.effects.objects import (
-    MISSING,
-    in_class,
-    instance_dict,
-    static_value,
-    stored,
-)
+from undertow._src.compile.effects.objects import MISSING, in_class, instance_dict, static_value, stored
 from undertow._src.compile.effects.purity import is_tensor, is_users_class, is_users_function
 from undertow._src.compile.effects.values import (
     EMPTY,
@@ -52,7 +46,7 @@ from undertow._src.compile.effects.values import (
     class_of,
     is_plain,
     known_string,
-)  # fmt: skip
+)
 from undertow.nn import Module
 
 _METHOD_TYPES = (

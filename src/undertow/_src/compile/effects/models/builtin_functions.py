@@ -19,17 +19,9 @@ from undertow._src.compile.effects.findings import cell_of
 from undertow._src.compile.effects.interface import Analysis, FunctionModel
 from undertow._src.compile.effects.models.callbacks import is_callback
 from undertow._src.compile.effects.models.items import dict_values, is_iterator, take_from, with_contents
-from undertow._src.compile.effects.objects import (
-    MISSING,
-    in_class,
-    stored,
-)
+from undertow._src.compile.effects.objects import MISSING, in_class, stored
 from undertow._src.compile.effects.purity import is_tensor, is_users_function
-from undertow._src.compile.effects.special_methods import (
-    LOOP,
-    TRUTH,
-    of_function,
-)
+from undertow._src.compile.effects.special_methods import LOOP, TRUTH, of_function
 from undertow._src.compile.effects.values import (
     EMPTY,
     MADE,
@@ -51,7 +43,7 @@ from undertow._src.compile.effects.values import (
     few_strings,
     is_plain,
     only_string,
-)  # fmt: skip
+)
 from undertow._src.compile.guards.settings import GUARDED
 from undertow.nn import Module
 

@@ -19,12 +19,7 @@ from undertow._src.compile.effects.models.items import add_all, children, with_c
 from undertow._src.compile.effects.models.namespaces import namespace_method
 from undertow._src.compile.effects.models.numpy_functions import call_numpy
 from undertow._src.compile.effects.models.reflection import read_context_variable
-from undertow._src.compile.effects.objects import (
-    MISSING,
-    element,
-    is_namespace,
-    stored,
-)
+from undertow._src.compile.effects.objects import MISSING, element, is_namespace, stored
 from undertow._src.compile.effects.purity import is_tensor
 from undertow._src.compile.effects.values import (
     EMPTY,
@@ -48,7 +43,7 @@ from undertow._src.compile.effects.values import (
     is_plain,
     known_string,
     only_string,
-)  # fmt: skip
+)
 from undertow.autograd import Function
 
 _OF_STRINGS = {"replace", "startswith", "endswith", "lower", "upper", "strip", "removeprefix", "removesuffix"}

@@ -10,10 +10,7 @@ from typing import Any
 from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.interface import Analysis
 from undertow._src.compile.effects.models.items import with_contents
-from undertow._src.compile.effects.objects import (
-    MISSING,
-    in_class,
-)
+from undertow._src.compile.effects.objects import MISSING, in_class
 from undertow._src.compile.effects.purity import is_tensor, is_users_class
 from undertow._src.compile.effects.values import (
     NONE,
@@ -27,7 +24,7 @@ from undertow._src.compile.effects.values import (
     Method,
     Value,
     is_plain,
-)  # fmt: skip
+)
 from undertow.autograd import Function
 from undertow.nn import Module
 

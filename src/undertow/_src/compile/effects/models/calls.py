@@ -19,12 +19,7 @@ from undertow._src.compile.effects.models.classes import construct
 from undertow._src.compile.effects.models.numpy_functions import call_numpy
 from undertow._src.compile.effects.models.undertow_calls import call_module, call_own
 from undertow._src.compile.effects.models.unfollowed import call_unfollowed
-from undertow._src.compile.effects.objects import (
-    MISSING,
-    in_class,
-    instance_dict,
-    order_of,
-)
+from undertow._src.compile.effects.objects import MISSING, in_class, instance_dict, order_of
 from undertow._src.compile.effects.purity import is_users_class, is_users_function
 from undertow._src.compile.effects.values import (
     EMPTY,
@@ -47,7 +42,7 @@ from undertow._src.compile.effects.values import (
     Super,
     Value,
     is_plain,
-)  # fmt: skip
+)
 from undertow.nn import Module
 
 

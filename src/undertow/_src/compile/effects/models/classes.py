@@ -12,13 +12,9 @@ from undertow._src.compile.effects.interface import Analysis
 from undertow._src.compile.effects.models.callbacks import call_back
 from undertow._src.compile.effects.models.numpy_functions import call_numpy
 from undertow._src.compile.effects.models.unfollowed import call_unfollowed
-from undertow._src.compile.effects.objects import (
-    in_class,
-)
+from undertow._src.compile.effects.objects import in_class
 from undertow._src.compile.effects.purity import is_users_function
-from undertow._src.compile.effects.special_methods import (
-    TEXT,
-)
+from undertow._src.compile.effects.special_methods import TEXT
 from undertow._src.compile.effects.values import (
     MADE,
     NONE,
@@ -31,7 +27,7 @@ from undertow._src.compile.effects.values import (
     Fresh,
     Value,
     class_of,
-)  # fmt: skip
+)
 
 
 def construct(analysis: Analysis, atom: Concrete, arguments: CallArguments, node: Any) -> Value:

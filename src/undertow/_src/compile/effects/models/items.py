@@ -22,9 +22,7 @@ from undertow._src.compile.effects.objects import (
     is_namespace,
 )
 from undertow._src.compile.effects.purity import is_tensor, is_users_function
-from undertow._src.compile.effects.special_methods import (
-    LOOP,
-)
+from undertow._src.compile.effects.special_methods import LOOP
 from undertow._src.compile.effects.values import (
     EMPTY,
     GROUPS,
@@ -51,7 +49,7 @@ from undertow._src.compile.effects.values import (
     joined,
     shown,
     strings_in,
-)  # fmt: skip
+)
 from undertow._tensor import Tensor
 from undertow.nn import Module
 from undertow.utils.data import DataLoader

@@ -6,19 +6,8 @@ import functools
 from typing import Any
 
 from undertow._src.compile.effects.interface import Analysis
-from undertow._src.compile.effects.objects import (
-    MISSING,
-)
-from undertow._src.compile.effects.values import (
-    NONE,
-    ONE,
-    PLAIN,
-    Atom,
-    CallArguments,
-    Concrete,
-    Value,
-    strings_in,
-)  # fmt: skip
+from undertow._src.compile.effects.objects import MISSING
+from undertow._src.compile.effects.values import NONE, ONE, PLAIN, Atom, CallArguments, Concrete, Value, strings_in
 
 
 def namespace_item(analysis: Analysis, atom: Concrete, key: Value, node: Any) -> Value:

@@ -9,16 +9,7 @@ import numpy as np
 from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.interface import Analysis
 from undertow._src.compile.effects.models.items import with_contents
-from undertow._src.compile.effects.values import (
-    EMPTY,
-    ONE,
-    OPAQUE,
-    PLAIN,
-    CallArguments,
-    Concrete,
-    Value,
-    is_plain,
-)  # fmt: skip
+from undertow._src.compile.effects.values import EMPTY, ONE, OPAQUE, PLAIN, CallArguments, Concrete, Value, is_plain
 
 
 def call_numpy(analysis: Analysis, function: Any, name: str, arguments: CallArguments, node: Any) -> Value:

@@ -11,14 +11,9 @@ import numpy as np
 from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.interface import Analysis
 from undertow._src.compile.effects.models.items import dict_values
-from undertow._src.compile.effects.objects import (
-    in_class,
-)
+from undertow._src.compile.effects.objects import in_class
 from undertow._src.compile.effects.purity import is_tensor, is_users_function
-from undertow._src.compile.effects.special_methods import (
-    EVERYTHING,
-    of_operator,
-)
+from undertow._src.compile.effects.special_methods import EVERYTHING, of_operator
 from undertow._src.compile.effects.values import (
     EMPTY,
     MADE,
@@ -36,7 +31,7 @@ from undertow._src.compile.effects.values import (
     Value,
     class_of,
     is_plain,
-)  # fmt: skip
+)
 from undertow.nn import Module
 
 

@@ -22,11 +22,7 @@ from undertow._src.compile.effects.findings import cell_of
 from undertow._src.compile.effects.interface import Analysis, FunctionModel
 from undertow._src.compile.effects.models import builtin_functions
 from undertow._src.compile.effects.models.builtin_functions import make_container
-from undertow._src.compile.effects.objects import (
-    MISSING,
-    held_by_variable,
-    is_namespace,
-)
+from undertow._src.compile.effects.objects import MISSING, held_by_variable, is_namespace
 from undertow._src.compile.effects.values import (
     EMPTY,
     ONE,
@@ -38,7 +34,7 @@ from undertow._src.compile.effects.values import (
     is_plain,
     only_string,
     strings_in,
-)  # fmt: skip
+)
 
 # Functions whose result depends on what no guard can watch: frames, everything that is alive, all context variables, how
 # much memory objects take up, and by how many they are held.

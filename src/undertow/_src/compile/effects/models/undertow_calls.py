@@ -10,19 +10,9 @@ from undertow._src.compile.effects.interface import Analysis
 from undertow._src.compile.effects.models.callbacks import call_back, is_callback, is_users, wrapped_user_functions
 from undertow._src.compile.effects.models.items import with_contents
 from undertow._src.compile.effects.models.numpy_functions import arrays_in
-from undertow._src.compile.effects.objects import (
-    MISSING,
-    descendants,
-    in_class,
-    instance_dict,
-)
+from undertow._src.compile.effects.objects import MISSING, descendants, in_class, instance_dict
 from undertow._src.compile.effects.purity import is_tensor
-from undertow._src.compile.effects.special_methods import (
-    AS_NUMBER,
-    LOOP,
-    TORCH,
-    TRUTH,
-)
+from undertow._src.compile.effects.special_methods import AS_NUMBER, LOOP, TORCH, TRUTH
 from undertow._src.compile.effects.values import (
     MADE,
     NONE,
@@ -37,7 +27,7 @@ from undertow._src.compile.effects.values import (
     Fresh,
     Value,
     class_of,
-)  # fmt: skip
+)
 from undertow.autograd import Function
 from undertow.nn import Module
 

@@ -8,16 +8,7 @@ from typing import Any
 from undertow._src.compile.effects import purity
 from undertow._src.compile.effects.interface import Analysis
 from undertow._src.compile.effects.models.items import with_contents
-from undertow._src.compile.effects.values import (
-    NONE,
-    ONE,
-    OPAQUE,
-    PLAIN,
-    CallArguments,
-    Concrete,
-    Value,
-    is_plain,
-)  # fmt: skip
+from undertow._src.compile.effects.values import NONE, ONE, OPAQUE, PLAIN, CallArguments, Concrete, Value, is_plain
 from undertow._tensor import Tensor
 from undertow.nn import Module
 from undertow.optim import Optimizer

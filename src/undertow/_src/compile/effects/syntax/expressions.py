@@ -13,13 +13,8 @@ from undertow._src.compile.effects.models.builtin_functions import own_super
 from undertow._src.compile.effects.models.items import add_all, dict_values, exact_items, sliced
 from undertow._src.compile.effects.models.namespaces import namespace_item
 from undertow._src.compile.effects.models.operators import arithmetic
-from undertow._src.compile.effects.objects import (
-    is_namespace,
-)
-from undertow._src.compile.effects.special_methods import (
-    TEXT,
-    TRUTH,
-)
+from undertow._src.compile.effects.objects import is_namespace
+from undertow._src.compile.effects.special_methods import TEXT, TRUTH
 from undertow._src.compile.effects.syntax.names import assign, bind, mangled, read_name, starred
 from undertow._src.compile.effects.values import (
     EMPTY,
@@ -39,7 +34,7 @@ from undertow._src.compile.effects.values import (
     is_key,
     known_string,
     only_string,
-)  # fmt: skip
+)
 
 
 def test(analysis: Analysis, node: ast.expr, scope: Scope) -> tuple[bool, bool]:

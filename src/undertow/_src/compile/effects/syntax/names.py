@@ -9,14 +9,7 @@ from typing import Any
 from undertow._src.compile.effects.findings import cell_of
 from undertow._src.compile.effects.interface import Analysis
 from undertow._src.compile.effects.models.items import exact_items
-from undertow._src.compile.effects.values import (
-    ONE,
-    OPAQUE,
-    PLAIN,
-    Concrete,
-    Scope,
-    Value,
-)  # fmt: skip
+from undertow._src.compile.effects.values import ONE, OPAQUE, PLAIN, Concrete, Scope, Value
 
 _BUILTINS = vars(builtins)
 

@@ -13,22 +13,10 @@ from typing import Any
 from undertow._src.compile.effects.interface import Analysis
 from undertow._src.compile.effects.models.items import write_into
 from undertow._src.compile.effects.models.operators import arithmetic
-from undertow._src.compile.effects.special_methods import (
-    TEXT,
-)
+from undertow._src.compile.effects.special_methods import TEXT
 from undertow._src.compile.effects.syntax.expressions import make_function, test
 from undertow._src.compile.effects.syntax.names import assign, bind, store_outside
-from undertow._src.compile.effects.values import (
-    EMPTY,
-    NONE,
-    ONE,
-    OPAQUE,
-    PLAIN,
-    CallArguments,
-    Concrete,
-    Fresh,
-    Scope,
-)  # fmt: skip
+from undertow._src.compile.effects.values import EMPTY, NONE, ONE, OPAQUE, PLAIN, CallArguments, Concrete, Fresh, Scope
 
 
 def _expression(analysis: Analysis, node: ast.Expr, scope: Scope) -> None:
