@@ -20,7 +20,7 @@ def freeze(module):
         p.requires_grad_(False)
 
 
-class Watch:
+class Monitor:
     def __init__(self):
         self.seen = 0
 
@@ -29,7 +29,7 @@ class Watch:
 
 
 torch.manual_seed(0)
-net, watch = Net(), Watch()
+net, watch = Net(), Monitor()
 freeze(net.stem)
 net.stem.register_full_backward_hook(watch.on_backward)
 net.body.register_full_backward_hook(lambda m, gi, go: None)
