@@ -24,8 +24,8 @@ from undertow._src.compile.program_inputs import ProgramInputs
 from undertow._src.compile.program_outputs import ProgramOutputs
 from undertow._src.compile.tracing.capture import Capture, capture
 from undertow._src.compile.tracing.decisions import Answer, Mispredicted
+from undertow._src.compile.tracing.host_inputs import Draw
 from undertow._src.compile.tracing.step_inputs import Call
-from undertow._src.compile.tracing.trace import Draw
 from undertow._src.random.generators import alive
 from undertow._src.types.devices import cpu
 
@@ -181,7 +181,7 @@ def _summary(captured: Capture, lowered: Lowered, trace_seconds: float) -> Summa
         captured=[array for _, array, _ in (*inputs.donated, *inputs.packed, *inputs.states)],
         written=len(lowered.outputs.buffers),
         numbers=len(captured.inputs.options.places) if inputs.uses_numbers else 0,
-        draws=sum(type(draw) is Draw for draw in captured.trace.draws),
+        draws=sum(type(draw) is Draw for draw in captured.trace.host_inputs.all),
         runs_once=lowered.left.runs_once,
         placed=captured.callbacks.placed,
         trace_seconds=trace_seconds,

@@ -14,7 +14,7 @@ from undertow._src.arrays.device.memory import Buffer
 from undertow._src.compile.lowering.donation import ALONE, a_copy
 from undertow._src.compile.lowering.lowered import Lowered
 from undertow._src.compile.tracing.capture import Capture
-from undertow._src.compile.tracing.trace import draw_again
+from undertow._src.compile.tracing.host_inputs import draw_again
 from undertow._src.tensor.core import TensorCore
 
 
@@ -63,7 +63,7 @@ class ProgramInputs:
     def __init__(self, capture: Capture, lowered: Lowered) -> None:
         self._buffers = lowered.inputs
         self._given, self._uses_gradients = capture.inputs.given, lowered.uses_gradients
-        self._draws = capture.trace.draws
+        self._draws = capture.trace.host_inputs.all
         self.numbers = NumberInput(capture, lowered.inputs.gives_numbers)
         self._jax_device = capture.inputs.jax_device
         self._lent: list[Buffer] = []  # memories that something else holds too, for the time of a call

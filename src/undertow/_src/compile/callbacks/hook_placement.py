@@ -262,7 +262,7 @@ class HookPlacer(HostSchedule):
             if not self.plan.all_inside:
                 self.plan.all_inside, self.plan.waits_for = True, self._place(hook, "", "").name
                 raise Retrace
-            running_trace().draws_inside = self.has_inside = True
+            running_trace().host_inputs.inside = self.has_inside = True
         self.hosted.append((hook, effects))
         self._taken_out += [effect.target for effect in effects.effects if isinstance(effect.target, RemovableHandle)]
         found, places = self._found(hook, effects)

@@ -240,7 +240,7 @@ class HostSchedule:
         self.mirrors.finish()
         self._calls.clear()
         for call in self.host_calls:
-            call.draws_follow = call.draws_before < len(running_trace().draws)
+            call.draws_follow = call.draws_before < len(running_trace().host_inputs)
         for hook, effects in self.traced:
             if any(its.feeds(effects) or self._contend(effects, its) for _, its in self.hosted):
                 self._again(hook)
@@ -288,7 +288,7 @@ class HostSchedule:
         """Note a call on the host: those that read what it keeps are to see its tensors as they are at their turn."""
         self._calls.append((effects, call))
         self.host_calls.append(call)
-        call.order, call.draws_before = number, len(running_trace().draws)
+        call.order, call.draws_before = number, len(running_trace().host_inputs)
         own = [self.variables.get(id(effect.target)) for effect in effects.effects]
         call.variables = [each for each in own if each is not None]
         handles = [effect.target for effect in effects.effects if isinstance(effect.target, RemovableHandle)]

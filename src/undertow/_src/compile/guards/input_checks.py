@@ -62,7 +62,7 @@ class _Seen:
         return self._array
 
 
-class Arriving:
+class InputChecks:
     """How arrays follow from arguments, and the checks that they ask for."""
 
     def __init__(self) -> None:

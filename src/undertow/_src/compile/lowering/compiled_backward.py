@@ -156,7 +156,7 @@ class Graph:
                         seed.lie_with(laid)
                     found, layouts[:], more = body(defined, seeds, trace)
                     placer.finish()
-                    if trace.draws:
+                    if trace.host_inputs:
                         raise CompileError(
                             "undertow.compile: random numbers are drawn while the gradients of a compiled function are "
                             "computed. Compile the whole step, with its backward()."

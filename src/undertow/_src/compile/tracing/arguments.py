@@ -13,7 +13,7 @@ from undertow._src.arrays.device.memory import Buffer
 from undertow._src.base.modes import no_grad
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.carried_state import Renewed
-from undertow._src.compile.guards.input_checks import Arriving
+from undertow._src.compile.guards.input_checks import InputChecks
 from undertow._src.compile.guards.reachability import Reached
 from undertow._src.compile.tracing.records import ChangedRecord, Kinds
 from undertow._src.compile.tracing.results import values_in
@@ -130,12 +130,12 @@ class Arguments:
             places.setdefault(id(self.tensors[place]), place)
         return places
 
-    def tell(self, arriving: Arriving, as_it_was: Callable[[Any], Any]) -> None:
+    def tell(self, input_checks: InputChecks, as_it_was: Callable[[Any], Any]) -> None:
         """Says which arrays of the trace stand for arguments."""
-        arriving.arguments = [wrap(as_it_was(given._array)) for given in self._given]
+        input_checks.arguments = [wrap(as_it_was(given._array)) for given in self._given]
         for place in self._own:
             if type(self.tensors[place]._array) is DeviceArray:
-                arriving.argument(self.tensors[place]._array, place)
+                input_checks.argument(self.tensors[place]._array, place)
 
     def stands_in(self, place: int) -> bool:
         """Whether the trace saw a stand-in here, and not a gradient of the step's own, which stands for itself."""

@@ -153,7 +153,7 @@ class _Capturing:
             raise error from None
         return Capture(
             closed, self.outputs, trace, self.marks, inputs, self.left, callbacks, self.decisions, guards, reads,
-            AnswerGuard(asked, inputs.options, inputs.schedules), trace.arriving.checks, bumps, self.next_numbers,
+            AnswerGuard(asked, inputs.options, inputs.schedules), trace.input_checks.checks, bumps, self.next_numbers,
             self.plan.decided, self.plan.selected, self.splitter,
         )  # fmt: skip
 
@@ -189,10 +189,10 @@ class _Capturing:
                 buffer.value = value
             for tensor in tensors:
                 trace.adopt_one(tensor)
-            found.given.tell(trace.arriving, trace.as_it_was)
+            found.given.tell(trace.input_checks, trace.as_it_was)
             originals = {id(tensor): trace.as_it_was(array) for tensor, array in trace.originals}
             for tensor in found.state.tensors:
-                trace.arriving.captured(tensor, tensor._array, originals.get(id(tensor)))
+                trace.input_checks.captured(tensor, tensor._array, originals.get(id(tensor)))
             as_inputs = inputs(self.numbers, options, found.scalars, len(found.counters.places))
             given = self._show(as_inputs)
             placer.stand_ins = found.counters.shown() | found.given.renewed.stand_ins()
@@ -275,7 +275,7 @@ class _Capturing:
     def _callbacks(self) -> ProgramCallbacks:
         """Return what runs on the host around calls of the program."""
         return ProgramCallbacks(
-            self.placer, [*self.trace.streams.values()], self.handed, self.left.early, self._code
+            self.placer, [*self.trace.host_inputs.streams.values()], self.handed, self.left.early, self._code
         )  # fmt: skip
 
     def _reads(self) -> ReadGuard:
@@ -286,9 +286,9 @@ class _Capturing:
 
     def _guards(self, reads: ReadGuard) -> list[Guard]:
         """Return all that the program depends on, the most likely reasons to compile again first."""
-        inputs, held = self.inputs, self.trace.arriving.held
+        inputs, held = self.inputs, self.trace.input_checks.held
         renewed = inputs.given.renewed
-        self.trace.arriving.finish()
+        self.trace.input_checks.finish()
         return [
             *([renewed] if renewed.places else ()),
             ArgumentGuard(inputs.given),

@@ -37,14 +37,14 @@ def only_if(trace: Trace, taken: DeviceArray) -> Iterator[None]:
     trace.settle_memories()
     before, groups = Snapshot(trace.state), _groups(trace)
     values = [(buffer, buffer.value) for buffer in trace.memories()]
-    draws = len(trace.draws)
+    draws = len(trace.host_inputs)
     trace.choice = taken
     try:
         yield
     finally:
         trace.choice = None
     trace.settle_memories()
-    if len(trace.draws) != draws:
+    if len(trace.host_inputs) != draws:
         raise CompileError(
             "undertow.compile: an optimizer's step that a GradScaler may skip draws random numbers. Draw them before it."
         )

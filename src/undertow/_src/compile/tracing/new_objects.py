@@ -37,7 +37,7 @@ class FewCollections:
             gc.set_threshold(*self._before)
 
 
-class Young:
+class NewObjects:
     """A block during which it can be told which containers and objects are new."""
 
     def __enter__(self) -> None:

@@ -56,7 +56,7 @@ class Schedules:
             tracer.current = trace
         left = options.in_groups()
         options.extra += left
-        traced = trace.drawn(Scheduled(self, len(self.made) - 1), np.array(left)).value
+        traced = trace.host_inputs.add(Scheduled(self, len(self.made) - 1), np.array(left)).value
         inputs = [Number(value, traced[place], _item(first + place), self.known) for place, value in enumerate(left)]
         options.put([*map(float, inputs)] if self.plain else inputs)
 

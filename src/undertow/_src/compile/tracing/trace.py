@@ -9,20 +9,19 @@ so that they are the numbers that eager code would have drawn. User code that as
 from __future__ import annotations
 
 import itertools
-import math
 import os
 import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 from jax.experimental import io_callback
 
-from undertow._src.arrays.device.array import DeviceArray, is_known, wrapped
+from undertow._src.arrays.device.array import DeviceArray, is_known
 from undertow._src.arrays.device.memory import Buffer, DeviceMemory, NeedsValue, Target, known_value, may_be_known
 from undertow._src.arrays.device.placement import jax_device
 from undertow._src.arrays.jax import namespace as _words  # noqa: F401  (turns on 64-bit types)
@@ -31,19 +30,19 @@ from undertow._src.base.modes import local, slow_path
 from undertow._src.base.sites import Site, outside
 from undertow._src.compile.cures import VALUE, VALUE_FOR_NUMPY
 from undertow._src.compile.errors import CompileError
-from undertow._src.compile.guards.input_checks import Arriving
+from undertow._src.compile.guards.input_checks import InputChecks
 from undertow._src.compile.guards.reachability import Reached
 from undertow._src.compile.plan import Retrace
 from undertow._src.compile.tracing.asked import asked
 from undertow._src.compile.tracing.choices import only_if
 from undertow._src.compile.tracing.decisions import Decisions, Line
-from undertow._src.compile.tracing.new_objects import Young, is_own
+from undertow._src.compile.tracing.host_inputs import HostInputs
+from undertow._src.compile.tracing.new_objects import NewObjects, is_own
 from undertow._src.compile.tracing.numpy_memory import Made
 from undertow._src.compile.tracing.selections import Selections
-from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar, exactly
+from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
 from undertow._src.engine.apply import on_different_devices
 from undertow._src.engine.views import device_view
-from undertow._src.random.generators import Generator, alive
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
@@ -73,124 +72,16 @@ def _line_asking() -> Line | None:
     return None if site is None else (site.filename, site.lineno)
 
 
-class HostInput(Protocol):
-    """An input that each call computes on the host before the program runs, given those before it: a draw, a step count."""
-
-    def again(self, drawn: list[Any]) -> Any: ...
-
-
-class Draw:
-    """A call of a random stream: which stream, which method, with which arguments. Draws, seeds, states taken and set."""
-
-    __slots__ = ("stream", "method", "args", "kwargs")
-
-    def __init__(self, stream: Any, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.stream, self.method, self.args, self.kwargs = stream, method, args, kwargs
-
-    def again(self, drawn: list[Any]) -> Any:
-        """Return the same call, given what the calls before it gave."""
-        args = [drawn[arg.place] if type(arg) is Earlier else arg for arg in self.args]
-        return getattr(self.stream, self.method)(*args, **self.kwargs)
-
-
-class Earlier(NamedTuple):
-    """In the place of an argument: what an earlier call of a stream gave. So a state that was taken is set again."""
-
-    place: int
-
-
-def draw_inside(
-    stream: Any, method: str, args: tuple[Any, ...], kwargs: dict[str, Any], raised: list[BaseException],
-    decisions: Decisions,
-) -> Any:  # fmt: skip
-    """Return a call of a stream for which the program stops: what it draws depends on values, or comes after such
-    a draw.
-    """
-    places = [place for place, arg in enumerate(args) if type(arg) is DeviceArray]
-
-    def draw(values: Sequence[Any]) -> Any:
-        given = list(args)
-        for place, value in zip(places, values):
-            given[place] = np.asarray(value)
-        return getattr(stream, method)(*given, **kwargs)
-
-    before = stream.get_state()
-    tried = draw(
-        [before if method == "set_state" else np.ones(args[place].shape, args[place].dtype) for place in places]
-    )
-    stream.set_state(before)
-    if not isinstance(tried, (np.ndarray, tuple, type(None))):
-        raise CompileError(f"undertow.compile: {method}() of a generator after a draw that depends on values")
-    spec = jax.tree.map(lambda part: jax.ShapeDtypeStruct(part.shape, part.dtype), tried)
-    count = len(decisions)
-
-    def on_host(*values: Any) -> Any:
-        try:
-            if not raised and decisions.hold(values[:count]):  # else eager code would not have come here
-                return draw(values[count:])
-        except BaseException as error:
-            raised.append(error)
-        return jax.tree.map(lambda part: np.zeros(part.shape, part.dtype), spec)
-
-    operands = [*decisions.operands(), *[args[place].value for place in places]]
-    return wrapped(io_callback(on_host, spec, *operands, ordered=True))
-
-
-def draw_again(draws: list[HostInput]) -> list[Any]:
-    """Return what all the calls give this time."""
-    drawn: list[Any] = []
-    for draw in draws:
-        drawn.append(draw.again(drawn))
-    return drawn
-
-
-class WatchedStream:
-    """Stands in for a generator's stream during a trace: draws as it does, and makes inputs of what was drawn."""
-
-    def __init__(self, stream: Any, trace: Trace) -> None:
-        self._stream, self._trace = stream, trace
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._stream, name)
-        if not callable(method) or threading.get_ident() != self._trace.thread:  # another thread draws for itself
-            return method
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            trace = self._trace
-            args, kwargs = tuple(map(exactly, args)), {key: exactly(value) for key, value in kwargs.items()}
-            trace.streams[id(self._stream)] = self._stream
-            sources = [trace.earlier(arg) if type(arg) is DeviceArray else arg for arg in args]
-            if trace.draws_inside or any(source is None and arg is not None for source, arg in zip(sources, args)):
-                trace.draws_inside = trace.placer.has_inside = True
-                return draw_inside(self._stream, name, args, kwargs, trace.placer.raised, trace.decisions)
-            draw = Draw(self._stream, name, tuple(sources), kwargs)
-            return trace.drawn(draw, draw.again(trace.first_draws))
-
-        return call
-
-    # Draws whose distribution depends on values are made of plain ones, inside the program.
-
-    def normal_each(self, mean: Any, std: Any, dtype: Any) -> Any:
-        shape = np.broadcast_shapes(np.shape(mean), np.shape(std))
-        return (self.normal(math.prod(shape), dtype=dtype).reshape(shape) * std + mean).astype(dtype)
-
-    def bernoulli_each(self, probabilities: Any, dtype: Any = None) -> Any:
-        draw = self.uniform53 if probabilities.dtype == np.float64 else self.uniform24
-        drawn = draw(probabilities.size).reshape(probabilities.shape)
-        return (drawn < probabilities.astype(drawn.dtype)).astype(probabilities.dtype if dtype is None else dtype)
-
-
 class Trace:
     """One run of a step with unknown values."""
 
     def __init__(self, device: Device = cpu) -> None:
         self.device = device
-        self._streams: list[tuple[Generator, Any]] = []
-        self.streams: dict[int, Any] = {}  # those that the step draws from, by id
-        self._before: list[Any] = []  # the states of the streams
+        self.host_inputs = HostInputs(self)
         self.thread = threading.get_ident()
-        self._young = Young()
-        self.inputs: dict[int, Any] = {}  # id of a JAX array that stands for an input -> its Buffer, or (Draw, part)
+        self._new_objects = NewObjects()
+        # The id of a JAX array that stands for an input -> its Buffer, or which of the host inputs, and which part of it.
+        self.inputs: dict[int, Any] = {}
         self.arrays: list[Any] = []  # those arrays, kept alive
         self.buffers: dict[
             int, tuple[Buffer, Any, int]
@@ -198,11 +89,8 @@ class Trace:
         self.adopted: list[tuple[Any, DeviceArray]] = []  # tensors from outside, and what they hold during the trace
         self._outside: set[int] = set()  # ids of those tensors
         self.originals: list[tuple[Any, Any]] = []  # tensors from outside, and the arrays they held
-        self.draws: list[HostInput] = []
         self._counted: dict[int, tuple[Any, Any]] = {}
         self.counts: dict[int, Any] = {}  # what stands for optimizers' step counts, by the id of the tensor
-        self.first_draws: list[Any] = []  # what they gave during the trace
-        self.draws_inside = False  # whether the program stops for draws, because one depended on a value
         self._by_memory: dict[tuple[Any, ...], DeviceArray] = {}
         self._made: weakref.WeakKeyDictionary[Buffer, None] = weakref.WeakKeyDictionary()  # in order, unlike a set
         self.numpy_memory = Made()  # arrays that tensors were made over
@@ -214,7 +102,7 @@ class Trace:
         self.uses_gradients = False  # whether anybody looked at a .grad
         self.state = Reached()  # what the step reaches
         self.before = Reached()  # with what only hooks reach
-        self.arriving = Arriving()  # whole numbers that follow from the arguments
+        self.input_checks = InputChecks()  # whole numbers that follow from the arguments
         self.schedules: Any = None  # the schedulers among it that step on the host
         self.decisions = Decisions()
         self.selections = Selections()  # of rows by masks
@@ -229,11 +117,8 @@ class Trace:
         tracer.current, tracer.epoch = self, next(_turns)
         Target.platform = jax_device(self.device).platform
         slow_path.enter()
-        self._young.__enter__()
-        self._streams = [(generator, generator.stream) for generator in alive]
-        self._before = [stream.get_state() for _, stream in self._streams]
-        for generator, stream in self._streams:
-            generator.stream = WatchedStream(stream, self)  # type: ignore[assignment]
+        self._new_objects.__enter__()
+        self.host_inputs.__enter__()
         self._hooks, tracer.hooks = tracer.hooks, self.placer or tracer.hooks
         modes = local.modes
         self._autocast = modes.autocast
@@ -247,9 +132,8 @@ class Trace:
         self.of_jax = None
         tracer.hooks = self._hooks
         local.modes.autocast = self._autocast
-        for generator, stream in self._streams:
-            generator.stream = stream
-        self._young.__exit__()
+        self.host_inputs.__exit__()
+        self._new_objects.__exit__()
         slow_path.leave()
         Target.platform = None
         tracer.current, tracer.epoch = None, 0
@@ -356,22 +240,22 @@ class Trace:
 
     def is_own(self, value: Any) -> bool:
         """Whether a container or an object is one that the step makes, or that holds what it makes."""
-        return is_own(value, self.before.seen, self._young.ids())
+        return is_own(value, self.before.seen, self._new_objects.ids())
 
     def is_new(self, value: Any, hook: Any) -> bool:
         """Whether a container or a cell that a hook changes is younger than the trace."""
-        young = self._young.ids()
+        new = self._new_objects.ids()
         if id(value) in self.before.seen:
             return False
         if not isinstance(value, dict):
-            return id(value) in young
+            return id(value) in new
         cells = getattr(hook, "__closure__", None) or ()  # a dict may be as young as what was put into it
-        return any(id(cell) in young and cell.cell_contents is value for cell in cells)
+        return any(id(cell) in new and cell.cell_contents is value for cell in cells)
 
     def own_among(self, values: Iterable[Any]) -> set[int]:
         """Return the ids of those among some containers and objects."""
-        young = self._young.ids()
-        return {id(value) for value in values if is_own(value, self.before.seen, young)}
+        new = self._new_objects.ids()
+        return {id(value) for value in values if is_own(value, self.before.seen, new)}
 
     def is_from_outside(self, tensor: Any) -> bool:
         """Whether a tensor was there before the trace, and is part of it."""
@@ -421,25 +305,6 @@ class Trace:
         self.arrays.append(value)
         return value
 
-    def drawn(self, draw: HostInput, values: Any) -> Any:
-        """Random numbers: inputs that are drawn anew for each call."""
-        place = len(self.draws)
-        self.draws.append(draw)
-        self.first_draws.append(values)
-        if not isinstance(values, (np.ndarray, tuple)):
-            return values
-        parts = []
-        for part, array in enumerate(values if isinstance(values, tuple) else (values,)):
-            value = self.stand_in(array)
-            self.inputs[id(value)] = (place, part if isinstance(values, tuple) else None)
-            parts.append(DeviceArray(value))
-        return tuple(parts) if isinstance(values, tuple) else parts[0]
-
-    def earlier(self, array: DeviceArray) -> Earlier | None:
-        """Which call of a stream gave an array, if one did."""
-        source = self.inputs.get(id(array.value))
-        return Earlier(source[0]) if isinstance(source, tuple) else None
-
     def run_if(self, condition: DeviceArray) -> Any:
         """Return a `with` block that takes effect if a value is true; see `choices`."""
         return only_if(self, condition)
@@ -449,17 +314,17 @@ class Trace:
         if is_known(array):
             check(np.asarray(array.value))
         else:
-            self.arriving.check(check, array)
+            self.input_checks.check(check, array)
 
     def guarded_value(self, array: DeviceArray) -> Any:
         """Return the value of an array that decides about shapes, if a call brings it along: other values need
         another program.
         """
-        return self.arriving.hold(array)
+        return self.input_checks.hold(array)
 
     def note_integers(self, result: DeviceArray, function: Any, arguments: Any) -> None:
         """Note how integers were computed; see `input_checks`."""
-        self.arriving.follow(result, function, *arguments)
+        self.input_checks.follow(result, function, *arguments)
 
     def settle_memories(self) -> None:
         """Tensors from outside that were given other memory (`p.data = …`) get its value in their own."""
@@ -635,7 +500,7 @@ class Trace:
 
     def living(self) -> list[Buffer]:
         """Return the memories made during the trace that somebody still holds."""
-        self._young.collect()
+        self._new_objects.collect()
         return list(self._made)
 
     def undo(self) -> None:
@@ -644,12 +509,7 @@ class Trace:
             tensor._array = array
         for buffer, value, writes in self.buffers.values():
             buffer.value, buffer.writes = value, writes + 1
-        self._rewind_streams()
-
-    def _rewind_streams(self) -> None:
-        """Let random streams go on from where the trace began: each call draws for itself."""
-        for (_, stream), state in zip(self._streams, self._before):
-            stream.set_state(state)
+        self.host_inputs.rewind()
 
     def finish(self) -> None:
         """After a trace that became a program: memories hold real values again."""
@@ -660,4 +520,4 @@ class Trace:
         for tensor, array in self.originals:
             tensor._array = array
         self.originals.clear()
-        self._rewind_streams()
+        self.host_inputs.rewind()
