@@ -17,7 +17,7 @@ from undertow._src.base import tracer
 from undertow._src.base.modes import ThreadModes, local, slow_path
 from undertow._src.base.sites import warn
 from undertow._src.compile.cache import keep_on_disk
-from undertow._src.compile.callbacks.host_calls import OrderedCallback
+from undertow._src.compile.callbacks.call_contexts import uncompiled_threads
 from undertow._src.compile.callbacks.replay import Interrupted
 from undertow._src.compile.effects import Coverage
 from undertow._src.compile.effects.objects import instance_dict
@@ -89,7 +89,7 @@ class Compiled:
         """Run the program that fits. A call in which the step raises runs as it is written, up to its error."""
         if tracer.current is not None and tracer.current.is_here():
             return self.function(*args, **kwargs)  # part of a larger step that is being compiled
-        if OrderedCallback.threads and threading.get_ident() in OrderedCallback.threads:
+        if uncompiled_threads and threading.get_ident() in uncompiled_threads:
             return self.function(*args, **kwargs)  # by a hook that a program waits for: others wait for that
         if slow_path.as_written or slow_path.anomaly or config.disable or slow_path.stance == "force_eager":
             return self.function(*args, **kwargs)

@@ -16,9 +16,10 @@ import numpy as np
 
 from undertow._src.base import hooks, tracer
 from undertow._src.base.tree import leaves, map_leaves
+from undertow._src.compile.callbacks.call_contexts import uncompiled
 from undertow._src.compile.callbacks.hook_facts import is_own
 from undertow._src.compile.callbacks.hook_placement import HookPlacer
-from undertow._src.compile.callbacks.host_calls import Placed, uncompiled
+from undertow._src.compile.callbacks.host_calls import Placed
 from undertow._src.compile.compiled import Compiled
 from undertow._src.compile.guards.places import PLAIN
 from undertow._src.compile.guards.reachability import GLOBAL_HOOKS, Reached

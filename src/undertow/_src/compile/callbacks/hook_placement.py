@@ -40,7 +40,8 @@ from undertow._src.compile.callbacks.hook_facts import (
     kinds_of,
     takes_no_answer,
 )
-from undertow._src.compile.callbacks.host_calls import DeferredCallback, Kept, OrderedCallback, Placed, tensors_of
+from undertow._src.compile.callbacks.hook_view import Kept, tensors_of
+from undertow._src.compile.callbacks.host_calls import DeferredCallback, OrderedCallback, Placed
 from undertow._src.compile.callbacks.host_schedule import HostSchedule
 from undertow._src.compile.callbacks.registrations import Registrations
 from undertow._src.compile.effects import Effect, Effects, Read, analyse

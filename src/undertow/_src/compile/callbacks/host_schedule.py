@@ -19,13 +19,8 @@ from undertow._src.base.hooks import RemovableHandle
 from undertow._src.base.sites import Site
 from undertow._src.base.tree import leaves
 from undertow._src.compile.callbacks.captured import carried_by, fixed_in, function_of
-from undertow._src.compile.callbacks.host_calls import (
-    DeferredCallback,
-    HostCall,
-    OrderedCallback,
-    Placed,
-    tensors_of,
-)
+from undertow._src.compile.callbacks.hook_view import tensors_of
+from undertow._src.compile.callbacks.host_calls import DeferredCallback, HostCall, OrderedCallback, Placed
 from undertow._src.compile.callbacks.host_mirrors import HostMirrors
 from undertow._src.compile.callbacks.kept_memory import has_aliases
 from undertow._src.compile.callbacks.registrations import Registrations, Removals, where_defined
@@ -123,7 +118,9 @@ class HostSchedule:
         """
         renewed = [read for read in effects.holds if read.kept_at is not None and self._is_renewed(read.get())]
         found = [tensor for read in effects.holds if read not in renewed for tensor in tensors_of(read.get())]
-        found += [tensor for its, call in self._calls if its.feeds(effects) for tensor in call.tensors_from_outside()]
+        found += [
+            tensor for its, call in self._calls if its.feeds(effects) for tensor in call.view.tensors_from_outside()
+        ]
         places = self._options(effects) + self._changed_by_now(effects)
         known = {place_at(holder, None if isinstance(key, slice) else key) for holder, key in places}
         for kept in [read.kept_at for read in renewed if read.kept_at is not None]:

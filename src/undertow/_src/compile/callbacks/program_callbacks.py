@@ -78,7 +78,7 @@ class ProgramCallbacks:
         self._orders = [(holder, [*holder]) for holder, _ in self._added]
         for holder, key in self._added:
             del holder[key]
-        of_callback = any(call.error is error for call in self.host_calls)
+        of_callback = any(call.outcome.error is error for call in self.host_calls)
         if isinstance(error, CompileError) or not of_callback or any(map(_wrote, self.host_calls)):
             self._forget_calls()
         else:
@@ -98,4 +98,4 @@ class ProgramCallbacks:
 
 def _wrote(call: HostCall) -> bool:
     """Return whether a statement may have written into tensors of the program: a replay does not know which."""
-    return call.done and call.may_write and isinstance(call.hook, Statement)
+    return call.outcome.done and call.may_write and isinstance(call.hook, Statement)

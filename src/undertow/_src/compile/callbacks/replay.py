@@ -43,12 +43,12 @@ class Replay:
         finally:
             tracer.hooks, StatementProbe.replay = before, None
         for call in self._calls.values():
-            if call.error is not None:
+            if call.outcome.error is not None:
                 raise CompileError(
-                    f"undertow.compile: {call.placed} has raised {call.error!r}, and its turn did not come when the step "
-                    "ran as it is written, because what ran on the host before it changed which hooks fire. Make that "
-                    "change outside of the step."
-                ) from call.error
+                    f"undertow.compile: {call.placed} has raised {call.outcome.error!r}, and its turn did not come when "
+                    "the step ran as it is written, because what ran on the host before it changed which hooks fire. Make "
+                    "that change outside of the step."
+                ) from call.outcome.error
         return result
 
     def call_hook(self, hook: Any, args: tuple[Any, ...]) -> Any:
@@ -56,13 +56,13 @@ class Replay:
         if is_own(hook) or threading.get_ident() != self._thread:
             return hooks.fire(hook, *args, decided=True)
         raising = self._calls.get(self._turn + 1)
-        if raising is not None and raising.error is not None:
-            raising.repeat_writes(args)
+        if raising is not None and raising.outcome.error is not None:
+            raising.outcome.repeat_writes(args)
         done = self._next()
         if done is None:
             return hooks.fire(hook, *args, decided=True)
-        done.repeat_writes(args)
-        return done.repeat_answer()
+        done.outcome.repeat_writes(args)
+        return done.outcome.repeat_answer()
 
     def meets(self, probe: StatementProbe) -> bool:
         """Whether a marked statement is to run now."""
@@ -84,9 +84,9 @@ class Replay:
         call = self._calls.get(self._turn)
         if call is not None:
             call.removals.redo()
-            for stream, state in call.states_after:  # what it drew is not drawn again
+            for stream, state in call.outcome.states_after:  # what it drew is not drawn again
                 stream.set_state(state)
-        if call is not None and call.error is not None:
-            error, call.error, self._has_raised = call.error, None, True
+        if call is not None and call.outcome.error is not None:
+            error, call.outcome.error, self._has_raised = call.outcome.error, None, True
             raise error
-        return call if call is not None and call.done else None
+        return call if call is not None and call.outcome.done else None

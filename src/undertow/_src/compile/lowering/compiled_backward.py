@@ -390,7 +390,7 @@ def _arrays_left(capture: Capture) -> list[DeviceArray]:
     tensors = tensors_in(capture.left.parts(), capture.left.known)
     tensors += [each._meta.grad for each in tensors if each._meta is not None and each._meta.grad is not None]
     arrays = [tensor._array for tensor in tensors] + [
-        array for later in capture.callbacks.after for array in later.captured
+        array for later in capture.callbacks.after for array in later.view.captured
     ]
     return [array for array in arrays if type(array) is DeviceArray]
 

@@ -1,0 +1,71 @@
+"""What is around a call on the host: streams that it must not draw from, operations that are refused, no programs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from undertow._src.base.modes import local
+from undertow._src.compile.errors import CompileError
+from undertow._src.random.generators import alive
+
+if TYPE_CHECKING:
+    from undertow._src.compile.callbacks.host_calls import Placed
+
+uncompiled_threads: set[int] = set()  # on which calls are under way that a program waits for
+
+
+class _ClosedStream:
+    """In the place of a random stream, while a call on the host must not draw from it."""
+
+    def __init__(self, placed: Placed) -> None:
+        self._placed = placed
+
+    def __getattr__(self, name: str) -> Any:
+        raise CompileError(
+            f"undertow.compile: {self._placed} runs on the host and uses random numbers, and the step draws others after "
+            "its turn: those are drawn already. Draw in the step, or before it."
+        )
+
+
+@contextmanager
+def no_draws(placed: Placed) -> Iterator[None]:
+    """Refuse random draws: they would come after those that eager mode makes later."""
+    streams = [(generator, generator.stream) for generator in alive]
+    for generator, _ in streams:
+        generator.stream = _ClosedStream(placed)  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        for generator, stream in streams:
+            generator.stream = stream
+
+
+@contextmanager
+def no_packing(placed: Placed) -> Iterator[None]:
+    """Refuse operations that save tensors: hooks on those would be called in another order than in eager mode."""
+
+    def refuse(saved: Any) -> Any:
+        raise CompileError(
+            f"undertow.compile: {placed} runs on the host and computes with tensors that require gradients, inside "
+            "saved_tensors_hooks: their hooks can't be called there. Compute under torch.no_grad(), or with detach()."
+        )
+
+    before, local.modes.saved_hooks = local.modes.saved_hooks, [(refuse, refuse, False)]
+    try:
+        yield
+    finally:
+        local.modes.saved_hooks = before
+
+
+@contextmanager
+def uncompiled() -> Iterator[None]:
+    """On this thread, what is compiled runs as it was written."""
+    thread = threading.get_ident()
+    uncompiled_threads.add(thread)
+    try:
+        yield
+    finally:
+        uncompiled_threads.discard(thread)

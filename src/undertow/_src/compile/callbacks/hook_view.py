@@ -1,0 +1,226 @@
+"""What a hook on the host is shown: its arguments, and the tensors it finds by name, as they were when its turn came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import numpy as np
+
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.base.tree import leaves
+from undertow._src.compile.callbacks.captured import bound_by
+from undertow._src.compile.callbacks.container_mirrors import ContainerMirror, ContainerState
+from undertow._src.compile.callbacks.tensor_mirrors import AliasMirror, HostMirror, MirrorState
+from undertow._src.compile.guards.places import held_at, put
+from undertow._src.compile.tracing.running import running_trace
+from undertow._src.compile.tracing.sparse_parts import Parts, is_sparse, parts_of_sparse
+from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
+from undertow._src.engine.apply import place_operands
+from undertow._src.tensor.core import TensorCore
+from undertow._src.types.devices import device as Device
+from undertow.nn.modules.module import Module
+from undertow.optim.optimizer import Optimizer
+from undertow.sparse.coo import make
+
+if TYPE_CHECKING:
+    from undertow._src.compile.callbacks.host_calls import Placed
+
+HostTensors = dict[HostMirror, Any]  # the tensors that a hook is shown
+
+
+class _ShownNumber:
+    """In the place of a number: which captured value it is, and of which type."""
+
+    __slots__ = ("kind", "place")
+
+    def __init__(self, place: int, kind: Any) -> None:
+        self.place, self.kind = place, kind
+
+
+class _Contents(list[Any]):
+    """In the place of all that a list, deque or set holds: what stands for each of its elements."""
+
+
+class Kept:
+    """In the place of what a pack hook on the host gave: it stays there, until the unpack hook is called with it."""
+
+    __slots__ = ("value", "spec")
+
+    def __init__(self, spec: jax.ShapeDtypeStruct) -> None:
+        self.value: Any = None
+        self.spec = spec  # what the saved tensor looks like
+
+
+class ShownCall(NamedTuple):
+    """A hook with what it is shown in a call of the program."""
+
+    hook: Any
+    args: tuple[Any, ...]
+    tensors: HostTensors
+
+
+class HookView:
+    """What a hook sees. Tensors are mirrors (`host_mirrors`), seen as they were when the hook's turn came."""
+
+    def __init__(
+        self, hook: Any, args: Any, found: list[Any], places: Sequence[tuple[Any, Any]], captures_all: bool
+    ) -> None:
+        trace = running_trace()
+        self._mirrors = trace.placer.mirrors
+        self._captures_all = captures_all  # also tensors from outside to which the step has not written
+        self.captured: list[DeviceArray] = []
+        self.only_if = None if trace.choice is None else self._capture(trace.choice)
+        self.states: dict[HostMirror, MirrorState] = {}
+        self._contents: dict[ContainerMirror, ContainerState] = {}
+        self._over = self._mirrors.was_taken()
+        # What hooks before this one may have kept.
+        self._updates = [self._state_of(mirror) for mirror in self._mirrors.stale_mirrors()]
+        self._updated_containers = [self._contents_of(each) for each in self._mirrors.stale_containers()]
+        for tensor in found:
+            self.seen(tensor, by_name=True)
+        self._args = tuple([self._taken(arg) for arg in args])
+        self._bound = bound_by(hook, self._taken)
+        self._places = [(place, self._held_at(*place)) for place in places]  # what it finds in Python's places
+
+    def _held_at(self, holder: Any, key: Any) -> Any:
+        held = held_at(holder, key)
+        return _Contents(map(self._taken, held)) if isinstance(key, slice) else self._taken(held)
+
+    def _capture(self, array: DeviceArray) -> int:
+        self.captured.append(array.copy())
+        return len(self.captured) - 1
+
+    def _state_of(self, mirror: HostMirror) -> MirrorState:
+        state = self._mirrors.state_of(mirror, self._capture, self._captures_all)
+        for each in (mirror, None if state.grad is None else state.grad.mirror):
+            if isinstance(each, AliasMirror):
+                self.seen(each.owner.kept)  # before it, so that the memory holds what it held at the turn
+        return state
+
+    def seen(self, tensor: Any, by_name: bool = False) -> MirrorState:
+        """Return what is seen of a tensor now."""
+        place_operands((tensor,))
+        mirror = self._mirrors.mirror_of(tensor, by_name)
+        if mirror not in self.states:
+            self.states[mirror] = self._state_of(mirror)
+        return self.states[mirror]
+
+    def _taken(self, value: Any) -> Any:
+        if isinstance(value, SymbolicScalar):
+            return _ShownNumber(self._capture(value.as_array()), value.kind)
+        if isinstance(value, (Module, Optimizer)):
+            for tensor in tensors_of(value):
+                self.seen(tensor, by_name=True)
+        if is_sparse(value):
+            return Parts(*map(self._taken, parts_of_sparse(value)))
+        if isinstance(value, TensorCore):
+            return self.seen(value)
+        return self._contents_of(self._mirrors.container_of(value)) if running_trace().is_own(value) else value
+
+    def _contents_of(self, container: ContainerMirror) -> ContainerState:
+        if container not in self._contents:
+            contents = self._contents[container] = container.current_state()
+            contents.parts = contents.each(self._taken)
+        return self._contents[container]
+
+    def own(self) -> list[MirrorState]:
+        """Return the tensors from outside that it sees."""
+        return [state for state in self.states.values() if state.mirror.itself]
+
+    def tensors_from_outside(self) -> list[Any]:
+        """Return those themselves, during the trace."""
+        return [state.mirror.kept for state in self.own()]
+
+    def computed(self) -> list[MirrorState]:
+        """Return those that the step has computed."""
+        return [state for state in self.states.values() if not state.mirror.itself]
+
+    def takes_effect(self, values: Sequence[Any]) -> bool:
+        """Return whether the part of the step that the hook belongs to takes effect."""
+        return self.only_if is None or bool(values[self.only_if])
+
+    @contextmanager
+    def shown(self, hook: Any, values: list[Any], device: Device | None, placed: Placed) -> Iterator[ShownCall]:
+        """Return a block in which all that the hook sees is as it was at its turn."""
+        before = [(place, held_at(*place)) for place, _ in self._places]
+        self._mirrors.decide(self._over)
+        try:
+            for state in self._updates:
+                state.update(values, device)
+            tensors = {mirror: state.materialize(values, device) for mirror, state in self.states.items()}
+            shown = _Shown(placed, tensors, values)
+            for contents in self._updated_containers:
+                if contents.container.live is not None:
+                    shown(contents)
+            args = tuple(map(shown, self._args))
+            for (holder, key), held in self._places:
+                put(holder, key, shown(held))
+            yield ShownCall(hook if self._bound is None else self._bound.bind(hook, shown), args, tensors)
+        finally:
+            for (holder, key), held in reversed(before):
+                put(holder, key, held)
+            for state in (*self._updates, *self.states.values()):
+                state.restore()
+
+    def values_of(self, tensors: HostTensors, given: list[Any]) -> list[Any]:
+        """Return what tensors hold: those that the hook is given, those from outside, and the gradients of these."""
+        outside = [tensors[state.mirror] for state in self.own()]
+        every = [*given, *outside, *map(gradient_of, outside)]
+        return [None if each is None else np.array(each._array) for each in every]
+
+
+class _Shown:
+    """What is shown for the parts of a call's arguments."""
+
+    def __init__(self, placed: Placed, tensors: HostTensors, values: list[Any]) -> None:
+        self._placed, self._tensors, self._values = placed, tensors, values
+        self._begun: set[ContainerState] = set()
+
+    def __call__(self, part: Any) -> Any:
+        if type(part) is MirrorState:
+            return self._tensors[part.mirror]
+        if type(part) is _ShownNumber:
+            return part.kind(self._values[part.place])
+        if type(part) is ContainerState:
+            return self._container(part)
+        if type(part) is _Contents:
+            return [*map(self, part)]
+        if type(part) is Parts:
+            return make(*map(self, part))
+        return part.value if type(part) is Kept else part
+
+    def _container(self, contents: ContainerState) -> Any:
+        if contents not in self._begun:
+            self._begun.add(contents)
+            contents.container.prepare()
+            contents.container.show(contents.each(self), contents.changed, self._placed)
+        return contents.container.live
+
+
+def tensors_of(holder: Any) -> Iterator[Any]:
+    """Return the tensors that a module or an optimizer keeps."""
+    if isinstance(holder, Module):
+        for each in (*holder.parameters(), *holder.buffers()):
+            yield from tensors_of(each)
+    elif isinstance(holder, Optimizer):
+        for group in holder.param_groups:
+            yield from group["params"]
+        for kept in holder.state.values():
+            yield from (each for each in leaves(kept) if isinstance(each, TensorCore))
+    elif is_sparse(holder):
+        yield from parts_of_sparse(holder)[:2]
+    elif isinstance(holder, TensorCore):
+        yield holder
+
+
+def tensors_in(given: Any) -> list[Any]:
+    """Return the tensors in nested arguments."""
+    return [each for each in leaves(given) if isinstance(each, TensorCore)]
+
+
+def gradient_of(tensor: Any) -> Any:
+    """Return a tensor's gradient, without looking at it as users do."""
+    return None if tensor._meta is None else tensor._meta.grad
