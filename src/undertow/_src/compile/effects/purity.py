@@ -1,4 +1,4 @@
-"""Which outside code is known to have no effects of its own: undertow, mathematics, pure builtins, NumPy."""
+"""Whose code a function is, and which outside code is known to have no effects: mathematics, pure builtins, NumPy."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def written(statement: ast.stmt) -> str:
 
 
 class _Named(ast.Name):
-    """The name of a piece: one that nobody could write."""
+    """The name of a piece, which is no name that code can contain."""
 
 
 class _Pieces:

@@ -25,7 +25,7 @@ class Statements:
     def __init__(self, function: FunctionType, node: ast.FunctionDef) -> None:
         self.function, self.node = function, node
         self.local = bound_names(node)[0]
-        self.paths: dict[int, tuple[ast.stmt, ...]] = {}  # a statement behind those that it is inside of
+        self.paths: dict[int, tuple[ast.stmt, ...]] = {}  # a statement after those that it is inside of
         self._users: dict[str, list[tuple[ast.stmt, ...]]] = {}
         self._stored: dict[int, set[str]] = {}
         self._used: dict[int, set[str]] = {}
