@@ -1,1 +1,1 @@
-"""The mathematics of every op, by family: see `rule.py`. Nothing here knows a tensor, a hook or a mode."""
+"""The mathematics of every op, by family: see `rule.py`. Rules know nothing of tensors, hooks or modes."""

@@ -1,4 +1,4 @@
-"""Activations and softmax. At a kink the gradient is that of PyTorch's choice of side: relu at 0 has none."""
+"""Activations and softmax. At a kink the gradient is that of the side PyTorch chooses: for relu at 0 it is 0."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from undertow._src.rules.rule import op
 if TYPE_CHECKING:
     from undertow._src.rules.array import Array, Namespace
 
-SIXTH = 0.1666666716337204  # PyTorch's is a float32 in every dtype
+SIXTH = 0.1666666716337204  # PyTorch uses a float32 constant in every dtype
 
-# --- with a straight side
+# --- piecewise linear
 
 relu = op("relu", lambda xp, self: xp.maximum(self, 0), promote="numeric", accepts="if", stepwise=True,
           self=lambda xp, g, result: xp.where(result <= 0, 0, g))  # fmt: skip
@@ -56,7 +56,7 @@ hardsigmoid = op("hardsigmoid", lambda xp, self: xp.minimum(xp.maximum(self + 3,
                  accepts="f", stepwise=True,
                  self=lambda xp, g, self: xp.where(xp.logical_and(self > -3, self < 3), g * SIXTH, 0))  # fmt: skip
 
-# In a recorded pass: a gradient made part of the graph of a value that it depends on by steps only.
+# In a recorded pass: make a gradient part of the graph of a value on which it depends only piecewise.
 tied = op("threshold_backward", lambda xp, self, to: self, self=lambda g: g,
           to=lambda xp, to_spec: xp.zeros(to_spec.shape, to_spec.dtype))  # fmt: skip
 
@@ -72,11 +72,11 @@ def leaky(xp: Namespace, x: Array, slope: float) -> Array:
 
 
 def one_to_one(slope: float, name: str) -> float:
-    """Return the slope below 0; if negative, a result no longer tells on which side of 0 its input was."""
+    """Return the slope below 0; if it is negative, the result does not show the sign of the input."""
     if slope < 0:
         raise RuntimeError(
             f"In-place {name} backward calculation is triggered with a negative slope which is not supported. Of the "
-            "result alone it can't be told where the input was negative: please call out-of-place version instead."
+            "result alone the sign of the input is not known: please call out-of-place version instead."
         )
     return slope
 
@@ -86,7 +86,7 @@ def within(xp: Namespace, x: Array, bound: float) -> Any:
     return xp.logical_and(x >= -bound, x <= bound)
 
 
-# --- with an exponential side
+# --- exponential on one side
 
 
 def bent(xp: Namespace, x: Array, alpha: float, scale: float, input_scale: float) -> Array:
@@ -95,7 +95,7 @@ def bent(xp: Namespace, x: Array, alpha: float, scale: float, input_scale: float
 
 
 def below(xp: Namespace, x: Array) -> Array:
-    """x below 0, else 0; at 0 it has no slope, as PyTorch's second derivatives have it."""
+    """Return x below 0, else 0, with slope 0 at 0, as PyTorch's second derivatives have it."""
     return xp.where(x < 0, x, 0)
 
 
@@ -157,7 +157,7 @@ softmax = op("softmax", lambda xp, self, *, dim: xp.softmax(self, dim), promote=
 log_softmax = op("log_softmax", lambda xp, self, *, dim: xp.log_softmax(self, dim), promote="same", accepts="f",
                  self=lambda xp, g, result, dim: xp.log_softmax_grad(g, result, dim))  # fmt: skip
 
-# Their gradients as steps of their own, for a backward pass that is recorded.
+# Their gradients as separate rules, for a backward pass that is recorded.
 softmax_backward_data = op(
     "softmax_backward_data", lambda xp, grad_output, output, *, dim: xp.softmax_grad(grad_output, output, dim),
     promote="same", accepts="f",
@@ -174,7 +174,7 @@ log_softmax_backward_data = op(
     output=lambda xp, g, grad_output, output, dim: -g * xp.exp(output) * xp.sum(grad_output, dim, True),
 )  # fmt: skip
 
-# With `out=` PyTorch keeps a history that it can't differentiate.
+# With `out=` PyTorch records a history that can't be differentiated.
 softmax_out = op("softmax", lambda xp, self, *, dim: xp.softmax(self, dim), promote="same", accepts="f",
                  node=NOT_IMPLEMENTED, self=not_differentiated("softmax"))  # fmt: skip
 
@@ -192,11 +192,11 @@ def halves(x: Any, dim: int) -> tuple[Any, Any]:
 
 
 def gated(xp: Namespace, x: Array, gate: Array) -> Array:
-    """One half, let through by the other."""
+    """Return one half gated by the other."""
     return x * xp.sigmoid(gate)
 
 
 def gated_slopes(xp: Namespace, g: Array, x: Array, gate: Array, dim: int) -> Array:
-    """Of both halves, side by side again."""
+    """Return the gradients of both halves, concatenated."""
     s = xp.sigmoid(gate)
     return xp.concatenate([g * s, g * x * ((1 - s) * s)], dim)

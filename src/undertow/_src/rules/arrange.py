@@ -1,4 +1,4 @@
-"""Rules that copy elements to new places: joining, repeating, turning, triangles, padding; and plain copies."""
+"""Rules that move elements: joining, repeating, rotating, triangles, padding; and plain copies."""
 
 # fmt: off
 from __future__ import annotations
@@ -24,7 +24,7 @@ reordered = op("clone", lambda xp, self, *, axes: copy_in_order(xp, self, axes),
 cat = op("cat", lambda xp, *tensors, dim, dtype: join(xp, tensors, dim, dtype),
          joint=lambda xp, g, needs, tensors_spec, dim: cut(xp, g, needs, tensors_spec, dim))
 
-# As in PyTorch, node hooks are shown the gradients of all inputs here, wanted or not.
+# As in PyTorch, node hooks see the gradients of all inputs here, required or not.
 stack = op("stack", lambda xp, *tensors, dim, dtype: xp.stack(unified(xp, tensors, dtype), dim),
            joint=lambda xp, g, needs, tensors_spec, dim: tuple([
                to_spec(xp, xp.select(g, dim, nr), spec) if need or spec.dtype == xp.dtype_of(g) else None
@@ -33,7 +33,7 @@ stack = op("stack", lambda xp, *tensors, dim, dtype: xp.stack(unified(xp, tensor
 block_diag = op("block_diag", lambda xp, *tensors, dtype: blocks(xp, unified(xp, tensors, dtype)),
                 joint=lambda xp, g, needs, tensors_spec: cut_blocks(xp, g, needs, tensors_spec))
 
-# --- repeating and turning
+# --- repeating and rotating
 
 repeat = op("repeat", lambda xp, self, *, repeats: xp.tile(self, repeats),
             self=lambda xp, g, self_spec, repeats: sum_repeats(xp, g, self_spec.shape, repeats))
@@ -47,7 +47,7 @@ roll = op("roll", lambda xp, self, *, shifts, dims: rolled(xp, self, shifts, dim
 rot90 = op("rot90", lambda xp, self, *, k, dims: xp.rot90(self, k, dims),
            self=lambda xp, g, k, dims: xp.rot90(g, -k, dims))
 
-# --- triangles, diagonals, frames
+# --- triangles, diagonals, padding
 
 tril = op("tril", lambda xp, self, *, diagonal: xp.in_rows(xp.tril(self, diagonal)),
           self=lambda xp, g, diagonal: xp.tril(g, diagonal))
@@ -61,7 +61,7 @@ diag_embed = op("diag_embed", lambda xp, self, *, offset, dim1, dim2: xp.diag_em
 constant_pad_nd = op("constant_pad_nd", lambda xp, self, *, pad, value, widths: xp.pad(self, widths, value),
                      self=lambda xp, g, widths: xp.pad(g, tuple([(-before, -after) for before, after in widths]), 0))
 
-# --- writing over: the in-place twins of these are fill_, zero_, copy_
+# --- overwriting: the in-place forms of these are fill_, zero_, copy_
 
 fill = op("fill", lambda xp, self, *, value: xp.full_like(self, value), node="FillBackward2",
           self=lambda xp, g: xp.zeros_like(g))
@@ -96,24 +96,24 @@ masked_fill_tensor = op("masked_fill", lambda xp, self, value, mask: xp.masked_f
 
 
 def rolled(xp: Namespace, x: Array, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Array:
-    """x moved along dims, or without dims as one row."""
+    """Return x rolled along dims, or flattened if there are none."""
     if dims:
         return xp.roll(x, shifts, dims)
     return xp.reshape(xp.roll(xp.reshape(x, (-1,)), shifts, (0,)), x.shape)
 
 
 def is_skipped(shape: tuple[int, ...]) -> bool:
-    """`cat` passes over 1-d tensors without elements, whatever the others look like."""
+    """Whether `cat` skips a tensor: an empty 1-d tensor, whatever the others' shapes."""
     return shape == (0,)
 
 
 def unified(xp: Namespace, tensors: tuple[Any, ...], dtype: object) -> tuple[Any, ...]:
-    """Tensors in one dtype; None says that they are."""
+    """Return tensors in one dtype; None says that they already are."""
     return tensors if dtype is None else tuple([xp.astype(tensor, dtype) for tensor in tensors])
 
 
 def join(xp: Namespace, tensors: tuple[Any, ...], dim: int, dtype: object) -> Array:
-    """Tensors one after the other along a dim; empty ones of one dim count for nothing, whatever the others are."""
+    """Join tensors along a dim; empty 1-d tensors are skipped, whatever the others' shapes."""
     if dtype is not None:
         tensors = unified(xp, tensors, dtype)
     for tensor in tensors:
@@ -124,7 +124,7 @@ def join(xp: Namespace, tensors: tuple[Any, ...], dim: int, dtype: object) -> Ar
 
 
 def cut(xp: Namespace, g: Array, needs: tuple[bool, ...], specs: tuple[Spec, ...], dim: int) -> tuple[Any, ...]:
-    """Return the adjoint of `join`: each tensor's own range of g."""
+    """Return the adjoint of `join`: each tensor's range of g."""
     results, start = [], 0
     for need, spec in zip(needs, specs, strict=True):
         if is_skipped(spec.shape):
@@ -143,7 +143,7 @@ def _matrix(shape: tuple[int, ...]) -> tuple[int, int]:
 
 
 def blocks(xp: Namespace, tensors: tuple[Any, ...]) -> Array:
-    """Matrices along the diagonal of one that is 0 elsewhere."""
+    """Return matrices along the diagonal of one that is 0 elsewhere."""
     shapes = [_matrix(tensor.shape) for tensor in tensors]
     columns = sum([shape[1] for shape in shapes])
     rows, left = [], 0
@@ -155,7 +155,7 @@ def blocks(xp: Namespace, tensors: tuple[Any, ...]) -> Array:
 
 
 def cut_blocks(xp: Any, g: Any, needs: tuple[bool, ...], specs: tuple[Spec, ...]) -> tuple[Any, ...]:
-    """Return the adjoint of `blocks`: each matrix's own block of g."""
+    """Return the adjoint of `blocks`: each matrix's block of g."""
     results: list[Any] = []
     top = left = 0
     for need, spec in zip(needs, specs, strict=True):
@@ -181,7 +181,7 @@ def sum_repeats(xp: Namespace, g: Array, shape: tuple[int, ...], repeats: tuple[
 
 
 def to_spec(xp: Namespace, g: Array, spec: Spec) -> Array:
-    """Return a gradient in the shape and dtype of an input that was stretched and cast."""
+    """Return a gradient in the shape and dtype of an input that was broadcast and cast."""
     g = xp.sum_to_shape(g, spec.shape)
     if xp.dtype_of(g) == spec.dtype:
         return g

@@ -1,4 +1,4 @@
-"""The types of rules: the namespace that they are written with, and its values. Type checkers read this, not programs."""
+"""The types in rules: the namespace they are written with, and its values. Only type checkers read this."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Namespace(Protocol):
 
 
 class Array(Protocol):
-    """What rules may use of a value, whichever namespace it belongs to: its shape, its dtype and operators."""
+    """What rules may use of a value in any namespace: its shape, its dtype and operators."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...

@@ -1,4 +1,4 @@
-"""Attention in one step, with its gradients in closed form; and the softmax of attention that is composed of steps."""
+"""Attention in one step, with closed-form gradients; and the softmax of attention composed of steps."""
 
 # fmt: off
 from __future__ import annotations

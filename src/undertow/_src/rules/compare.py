@@ -1,7 +1,7 @@
-"""Rules about truth: comparisons, logic, bits, tests for special values, and `where`.
+"""Rules with bool results: comparisons, logic, bits, tests for special values, and `where`.
 
-Their results carry no gradient, save for `where`. Written in place, a comparison makes a constant of a tensor that
-may want gradients, and sends back zeros.
+Their results carry no gradient, except for `where`. An in-place comparison turns a tensor that may require gradients
+into a constant, and sends back zeros.
 """
 
 from __future__ import annotations

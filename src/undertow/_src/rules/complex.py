@@ -23,7 +23,7 @@ view_as_complex = op("view_as_complex", lambda xp, self: xp.view_as_complex(self
 
 conj = op("conj", lambda xp, self: xp.conj(self), self=lambda xp, g: xp.conj(g))
 
-# The same as a view, whose memory undertow._src.tensor.lazy_conj keeps in step.
+# The same as a view, whose buffer undertow._src.tensor.lazy_conj keeps in sync.
 conj_view = op("conj", lambda xp, self: xp.conj(self), view=True, self=lambda xp, g: xp.conj(g))
 
 neg_view = op("neg_view", lambda xp, self: -self, view=True, self=lambda g: -g)
@@ -46,7 +46,7 @@ angle = op("angle", lambda xp, self: xp.angle(self), promote="float", holomorphi
 
 
 def angle_slope(xp: Namespace, g: Array, x: Array) -> Any:
-    """i x g / |x|²: the way in which the angle grows; a real number's is 0 or π and stays so."""
+    """Return i x g / |x|², the gradient of the angle; a real number's angle is 0 or π and has slope 0."""
     if xp.dtype_of(x).kind != "c":
         return xp.zeros_like(g)
     size = xp.real(x) * xp.real(x) + xp.imag(x) * xp.imag(x)

@@ -31,7 +31,7 @@ convolution = op("convolution",
     bias=lambda xp, g, weight_spec: xp.channel_sums(g) if g.shape[1] else xp.zeros(
         weight_spec.shape[:1], xp.dtype_of(g)))
 
-# The backward pass, recorded.
+# The gradients as separate rules, for a recorded backward pass.
 
 conv_input_grad = op("convolution_backward",
     lambda xp, grad_output, weight, *, shape, stride, padding, dilation, groups: xp.conv_input_grad(
@@ -74,14 +74,14 @@ col2im = op("col2im",
 
 
 def in_batch(xp: Namespace, function: Any, x: Array, ndim: int, *options: Any) -> Any:
-    """Return a function of batches, on one image if x is no batch."""
+    """Return a function of batches, applied to one image if x is no batch."""
     return function(x, *options) if x.ndim == ndim else xp.squeeze(function(xp.expand_dims(x, 0), *options), 0)
 
 
 def convolve(xp: Namespace, input: Array, weight: Array, bias: Array | None, options: Any, output_padding: Any) -> Any:
-    """Return the convolution, or with `output_padding` given the transposed one: the adjoint, plus the bias."""
+    """Return the convolution, or with `output_padding` the transposed one (its adjoint), plus the bias."""
     stride, padding, dilation, groups = options
-    if output_padding is None and input.shape[1] == 0:  # PyTorch gives as many channels as it takes: none
+    if output_padding is None and input.shape[1] == 0:  # PyTorch returns as many channels as it takes: none
         padded = [n + 2 * p for n, p in zip(input.shape[2:], padding, strict=True)]
         reach = [d * (k - 1) + 1 for k, d in zip(weight.shape[2:], dilation, strict=True)]
         counts = [(n - k) // s + 1 for n, k, s in zip(padded, reach, stride, strict=True)]
@@ -101,13 +101,13 @@ def convolve(xp: Namespace, input: Array, weight: Array, bias: Array | None, opt
 
 
 def lengthened(xp: Namespace, input: Array, stride: Any, output_padding: Any) -> Array:
-    """Return the input of a transposed convolution with zeros after it, where output_padding is wider than a stride."""
+    """Return the input of a transposed convolution padded with zeros, where output_padding exceeds a stride."""
     more = [o // s for o, s in zip(output_padding, stride, strict=True)]
     return xp.pad(input, ((0, 0), (0, 0), *[(0, n) for n in more]), 0) if any(more) else input
 
 
 def shortened(xp: Namespace, x: Array, spec: Spec) -> Array:
-    """Return the adjoint of that."""
+    """Return the adjoint of `lengthened`."""
     for dim in range(2, len(spec.shape)):
         if x.shape[dim] > spec.shape[dim]:
             x = xp.slice_along(x, dim, 0, spec.shape[dim])

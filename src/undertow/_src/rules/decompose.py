@@ -18,7 +18,7 @@ def is_complex(xp: Namespace, x: Array) -> bool:
 
 
 def embed(xp: Namespace, x: Array) -> Any:
-    """Diagonal matrices."""
+    """Return diagonal matrices."""
     return xp.diag_embed(x, 0, x.ndim - 1, x.ndim)
 
 
@@ -31,7 +31,7 @@ def diagonal_of(xp: Namespace, x: Array) -> Any:
 
 
 def qr_gradient(xp: Any, g: Any, Q: Any, R: Any, mode: str, A_spec: Any) -> Any:
-    """`tall_qr_gradient`; of a wide matrix that of its square part, from which the rest of R follows."""
+    """Return `tall_qr_gradient`; for a wide matrix that of its square part, which determines the rest of R."""
     rows, columns = A_spec.shape[-2:]
     if mode == "r":
         raise RuntimeError(
@@ -114,7 +114,7 @@ linalg_svd = op("linalg_svd", lambda xp, A, *, full_matrices: xp.svd(A, full_mat
 
 
 def eigh_gradient(xp: Any, g: Any, eigenvalues: Any, eigenvectors: Any) -> Any:
-    """V (gL + herm((Vᴴ gV) / E)) Vᴴ with E = lₖ - lⱼ: Hermitian, as the matrices that the function is defined on."""
+    """Return V (gL + herm((Vᴴ gV) / E)) Vᴴ with E = lₖ - lⱼ, which is Hermitian as the input is."""
     V, Vh = eigenvectors, adjoint(xp, eigenvectors)
     gL, gV = g
     if gV is None:

@@ -34,7 +34,7 @@ def between(xp: Namespace, x: Array, first: Any, second: Any) -> Any:
 
 
 def pair_gradient(xp: Namespace, g: Array, x: Array, result: Array, p: float, first: Any, second: Any) -> Any:
-    """Every pair's gradient added to its one row, and taken from its other."""
+    """Add every pair's gradient to its first row, and subtract it from its second."""
     slopes = vector_norm_gradient(xp, g, between(xp, x, first, second), result, p, (1,), False)
     if slopes is None:
         return xp.zeros_like(x)

@@ -1,4 +1,4 @@
-"""Draws that move with their parameters: gamma and Dirichlet, differentiated at a fixed place in the distribution."""
+"""Reparameterised draws: gamma and Dirichlet, differentiated at a fixed quantile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules that multiply by something drawn. What `nn.functional` calls dropout is a plain multiplication."""
+"""Rules that multiply by random noise. Dropout in `nn.functional` is a plain multiplication."""
 
 # fmt: off
 from __future__ import annotations

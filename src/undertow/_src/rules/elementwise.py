@@ -91,7 +91,7 @@ reciprocal = op("reciprocal", lambda xp, self: 1 / self, promote="float", self=l
 
 
 def power_slope(xp: Any, g: Any, x: Any, exponent: Any) -> Any:
-    """Where it is recorded, x¹ and x⁰ are powers as well: a derivative that is the same everywhere has a graph, too."""
+    """Return n xⁿ⁻¹; recorded, x¹ and x⁰ stay powers, so that even a constant derivative has a graph."""
     if exponent == 0 and exponent is not False:
         return xp.zeros_like(g)
     return g * (x * 2) if exponent == 2 and not xp.RECORDED else g * (exponent * xp.power(x, exponent - 1))
@@ -114,7 +114,7 @@ pow_of_number = op("pow", lambda xp, exponent, *, self: xp.in_rows(xp.power(self
 
 
 def log_of_base(xp: Any, base: Any, result: Any) -> Any:
-    """log(base) in the kind of numbers that the power is made of: a negative base has none among the reals."""
+    """Return log(base) in the dtype of the power: a negative base has none among the reals."""
     if xp.dtype_of(result).kind == "c":
         return cmath.log(base)
     return math.log(base) if base > 0 else math.nan
@@ -153,7 +153,7 @@ logaddexp2 = op("logaddexp2", lambda xp, self, other: xp.logaddexp2(self, other)
                 self=lambda xp, g, self, other: g / (1 + xp.exp2(other - self)),
                 other=lambda xp, g, self, other: g / (1 + xp.exp2(self - other)))  # fmt: skip
 
-# --- size and sign
+# --- magnitude and sign
 
 abs = op("abs", lambda xp, self: xp.abs(self), promote="numeric", accepts="ifc", holomorphic=False,
          self=lambda xp, g, self: g * xp.sign(self))  # fmt: skip
@@ -165,7 +165,7 @@ sgn = op("sgn", lambda xp, self: xp.sign(self), promote="numeric", holomorphic=F
 
 
 def turn(xp: Namespace, g: Array, x: Array, direction: Any) -> Array:
-    """Return the gradient of x / |x|: what of g is perpendicular to x, over |x|; nothing on the real line and at 0."""
+    """Return the gradient of x / |x|: the part of g perpendicular to x, over |x|; 0 on the real line and at 0."""
     if xp.dtype_of(x).kind != "c":
         return xp.zeros_like(g)
     size = xp.abs(x)
@@ -207,11 +207,11 @@ frexp = op("frexp", lambda xp, self: xp.frexp(self), promote="numeric", accepts=
            names=("mantissa", "exponent"),
            self=lambda xp, g, exponent: g[0] / xp.astype(xp.exp2(exponent), xp.dtype_of(g[0])))  # fmt: skip
 
-# --- the larger and the smaller
+# --- maximum and minimum
 
 
 def halved_at_ties(xp: Namespace, g: Array, self: Array, other: Array) -> Array:
-    """Return a gradient that two equal inputs share."""
+    """Split a gradient evenly between two equal inputs."""
     return xp.where(self == other, g / 2, g)
 
 
@@ -243,13 +243,13 @@ fmin = op("fmin", lambda xp, self, other: xp.fmin(self, other), promote="numeric
 
 
 def bounded(xp: Namespace, x: Array, low: object, high: object) -> Array:
-    """x moved into [low, high]; either may be None, and where they cross high wins."""
+    """Return x clamped to [low, high]; either may be None, and high wins where they cross."""
     x = x if low is None else xp.maximum(x, low)
     return x if high is None else xp.minimum(x, high)
 
 
 def inside(xp: Namespace, g: Array, x: Array, low: object, high: object) -> Array:
-    """g where x was within its bounds."""
+    """Return g where x was within its bounds."""
     if low is None:
         return xp.where(x <= high, g, 0)
     return xp.where(x >= low if high is None else xp.logical_and(x >= low, x <= high), g, 0)
@@ -307,11 +307,11 @@ addcdiv = op("addcdiv", lambda xp, self, tensor1, tensor2, *, value: self + (val
              tensor1=lambda g, tensor2, value: g * (value / tensor2),
              tensor2=lambda g, tensor1, tensor2, value: -g * (value * tensor1 / (tensor2 * tensor2)))  # fmt: skip
 
-# --- what PyTorch computes and does not differentiate
+# --- functions that PyTorch does not differentiate
 
 
 def not_differentiated(name: str) -> Any:
-    """Return a gradient that PyTorch refuses to compute, in its words."""
+    """Return a gradient that raises PyTorch's refusal."""
 
     def refuse(g: Array) -> Any:
         raise RuntimeError(f"derivative for aten::{name} is not implemented")
@@ -320,7 +320,7 @@ def not_differentiated(name: str) -> Any:
 
 
 def no_derivative(name: str) -> Any:
-    """Return the same for an op, or one input of it, that PyTorch records under its own name."""
+    """Return a gradient that raises the refusal of an op, or of one input, recorded under PyTorch's own name."""
 
     def refuse(g: Array) -> Any:
         raise NotImplementedError(f"the derivative for '{name}' is not implemented.")

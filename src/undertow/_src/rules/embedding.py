@@ -15,7 +15,7 @@ embedding = op("embedding",
     weight=lambda xp, g, indices, weight_spec, padding_idx, scale_grad_by_freq, sparse: table_grad(
         xp, g, indices, weight_spec.shape[0], padding_idx, scale_grad_by_freq, sparse))
 
-# The backward pass, recorded.
+# The gradient as a separate rule, for a recorded backward pass.
 
 embedding_grad = op("embedding_dense_backward",
     lambda xp, grad_output, indices, *, num_weights, padding_idx, scale_grad_by_freq: xp.embedding_grad(
@@ -28,7 +28,7 @@ take_rows = op("embedding", lambda xp, self, indices: xp.take_rows(self, indices
 add_rows = op("embedding_dense_backward", lambda xp, self, indices, *, count: xp.add_rows(self, indices, count),
               self=lambda xp, g, indices: xp.take_rows(g, indices))
 
-# --- bags: `bags` says which one each index belongs to, `scale` with what weight (a mean's, none for padding)
+# --- bags: `bags` says which one each index belongs to, `scale` its weight (of a mean; zero for padding)
 
 bag_sum = op("embedding_bag",
     lambda xp, weight, per_sample_weights, indices, bags, scale, *, count, scale_grad_by_freq, sparse, padding_idx:
@@ -55,7 +55,7 @@ bag_max_take = op("embedding_bag", lambda xp, self, chosen: xp.bag_max_take(self
 def table_grad(
     xp: Namespace, g: Array, indices: Array, count: int, padding_idx: int, by_frequency: bool, sparse: bool
 ) -> Any:
-    """Return the gradient of a table that rows were taken from: all of it, or sparse with the rows that were used."""
+    """Return the gradient of a table that rows were taken from: dense, or sparse with only the rows used."""
     if not sparse:
         return xp.embedding_grad(g, indices, count, padding_idx, by_frequency)
     if by_frequency:

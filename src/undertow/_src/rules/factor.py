@@ -1,6 +1,6 @@
 """Determinants, inverses, solutions of linear systems and decompositions of matrices.
 
-Rules marked as not holomorphic use conjugates and so take complex gradients as they come; the others state the plain
+Rules marked as not holomorphic use conjugates and so take complex gradients unchanged; the others state the plain
 derivative, with transposes where PyTorch's documentation has adjoints.
 """
 
@@ -22,17 +22,17 @@ def adjoint(xp: Namespace, x: Array) -> Array:
 
 
 def column(xp: Namespace, x: Array) -> Array:
-    """Vectors as matrices of one column."""
+    """Return vectors as one-column matrices."""
     return xp.expand_dims(x, x.ndim)
 
 
 def row(xp: Namespace, x: Array) -> Array:
-    """Vectors as matrices of one row."""
+    """Return vectors as one-row matrices."""
     return xp.expand_dims(x, x.ndim - 1)
 
 
 def cell(xp: Namespace, x: Array) -> Array:
-    """One number per matrix, shaped to multiply the matrices."""
+    """Return one number per matrix, shaped to multiply the matrices."""
     return xp.reshape(x, (*x.shape, 1, 1))
 
 
@@ -49,7 +49,7 @@ linalg_det = op("linalg_det", lambda xp, A: xp.det(A), promote="same",
 
 
 def slogdet_gradient(xp: Any, g: Any, A: Any, sign: Any) -> Any:
-    """g A⁻ᴴ by log |det A|; among complex numbers also by the sign, which turns."""
+    """Return g A⁻ᴴ for log |det A|; for complex numbers also the part of the sign, which varies."""
     weight = g[1]
     if xp.dtype_of(A).kind == "c":
         turned = xp.imag(xp.conj(g[0]) * sign)
@@ -68,7 +68,7 @@ linalg_inv_ex = op("linalg_inv_ex", lambda xp, A: xp.inverse(A), promote="same",
 
 
 def solution(xp: Namespace, A: Array, B: Array, left: bool, vector: bool) -> Any:
-    """X with A X = B, or X A = B; B is a matrix, or with `vector` a single column."""
+    """Return X with A X = B, or X A = B; B is a matrix, or with `vector` a single column."""
     if vector:
         return xp.squeeze(xp.solve(A, column(xp, B)), (max(A.ndim, B.ndim + 1) - 1,))
     return xp.solve(A, B) if left else transposed(xp, xp.solve(transposed(xp, A), transposed(xp, B)))
@@ -78,7 +78,7 @@ def solution_gradient(
     xp: Namespace, g: Array, needs: tuple[bool, ...], A: Array, result: Array, left: bool, vector: bool, A_spec: Spec,
     B_spec: Spec,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Of B it is A⁻ᵀ g, and of A that times −Xᵀ."""
+    """Return A⁻ᵀ g for B, and that times −Xᵀ for A."""
     of_B = solution(xp, transposed(xp, A), g, left, vector)
     of_A = None
     if needs[0]:
@@ -97,14 +97,14 @@ linalg_solve_ex = op("linalg_solve_ex", lambda xp, A, B, *, left, vector: soluti
 
 
 def triangular_solution(xp: Namespace, A: Array, B: Array, upper: bool, left: bool, unitriangular: bool) -> Any:
-    """X with A X = B, or X A = B, for a triangular A."""
+    """Return X with A X = B, or X A = B, for a triangular A."""
     if left:
         return xp.solve_triangular(A, B, upper, unitriangular)
     return transposed(xp, xp.solve_triangular(transposed(xp, A), transposed(xp, B), not upper, unitriangular))
 
 
 def triangle(xp: Namespace, x: Array, upper: bool, strict: bool) -> Any:
-    """One triangle of a matrix; `strict`: without the diagonal."""
+    """Return one triangle of a matrix; `strict`: without the diagonal."""
     return xp.triu(x, int(strict)) if upper else xp.tril(x, -int(strict))
 
 
@@ -112,7 +112,7 @@ def triangular_gradient(
     xp: Namespace, g: Array, needs: tuple[bool, ...], A: Array, result: Array, upper: bool, left: bool,
     unitriangular: bool, A_spec: Spec, B_spec: Spec,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """As `solution_gradient`, within the triangle of A that is read."""
+    """Return `solution_gradient`, restricted to the triangle of A that is read."""
     of_B = triangular_solution(xp, transposed(xp, A), g, not upper, left, unitriangular)
     of_A = None
     if needs[0]:
@@ -136,7 +136,7 @@ def old_triangular_gradient(
     xp: Any, g: Any, needs: Any, A: Any, result: Any, upper: bool, transpose: bool, unitriangular: bool, self_spec: Any,
     A_spec: Any,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Return the same where a copy of A is a result too, with a gradient of its own."""
+    """Return the same where a copy of A is a result too, with its own gradient."""
     X = result[0]
     of_B = triangular_solution(xp, A if transpose else transposed(xp, A), g[0], upper is transpose, True, unitriangular)
     of_A = -xp.matmul(X, transposed(xp, of_B)) if transpose else -xp.matmul(of_B, transposed(xp, X))
@@ -175,7 +175,7 @@ def cholesky_solve_gradient(
     xp: Namespace, g: Array, needs: tuple[bool, ...], input2: Array, result: Array, upper: bool, self_spec: Spec,
     input2_spec: Spec,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Of B it is A⁻¹ g; of L −(C + Cᴴ) L with C = A⁻¹ g Xᴴ."""
+    """Return A⁻¹ g for B; for L it is −(C + Cᴴ) L with C = A⁻¹ g Xᴴ."""
     of_B = xp.cholesky_solve(g, input2, upper)
     common = xp.matmul(of_B, adjoint(xp, result))
     common = common + adjoint(xp, common)
@@ -201,7 +201,7 @@ cholesky_inverse = op("cholesky_inverse", lambda xp, self, *, upper: xp.cholesky
 
 
 def lu_gradient(xp: Namespace, of_L: Array, of_U: Array, L: Array, U: Array, permutation: Any) -> Array:
-    """Of a square matrix P L⁻ᴴ [tril(Lᴴ gL, -1) + triu(gU Uᴴ)] U⁻ᴴ; what is beyond the square follows from it."""
+    """Return P L⁻ᴴ [tril(Lᴴ gL, -1) + triu(gU Uᴴ)] U⁻ᴴ for a square matrix, from which the rest follows."""
     rows, columns, last = L.shape[-2], U.shape[-1], L.ndim - 1
     few = min(rows, columns)
 
@@ -226,7 +226,7 @@ def lu_gradient(xp: Namespace, of_L: Array, of_U: Array, L: Array, U: Array, per
 
 
 def lu_factor_gradient(xp: Namespace, g: Any, LU: Any, permutation: Any) -> Any:
-    """`lu_gradient`, both triangles of g being in one matrix."""
+    """Return `lu_gradient`, where g holds both triangles in one matrix."""
     few, last = min(LU.shape[-2:]), LU.ndim - 1
     of_L, of_U = xp.slice_along(g[0], last, 0, few, 1), xp.slice_along(g[0], last - 1, 0, few, 1)
     return lu_gradient(xp, xp.tril(of_L, -1), xp.triu(of_U), *triangles(xp, LU), permutation)
@@ -238,7 +238,7 @@ linalg_lu_factor_ex = op("linalg_lu_factor_ex", lambda xp, A: xp.lu_factor(A), p
 
 
 def lu_parts_gradient(xp: Namespace, g: Any, P: Any, L: Any, U: Any) -> Any:
-    """`lu_gradient` of L and U apart; P is constant."""
+    """Return `lu_gradient` for separate L and U; P is constant."""
     return lu_gradient(xp, g[1], g[2], L, U, P)
 
 
@@ -247,7 +247,7 @@ linalg_lu = op("linalg_lu", lambda xp, A: xp.lu_parts(A), promote="same", output
 
 
 def unpacked_gradient(xp: Any, g: Any, LU_spec: Any) -> Any:
-    """Return the triangles' gradients in their places of one matrix."""
+    """Return the triangles' gradients in one matrix."""
     of_L, of_U = g
     rows, columns = LU_spec.shape[-2:]
     few = min(rows, columns)
@@ -257,7 +257,7 @@ def unpacked_gradient(xp: Any, g: Any, LU_spec: Any) -> Any:
 
 
 def triangles(xp: Namespace, LU: Array) -> tuple[Any, Any]:
-    """L, with ones on its diagonal, and U from the matrix that holds both."""
+    """Return L, with ones on its diagonal, and U from the matrix that holds both."""
     rows, columns = LU.shape[-2:]
     few, last = min(rows, columns), LU.ndim - 1
     lower = xp.tril(xp.slice_along(LU, last, 0, few, 1), -1)
@@ -283,7 +283,7 @@ def lu_solve_gradient(
     xp: Namespace, g: Array, needs: tuple[bool, ...], LU: Array, permutation: Any, result: Array, left: bool,
     adjoint_: bool, LU_spec: Spec, B_spec: Spec,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Of B it is A⁻ᴴ g; of A that times −Xᴴ, and of its triangles what A = P L U makes of that."""
+    """Return A⁻ᴴ g for B; for A that times −Xᴴ, and for its triangles what follows from A = P L U."""
     of_B = lu_solution(xp, LU, g, permutation, left, not adjoint_)
     of_A = -xp.matmul(of_B, adjoint(xp, result)) if left else -xp.matmul(adjoint(xp, result), of_B)
     of_A = xp.matmul(xp.swapaxes(permutation, -2, -1), adjoint(xp, of_A) if adjoint_ else of_A)

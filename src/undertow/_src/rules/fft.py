@@ -1,4 +1,4 @@
-"""Rules of discrete Fourier transforms. They are linear, and the adjoint of one is another of them."""
+"""Rules of discrete Fourier transforms. They are linear, and the adjoint of each is again one of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ fft_c2c = op("fft_c2c", lambda xp, self, *, dim, normalization, forward: xp.fft_
 
 
 def mirrored_gradient(xp: Namespace, g: Array, size: int, dim: tuple[int, ...], normalization: int) -> Array:
-    """From half of the spectrum's gradient: the half that was not computed got none."""
+    """Return the gradient from that of half of the spectrum: the half not computed has none."""
     widths = tuple((0, size - g.shape[axis] if axis == dim[-1] else 0) for axis in range(g.ndim))
     return xp.real(xp.fft_c2c(xp.pad(g, widths, 0), dim, normalization, False))
 
@@ -28,7 +28,7 @@ fft_r2c = op("fft_r2c", lambda xp, self, *, dim, normalization, onesided: xp.fft
 
 
 def doubled_middle(xp: Namespace, half: Any, axis: int, last: int) -> Any:
-    """Numbers that stand for their mirror images too count twice."""
+    """Double the numbers that also stand for their mirror images."""
     twice = last - half.shape[axis]
     if not twice:
         return half

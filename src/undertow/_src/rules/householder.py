@@ -1,4 +1,4 @@
-"""Products of reflections: the orthogonal matrix that `geqrf` leaves in factored form, as a matrix and as a factor.
+"""Products of reflections: the orthogonal matrix that `geqrf` returns in factored form, as a matrix and as a factor.
 
 Column i of a matrix holds, below its diagonal, a vector vᵢ (whose entry on the diagonal is 1, above it 0). It stands for
 the reflection Hᵢ = I − τᵢ vᵢ vᵢᴴ, and the matrix for Q = H₁ H₂ … Hₖ.
@@ -29,7 +29,7 @@ def reflect(xp: Namespace, x: Array, vector: Array, weight: Array) -> Array:
 
 
 def in_order(xp: Namespace, input: Array, tau: Array, conjugated: bool) -> list[tuple[int, Any, Any]]:
-    """(place, vector, weight) of the reflections in the order in which Q, or Qᴴ, applies them."""
+    """Yield (position, vector, weight) of the reflections in the order in which Q, or Qᴴ, applies them."""
     steps = [
         (place, reflector(xp, input, place), xp.select(tau, tau.ndim - 1, place)) for place in range(tau.shape[-1])
     ]
@@ -44,7 +44,7 @@ def reflected(xp: Namespace, input: Array, tau: Array, x: Array, conjugated: boo
 
 
 def gradients(xp: Namespace, g: Array, input: Array, tau: Array, x: Array, conjugated: bool) -> tuple[Any, Any, Any]:
-    """Of Q x (or Qᴴ x): gradients of the matrix, of tau and of x, one reflection at a time from the last."""
+    """Return the gradients of Q x (or Qᴴ x) by the matrix, tau and x, one reflection at a time from the last."""
     steps = in_order(xp, input, tau, conjugated)
     states = []
     for _, vector, weight in steps:
@@ -68,13 +68,13 @@ def gradients(xp: Namespace, g: Array, input: Array, tau: Array, x: Array, conju
 
 
 def first_columns(xp: Namespace, input: Array) -> Array:
-    """Return the columns of the identity that Q is asked for, a copy for each matrix of a stack."""
+    """Return the columns of the identity that Q is applied to, a copy for each matrix of a stack."""
     eye = xp.constant(xp.eye(input.shape[-2:], xp.dtype_of(input)))
     return xp.broadcast_to(eye, input.shape)
 
 
 def sided(xp: Namespace, x: Array, left: bool) -> Any:
-    """X Q = (Qᴴ Xᴴ)ᴴ: what stands on the left is turned over before and after."""
+    """Compute X Q as (Qᴴ Xᴴ)ᴴ: an operand on the left is transposed before and after."""
     return x if left else adjoint(xp, x)
 
 

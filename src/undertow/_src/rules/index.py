@@ -1,6 +1,6 @@
-"""Index rules: picking elements and placing them, by index, by mask, along an axis.
+"""Index rules: selecting and writing elements, by index, by mask, along an axis.
 
-Inputs that are differentiated come first; indices and masks follow, are saved as inputs are, and have no gradient.
+Differentiable inputs come first; indices and masks follow, are saved as inputs are, and have no gradient.
 """
 
 # fmt: off
@@ -13,7 +13,7 @@ from undertow._src.rules.rule import Spec, op
 if TYPE_CHECKING:
     from undertow._src.rules.array import Array, Namespace
 
-FOLDS = {"max": "amax", "min": "amin"}  # old names of reductions, which have no derivative
+FOLDS = {"max": "amax", "min": "amin"}  # legacy names of reductions, which have no derivative
 
 # --- advanced indexing
 
@@ -83,7 +83,7 @@ index_reduce = op("index_reduce", lambda xp, self, source, index, *, dim, reduce
                   joint=lambda xp, g, needs, self, source, index, result, dim, reduce, include_self: share_out(
                       xp, g, self, source, spread(xp, index, source.shape, dim), result, dim, reduce, include_self))
 
-# --- flat places and masks
+# --- flat positions and masks
 
 take = op("take", lambda xp, self, index: xp.take_flat(self, index), keeps=("self",),
           self=lambda xp, g, index, self_spec: xp.put_flat(
@@ -127,7 +127,7 @@ diagonal_scatter = op("diagonal_scatter", lambda xp, self, src, *, offset, dim1,
 
 as_strided_scatter = op("as_strided_scatter", lambda xp, self, src, *, size, stride, storage_offset, layout: replace_part(
                             xp, self, src, lambda g: xp.as_strided_backward(g, size, stride, storage_offset, layout)),
-                        # PyTorch's: of the part that was replaced, where one would expect that of the rest.
+                        # PyTorch returns the part that was replaced, where one would expect the rest.
                         self=lambda xp, g, size, stride, storage_offset, layout: xp.as_strided_backward(
                             xp.as_strided(g, size, stride, storage_offset, layout), size, stride, storage_offset, layout),
                         src=lambda xp, g, size, stride, storage_offset, layout: xp.as_strided(
@@ -152,12 +152,12 @@ def zeros_at(xp: Namespace, index: Array, g: Array) -> Any:
 
 
 def zeros_over(xp: Namespace, mask: Array, spec: Spec) -> Array:
-    """Zeros in the shape that a mask and an input stretch to."""
+    """Return zeros in the shape that a mask and an input broadcast to."""
     return xp.broadcast_to(xp.zeros((), spec.dtype), stretched(mask.shape, spec.shape))
 
 
 def stretched(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape that two shapes that fit stretch to."""
+    """Return the shape that two compatible shapes broadcast to."""
     ndim = max(len(a), len(b))
     a, b = (1,) * (ndim - len(a)) + tuple(a), (1,) * (ndim - len(b)) + tuple(b)
     return tuple([m if n == 1 else n for n, m in zip(a, b, strict=True)])
@@ -169,7 +169,7 @@ def lengthen(xp: Namespace, g: Array, spec: Spec) -> Array:
 
 
 def replace_part(xp: Namespace, whole: Array, part: Array, put: Any) -> Array:
-    """Return the whole with a part replaced; `put` lays a part out among zeros."""
+    """Return the whole with a part replaced; `put` places a part among zeros."""
     inside = put(xp.ones(part.shape, xp.dtype_of(whole))) != 0
     return xp.where(inside, xp.astype(put(part), xp.dtype_of(whole)), whole)
 
@@ -178,7 +178,7 @@ def share_out(
     xp: Namespace, g: Array, self: Array, src: Array, index: Array, result: Array, dim: int, reduce: str,
     include_self: bool,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Return the gradients of scatter_reduce for what was written to and for what was written."""
+    """Return the gradients of scatter_reduce by the target and by the source."""
     if reduce in FOLDS:
         raise RuntimeError(f"Expected 'reduce' to be one of 'sum', 'prod', 'mean', 'amax', 'amin' but got {reduce}.")
     if reduce == "sum":
@@ -211,7 +211,7 @@ def share_out(
 def _share_product(
     xp: Namespace, g: Array, self: Array, src: Array, index: Array, result: Array, dim: int, include_self: bool
 ) -> tuple[Any, Any]:
-    """Of a product: everything but the factor itself, without dividing by zero."""
+    """Return the product of all other factors, without dividing by zero."""
     ones = xp.ones_like(self)
     own_safe = xp.where(self == 0, ones, self)
     own = g * xp.scatter_reduce(own_safe, dim, index, src, "prod", include_self) / own_safe

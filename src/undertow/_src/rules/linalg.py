@@ -1,7 +1,7 @@
 """Products of vectors and matrices.
 
-`flipped` says which operands lie transposed in memory: their gradients are computed so that they lie the same way, and
-a weight's gradient comes out in the weight's own order.
+`flipped` says which operands are transposed in memory: their gradients get the same layout, so that a weight's gradient
+has the weight's strides.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def transposed(xp: Namespace, x: Array) -> Array:
-    """Matrices with rows and columns exchanged."""
+    """Exchange rows and columns of matrices."""
     return xp.swapaxes(x, -2, -1)
 
 
@@ -34,7 +34,7 @@ def right_gradient(xp: Namespace, g: Array, left: Array, flipped: bool) -> Any:
 
 
 def scaled(x: Array, factor: Any) -> Array:
-    """x times a factor, which is mostly 1."""
+    """Return x times a factor, which is mostly 1."""
     return x if factor == 1 else x * factor
 
 
@@ -60,14 +60,14 @@ vdot = op("vdot", lambda xp, self, other: xp.matmul(xp.conj(self), other), promo
           self=lambda xp, g, other: xp.conj(g) * other,
           other=lambda g, self: g * self)  # fmt: skip
 
-# Any two stacks of matrices, broadcast against each other: what gradients of the decompositions are made of.
+# Any two stacks of matrices, broadcast: what gradients of the decompositions are made of.
 product = op("matmul", lambda xp, self, other: xp.matmul(self, other), promote="same", half=True,
              self=lambda xp, g, other, self_spec: xp.sum_to_shape(
                  xp.matmul(g, transposed(xp, other)), self_spec.shape),
              other=lambda xp, g, self, other_spec: xp.sum_to_shape(
                  xp.matmul(transposed(xp, self), g), other_spec.shape))  # fmt: skip
 
-# --- products added to something: beta self + alpha product
+# --- products with a summand: beta self + alpha product
 
 addmm = op("addmm", lambda xp, self, mat1, mat2, *, beta, alpha, flipped: xp.addmm(self, mat1, mat2, beta, alpha),
            promote="same", half=True,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from undertow._src.rules.array import Array, Namespace
     from undertow._src.rules.rule import Spec
 
-EPSILON = 9.999999960041972e-13  # 1e-12 in float32, whatever the data
+EPSILON = 9.999999960041972e-13  # 1e-12 in float32, whatever the dtype of the data
 
 # --- distances: of `self` to `target`, symmetric but for the sign
 
@@ -32,14 +32,14 @@ huber_loss = op("huber_loss",
     self=lambda xp, g, self, target, reduction, delta: huber_slope(xp, self - target, delta) * share(g, self, reduction),
     target=lambda xp, g, self, target, reduction, delta: huber_slope(xp, target - self, delta) * share(g, self, reduction))
 
-# A float64 target of float32 data: PyTorch rounds the loss and then can't go back.
+# A float64 target of float32 data: PyTorch rounds the loss, and then its backward fails.
 mixed_huber_loss = op("huber_loss",
     lambda xp, self, target, *, reduction, delta: xp.astype(
         reduced(xp, huber(xp, xp.abs(self - target), delta), reduction), xp.dtype_of(self)),
     self=lambda xp, g, target_spec: not_in_one_dtype(target_spec),
     target=lambda xp, g, target_spec: not_in_one_dtype(target_spec))
 
-# --- yes and no
+# --- binary
 
 binary_cross_entropy = op("binary_cross_entropy",
     lambda xp, self, target, weight, *, reduction: reduced(xp, weighted(
@@ -69,9 +69,9 @@ soft_margin_loss = op("soft_margin_loss",
 
 
 def _nll_loss(name: str, node: str) -> Rule:
-    """−weight · self[target]. `index` holds the targets, `slopes` what each adds to the loss per unit of self[target].
+    """Return −weight · self[target]; `index` holds the targets, `slopes` each one's factor in the loss.
 
-    `index` may lie in the memory of `target`, which is saved so that a write to it is noticed.
+    `index` may alias `target`, which is saved so that a write to it is noticed.
     """
     return op(name, lambda xp, self, target, weight, *, reduction, ignore_index: xp.class_loss(
                   self, target, weight, ignore_index, reduction),
@@ -110,7 +110,7 @@ ctc_loss_grad = op("_ctc_loss_backward",
 
 
 def no_second_gradient(name: str) -> Any:
-    """PyTorch's refusal to differentiate a backward pass."""
+    """Return PyTorch's refusal to differentiate a backward pass."""
     raise RuntimeError(f"derivative for aten::{name} is not implemented")
 
 
@@ -119,12 +119,12 @@ def not_in_one_dtype(spec: Spec) -> Any:
 
 
 def reduced(xp: Namespace, loss: Array, reduction: int) -> Array:
-    """Return the loss of each element, their mean or their sum."""
+    """Return the loss of each element, or their mean or sum."""
     return loss if reduction == 0 else xp.mean(loss) if reduction == 1 else xp.sum(loss)
 
 
 def share(g: Array, like: Any, reduction: int) -> Any:
-    """Return the part of a reduced loss's gradient that each element gets."""
+    """Return each element's part of a reduced loss's gradient."""
     return g / max(1, _size(like)) if reduction == 1 else g
 
 
@@ -136,7 +136,7 @@ def _size(x: Array) -> int:
 
 
 def weighted(x: Array, weight: Array | None) -> Array:
-    """x times its weight, if it has one."""
+    """Return x times its weight, if it has one."""
     return x if weight is None else x * weight
 
 
@@ -149,7 +149,7 @@ def smooth(xp: Namespace, distance: Array, beta: float) -> Array:
 
 
 def smooth_slope(xp: Namespace, difference: Array, beta: float) -> Array:
-    """Its derivative by the difference."""
+    """Return the derivative of `smooth` by the difference."""
     return xp.where(difference <= -beta, -1, xp.where(difference >= beta, 1, difference * (1 / beta)))
 
 
@@ -159,20 +159,20 @@ def huber(xp: Namespace, distance: Array, delta: float) -> Array:
 
 
 def huber_slope(xp: Namespace, difference: Array, delta: float) -> Array:
-    """Its derivative by the difference."""
+    """Return the derivative of `huber` by the difference."""
     return xp.where(difference <= -delta, -delta, xp.where(difference >= delta, delta, difference))
 
 
-# --- yes and no
+# --- binary
 
 
 def log_from_100(xp: Namespace, logarithm: Array) -> Array:
-    """Return a logarithm cut off at −100, so that certainty costs something finite."""
+    """Return a logarithm cut off at −100, so that the loss stays finite."""
     return xp.maximum(logarithm, xp.full_like(logarithm, -100))
 
 
 def positives(target: Any, pos_weight: Any) -> Any:
-    """Return what −log σ(x) counts: pos_weight times for a positive target, once for a negative one."""
+    """Return the factor of −log σ(x): pos_weight for a positive target, 1 for a negative one."""
     return 1 if pos_weight is None else (pos_weight - 1) * target + 1
 
 
@@ -188,7 +188,7 @@ def logit_slope(xp: Namespace, self: Array, target: Array, pos_weight: Array | N
 
 
 def margin_excess(xp: Namespace, self: Array, target: Array, weight: Array, margin: float) -> tuple[Any, Any, Any]:
-    """How far each other class comes within the margin of the target's score; the targets' index and weight."""
+    """Return how far each wrong class is within the margin of the target's score; the targets' index and weight."""
     index, unit = xp.class_weights(target, weight, -100, xp.dtype_of(self))
     axis = self.ndim - 1
     excess = margin - xp.gather(self, axis, index) + self
@@ -207,7 +207,7 @@ def margin_loss(xp: Namespace, self: Array, target: Array, weight: Array, p: int
 def margin_gradient(
     xp: Namespace, g: Array, self: Array, target: Array, weight: Array, p: int, margin: float, reduction: int
 ) -> Any:
-    """Every class within the margin is pushed down, and the target up by as much in all."""
+    """Return the gradient: positive for every class within the margin, and minus their sum for the target."""
     excess, index, unit = margin_excess(xp, self, target, weight, margin)
     axis = self.ndim - 1
     slope = (excess * 2 if p == 2 else xp.where(excess > 0, xp.ones_like(excess), xp.zeros_like(excess))) * unit
@@ -236,7 +236,7 @@ def label_loss(xp: Namespace, self: Array, target: Array, reduction: int) -> Any
 
 
 def label_gradient(xp: Namespace, g: Array, self: Array, target: Array, reduction: int) -> Array:
-    """Up for every label that another class comes close to, down for those classes."""
+    """Return the gradient: negative for every label that a wrong class comes close to, positive for those classes."""
     counted, _, index = label_parts(xp, self, target)
     axis = self.ndim - 1
     rows = self.shape[0] if self.ndim > 1 else 1

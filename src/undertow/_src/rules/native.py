@@ -10,7 +10,7 @@ from undertow._src.rules.rule import op
 if TYPE_CHECKING:
     from undertow._src.rules.array import Array, Namespace
 
-# --- convolution over (time, batch, channel): one matrix product for each place of the kernel
+# --- convolution over (time, batch, channel): one matrix product for each position in the kernel
 
 
 def _padded(xp: Namespace, x: Array, pad: int) -> Array:
@@ -49,13 +49,13 @@ def _tbc_gradients(
 conv_tbc = op("conv_tbc", lambda xp, self, weight, bias, *, pad: _tbc(xp, self, weight, bias, pad), promote="same",
               joint=_tbc_gradients)  # fmt: skip
 
-# --- group_norm that shows its statistics
+# --- group_norm that returns its statistics
 
 
 def _group_gradients(
     xp: Any, g: Any, needs: Any, input: Any, weight: Any, mean: Any, rstd: Any, sizes: tuple[int, ...]
 ) -> tuple[Any, Any, Any]:
-    """Through the result, and through the mean and rstd, which depend on the input alone."""
+    """Return gradients through the result, and through mean and rstd, which depend on the input alone."""
     of_input, of_weight, of_bias = group_gradients(xp, g[0], needs, input, weight, mean, rstd, sizes)
     batch, channels, area, groups = sizes
     count = channels // groups * area

@@ -1,4 +1,4 @@
-"""Normalisation: layers, groups, batches. Closed forms for both passes; the kernels are words of the vocabulary."""
+"""Normalisation: layers, groups, batches. Closed forms for both passes; the kernels are functions of the vocabulary."""
 
 # fmt: off
 from __future__ import annotations
@@ -40,8 +40,8 @@ group_norm = op("native_group_norm",
                 joint=lambda xp, g, needs, input, weight, result1, result2, N, C, HxW, group: group_gradients(
                     xp, g, needs, input, weight, result1, result2, (N, C, HxW, group)))
 
-# The statistics come in as inputs, because the caller also updates running ones with them: `result1` is the mean that
-# is taken off, `result2` what the rest is multiplied by. In training both are the input's own.
+# The statistics are inputs, because the caller also updates running ones with them: `result1` is the mean that is
+# subtracted, `result2` the factor of the rest. In training both are the input's own.
 batch_norm = op("native_batch_norm",
                 lambda xp, input, weight, bias, running_mean, running_var, result1, result2, *, training, eps:
                     normalize_channels(xp, input, weight, bias, result1, result2),
@@ -52,7 +52,7 @@ batch_norm = op("native_batch_norm",
 
 
 def rounded(xp: Namespace, values: tuple[Any, ...], like: Any) -> tuple[Any, ...]:
-    """Return the first value in the dtype of the data, the others as they are."""
+    """Return the first value in the dtype of the data, the others unchanged."""
     return (None if values[0] is None else xp.astype(values[0], xp.dtype_of(like)), *values[1:])
 
 
@@ -64,9 +64,9 @@ def normalize_channels(xp: Namespace, input: Array, weight: Array | None, bias: 
 def normalize_groups(
     xp: Namespace, input: Array, weight: Array | None, bias: Array | None, sizes: tuple[int, ...], eps: float
 ) -> Any:
-    """Each group of channels normalised on its own: (input − mean) · scale + bias, with one scale per channel.
+    """Normalise each group of channels: (input − mean) · scale + bias, with one scale per channel.
 
-    The mean is taken off first: far from zero, input · scale + shift would be the difference of two large numbers.
+    The mean is subtracted first: far from zero, input · scale + shift would be the difference of two large numbers.
     """
     batch, channels, area, groups = sizes
     mean, variance = xp.channel_moments(xp.reshape(input, (1, batch * groups, channels // groups * area)))
@@ -84,9 +84,10 @@ def group_gradients(
     xp: Namespace, g: Array, needs: tuple[bool, ...], input: Array, weight: Array | None, mean: Array, rstd: Array,
     sizes: tuple[int, ...],
 ) -> tuple[Any, Any, Any]:  # fmt: skip
-    """Gradients of the input, the weight and the bias through `normalize_groups`: with h = g · weight, means over groups,
+    """Return the gradients of the input, the weight and the bias through `normalize_groups`.
 
-    ∂input = rstd · (h − mean(h) − (input − mean) · rstd² · mean(h · (input − mean))).
+    With h = g · weight and means over groups, ∂input = rstd · (h − mean(h) − (input − mean) · rstd² · mean(h · (input −
+    mean))).
     """
     batch, channels, area, groups = sizes
     grouped, column = (batch * groups, channels // groups * area), (batch * groups, 1)
@@ -114,7 +115,7 @@ def group_gradients(
 
 
 def per_channel(xp: Namespace, values: Array, channels: int) -> Array:
-    """One value per batch and group (batch, groups) as one per batch and channel."""
+    """Expand one value per (batch, group) to one per (batch, channel)."""
     batch, groups = values.shape
     spread = xp.broadcast_to(xp.reshape(values, (batch, groups, 1)), (batch, groups, channels // groups))
     return xp.reshape(spread, (batch, channels))

@@ -1,4 +1,4 @@
-"""Pooling. Averages are linear, so each has its adjoint as gradient; maxima pass gradients to the element that won."""
+"""Pooling. Averages are linear, so their gradient is the adjoint; maxima pass gradients to the maximal element."""
 
 # fmt: off
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _max_pool(rank: int, indices: bool) -> Rule:
-    """With the winners' indices as second result, or hidden."""
+    """Return the rule with the maxima's indices as second result, or hidden."""
     return op(f"max_pool{rank}d_with_indices",
         lambda xp, self, *, kernel_size, stride, padding, dilation, ceil_mode: xp.max_pool(
             self, kernel_size, stride, padding, dilation, ceil_mode),
@@ -28,7 +28,7 @@ def _max_gradient(
     xp: Namespace, g: Array, self: Array, self_spec: Spec, result1: Array, kernel_size: Any, stride: Any, padding: Any,
     dilation: Any,
 ) -> Any:  # fmt: skip
-    # `self` is asked for because PyTorch's nodes show it.
+    # `self` is saved because PyTorch's nodes show it.
     size = self_spec.shape[self_spec.ndim - len(kernel_size) :]
     return xp.max_pool_grad(g, result1, size, kernel_size, stride, padding, dilation)
 
@@ -116,13 +116,13 @@ adaptive_avg_pool_grad = op("adaptive_avg_pool_backward",
 
 
 def nothing_found(xp: Namespace, x: Array, output_size: Any) -> tuple[Any, Any]:
-    """Of no window, the largest elements and their places."""
+    """Return the maxima, and their indices, of no windows."""
     shape = (*x.shape[: x.ndim - len(output_size)], *output_size)
     return xp.zeros(shape, x.dtype), xp.zeros(shape, "int64")
 
 
 def filled(g: Array, name: str) -> Any:
-    """Return a gradient that has elements: PyTorch refuses the backward pass of a pool without windows."""
+    """Return the gradient unless it is empty: PyTorch refuses the backward pass of a pool without windows."""
     for dim in range(1, g.ndim):
         if g.shape[dim] == 0:
             raise RuntimeError(

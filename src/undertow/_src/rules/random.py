@@ -1,4 +1,4 @@
-"""Random draws as recorded operations: whatever was drawn does not depend on the input, so its gradient is zero."""
+"""Random draws as recorded operations: a draw does not depend on the input, so its gradient is zero."""
 
 from __future__ import annotations
 

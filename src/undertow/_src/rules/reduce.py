@@ -1,4 +1,4 @@
-"""Reductions: sums, products, extremes, spread, norms. `dim` is a tuple of dims to fold; () folds none."""
+"""Reductions: sums, products, extremes, variance, norms. `dim` is a tuple of dims to reduce; () reduces none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Dims = tuple[int, ...]
 
 
 def unfold(xp: Namespace, g: Array, ndim: int, dim: Dims, keepdim: bool) -> Any:
-    """Return a reduced value with the folded dims back, of length 1."""
+    """Return a reduced value with the reduced dims restored, with length 1."""
     if keepdim or not dim or ndim == 0:
         return g
     if len(dim) == ndim:
@@ -25,14 +25,14 @@ def unfold(xp: Namespace, g: Array, ndim: int, dim: Dims, keepdim: bool) -> Any:
 
 
 def spread(xp: Namespace, g: Array, spec: Spec, dim: Dims, keepdim: bool) -> Array:
-    """Return a reduced gradient stretched back over the dims that were folded."""
+    """Return a reduced gradient broadcast back over the reduced dims."""
     if len(dim) != spec.ndim:
         g = unfold(xp, g, spec.ndim, dim, keepdim)
     return xp.broadcast_to(g, spec.shape)
 
 
 def folded_count(shape: tuple[int, ...], dim: Dims) -> int:
-    """How many elements each result is made of."""
+    """Return how many elements are reduced into each result."""
     count = 1
     for axis in dim:
         count *= shape[axis] if shape else 1
@@ -49,7 +49,7 @@ sum = op("sum", lambda xp, self, *, dim, keepdim, dtype: xp.sum(self, axis=dim, 
          self=lambda xp, g, self_spec, dim, keepdim:
              xp.astype(spread(xp, g, self_spec, dim, keepdim), self_spec.dtype))  # fmt: skip
 
-# The gradient is stretched first and divided then, so that hooks may write to it.
+# The gradient is broadcast first and then divided, so that hooks may write to it.
 mean_all = op("mean", lambda xp, self, *, dtype: xp.mean(self, dtype=dtype),
               self=lambda xp, g, self_spec:
                   xp.astype(xp.broadcast_to(g, self_spec.shape) / (self_spec.size or 1), self_spec.dtype))  # fmt: skip
@@ -79,18 +79,18 @@ prod = op("prod", lambda xp, self, *, dim, keepdim: xp.prod(self, axis=dim, keep
 
 
 def share(xp: Namespace, g: Array, winners: Array, dim: Dims | None) -> Array:
-    """Return a gradient shared evenly among the elements that won."""
+    """Split a gradient evenly among the extreme elements."""
     count = xp.sum(winners, axis=dim, keepdims=True)
     return xp.where(winners, g / xp.astype(count, xp.dtype_of(g)), xp.zeros_like(g))
 
 
 def same(xp: Namespace, x: Array, y: Array) -> Any:
-    """Where two arrays are equal or both nan."""
+    """Return where two arrays are equal or both nan."""
     return (x == y) | ((x != x) & (y != y))
 
 
 def route(xp: Namespace, g: Array, indices: Array, spec: Spec, dim: int, keepdim: bool) -> Any:
-    """Each gradient at the place its value was taken from, zeros elsewhere."""
+    """Put each gradient at the position its value was taken from, zeros elsewhere."""
     if spec.ndim == 0:
         return g
     places = unfold(xp, indices, spec.ndim, (dim,), keepdim)
@@ -115,7 +115,7 @@ min = op("min", lambda xp, self, *, dim, keepdim: xp.min_with_index(self, dim, k
 
 
 def extreme_gradient(xp: Namespace, g: Array, self: Array, result: Array, dim: Dims, keepdim: bool) -> Array:
-    """Return the gradient shared among the winners. Among nans nobody wins, which makes it nan."""
+    """Return the gradient split among the extreme elements; nan if there is a nan."""
     winners = xp.astype(self == unfold(xp, result, self.ndim, dim, keepdim), xp.dtype_of(g))
     return unfold(xp, g, self.ndim, dim, keepdim) * winners / xp.sum(winners, axis=dim, keepdims=True)
 
@@ -128,7 +128,7 @@ amin = op("amin", lambda xp, self, *, dim, keepdim: xp.min(self, axis=dim, keepd
 
 
 def aminmax_gradient(xp: Namespace, g: Any, self: Any, min: Any, max: Any, dim: Dims, keepdim: bool) -> Any:
-    """Of whichever of the two has a gradient."""
+    """Return the gradients through minimum and maximum, of whichever has one."""
     parts = [extreme_gradient(xp, each, self, value, dim, keepdim)
              for each, value in zip(g, (min, max)) if each is not None]  # fmt: skip
     return parts[0] if len(parts) == 1 else parts[0] + parts[1]
@@ -141,14 +141,14 @@ aminmax = op("aminmax", lambda xp, self, *, dim, keepdim:
 argmax = op("argmax", lambda xp, self, *, dim, keepdim: xp.argmax(self, axis=dim, keepdims=keepdim))
 argmin = op("argmin", lambda xp, self, *, dim, keepdim: xp.argmin(self, axis=dim, keepdims=keepdim))
 
-# --- truth and counting: no gradients
+# --- logic and counting: no gradients
 
 any = op("any", lambda xp, self, *, dim, keepdim: xp.any(self, axis=dim, keepdims=keepdim))
 all = op("all", lambda xp, self, *, dim, keepdim: xp.all(self, axis=dim, keepdims=keepdim))
 count_nonzero = op("count_nonzero", lambda xp, self, *, dim: xp.sum(self != 0, axis=dim))
 
 
-# --- spread: variance and its root, divided by count - correction
+# --- variance and its root, divided by count - correction
 
 
 def variance(xp: Namespace, x: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
@@ -171,14 +171,14 @@ def variance_gradient(xp: Namespace, g: Array, self: Array, dim: Dims, correctio
 def deviation_gradient(
     xp: Namespace, g: Array, self: Array, result: Array, dim: Dims, correction: float, keepdim: bool
 ) -> Any:
-    """Return the variance's for g / (2 deviation); 0 where the deviation is."""
+    """Return the variance's gradient for g / (2 deviation); 0 where the deviation is 0."""
     still = result == 0
     scaled = xp.where(still, xp.zeros_like(g), g / (2 * xp.where(still, xp.ones_like(result), result)))
     return variance_gradient(xp, scaled, self, dim, correction, keepdim)
 
 
 def mean_gradient(xp: Namespace, g: Any, self: Any, dim: Dims, keepdim: bool) -> Any:
-    """g / n for every element."""
+    """Return g / n for every element."""
     return spread(xp, g / (folded_count(self.shape, dim) or 1), self, dim, keepdim)
 
 
@@ -190,7 +190,7 @@ std = op("std", lambda xp, self, *, dim, correction, keepdim: xp.sqrt(variance(x
 
 
 def with_mean(xp: Any, spread_part: object, g: Any, self: Any, dim: Dims, keepdim: bool) -> Any:
-    """Return the gradient of a spread and that of the mean, as far as there are any."""
+    """Return the gradient of a variance and that of the mean, as far as they are defined."""
     if g[1] is None:
         return spread_part
     mean_part = mean_gradient(xp, g[1], self, dim, keepdim)
@@ -218,7 +218,7 @@ logsumexp = op("logsumexp", lambda xp, self, *, dim, keepdim: xp.logsumexp(self,
                self=lambda xp, g, self, result, dim, keepdim: unfold(xp, g, self.ndim, dim, keepdim) * xp.exp(
                    self - unfold(xp, result, self.ndim, dim, keepdim)))  # fmt: skip
 
-# --- steps of functions that PyTorch builds from others, under the names it gives them
+# --- steps of functions that PyTorch composes, under its names
 
 squeeze_in_place = op("squeeze", lambda xp, self, *, size: xp.reshape(self, size), node="SqueezeBackward4",
                       self=lambda xp, g, self_spec: xp.reshape(g, self_spec.shape))  # fmt: skip

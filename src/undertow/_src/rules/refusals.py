@@ -1,11 +1,11 @@
-"""What an op says to numbers of a kind it is not defined for."""
+"""Errors of ops for dtypes that they do not support."""
 
 from __future__ import annotations
 
 from undertow._src.arrays.numpy.elementwise import NO_NEGATIVE_BOOLS
 from undertow._src.types.dtypes import dtype
 
-# Where PyTorch has words of its own; for everything else: "abs_cpu" not implemented for 'Bool'.
+# Where PyTorch has a special text; otherwise: "abs_cpu" not implemented for 'Bool'.
 _WORDS: dict[tuple[str, str], tuple[type[Exception], str]] = {
     ("neg", "b"): (RuntimeError, NO_NEGATIVE_BOOLS),
     ("sub", "b"): (
@@ -46,6 +46,6 @@ _WORDS: dict[tuple[str, str], tuple[type[Exception], str]] = {
 
 
 def refusal(name: str, given: dtype) -> Exception:
-    """Return the error of an op for numbers of a dtype that it does not accept."""
+    """Return the error of an op for a dtype that it does not accept."""
     error, words = _WORDS.get((name, "bifc"[given.category]), (NotImplementedError, ""))
     return error(words or f"\"{name}_cpu\" not implemented for '{given.scalar_name}'")

@@ -10,7 +10,7 @@ from undertow._src.rules.rule import Rule, op
 if TYPE_CHECKING:
     from undertow._src.rules.array import Array, Namespace
 
-# --- padding that repeats the image's own elements: along each axis, which element stands at each place
+# --- padding that repeats the image's own elements: along each axis, the source of each position
 
 
 def _index_pad(name: str, node: str) -> Rule:
@@ -64,14 +64,14 @@ channel_shuffle = op("channel_shuffle", lambda xp, self, *, groups: dealt(xp, se
 
 
 def placed(xp: Namespace, x: Array, places: tuple[tuple[int, Any], ...]) -> Array:
-    """Along each listed axis, the elements at the listed places."""
+    """Return, along each listed axis, the elements at the listed positions."""
     for axis, place in places:
         x = xp.index_select(x, axis, xp.constant(place))
     return x
 
 
 def unplaced(xp: Namespace, g: Array, shape: tuple[int, ...], places: tuple[tuple[int, Any], ...]) -> Array:
-    """Return the adjoint of `placed`: every element gathers the gradients of the places it stands at."""
+    """Return the adjoint of `placed`: every element sums the gradients of its positions."""
     for axis, place in reversed(places):
         size = (*g.shape[:axis], shape[axis], *g.shape[axis + 1 :])
         g = xp.index_add(xp.zeros(size, xp.dtype_of(g)), axis, xp.constant(place), g)
@@ -109,7 +109,7 @@ def unshuffled(xp: Namespace, x: Array, factor: int) -> Array:
 
 
 def dealt(xp: Namespace, x: Array, groups: int) -> Array:
-    """Channels dealt out like cards: one of each group in turn."""
+    """Interleave channels: one of each group in turn."""
     batch, channels, *size = x.shape
     split = xp.reshape(x, (batch, groups, channels // groups, *size))
     return xp.reshape(xp.swapaxes(split, 1, 2), x.shape)

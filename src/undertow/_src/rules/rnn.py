@@ -1,7 +1,8 @@
-"""Recurrent layers, one direction of one layer at a time, each with the closed-form gradient of the whole sequence.
+"""Recurrent layers, one direction of one layer at a time, each with a closed-form gradient of the whole sequence.
 
-Inputs are packed (see arrays/numpy/rnn.py), or (time, batch, features) where all sequences are equally long. The input's
-share of the gates and all weight gradients are single matrix products; only the recurrence itself goes step by step.
+Inputs are packed (see arrays/numpy/rnn.py), or (time, batch, features) where all sequences are equally long. The
+input's part of the gates and all weight gradients are single matrix products; only the recurrence itself goes step by
+step.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ Arrays = tuple[Any, ...]
 
 
 def _rows(xp: Namespace, x: Array) -> Array:
-    """Time and batch as one axis."""
+    """Merge time and batch into one axis."""
     return x if x.ndim == 2 else xp.reshape(x, (-1, x.shape[-1]))
 
 
 def _as_given(xp: Namespace, rows: Array, input: Array) -> Array:
-    """Rows in the shape that the input has."""
+    """Return rows in the shape of the input."""
     return rows if input.ndim == 2 else xp.reshape(rows, (*input.shape[:-1], rows.shape[-1]))
 
 
 def _shares(xp: Namespace, input: Array, w_ih: Array, *biases: Any) -> Array:
-    """Return what the input and the biases give to the gates of every step."""
+    """Return the part of the gates of every step that input and biases contribute."""
     share = xp.matmul(input, xp.transpose(w_ih, (1, 0)))
     for bias in biases:
         if bias is not None:
@@ -93,7 +94,7 @@ def _gru(
     gx = _shares(xp, _rows(xp, input), w_ih, b_ih)
     inner = xp.zeros_like(h0[:1])
     if b_hh is not None:
-        # The new gate's hidden bias is inside the product with r; the other two may join the input's share.
+        # The new gate's hidden bias is inside the product with r; the other two may join the input's part.
         gx = gx + xp.concatenate([b_hh[: 2 * size], xp.zeros_like(b_hh[2 * size :])], 0)
         inner = b_hh[2 * size :]
     output, *rest = xp.gru_scan(gx, h0, w_hh, inner, batch_sizes, reverse)

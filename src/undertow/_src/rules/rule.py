@@ -7,9 +7,9 @@
 The parameters of `forward` after `xp` are the op's tensor inputs; its keyword-only parameters are statics (dims, flags).
 A gradient's parameter names are its save list: an input, `result`, a name from `names` or `hidden`, `<input>_spec`
 (shape and dtype only), a static; plus `xp`, `g` (the incoming gradient, a tuple when the op has several outputs) and,
-for joint gradients, `needs` (which inputs want one). Names are checked here, at import.
+for joint gradients, `needs` (which inputs require one). Names are checked here, at import.
 
-A rule never sees a Tensor, a hook or a mode. `xp` is NumPy, jax.numpy or undertow's own tensors (when the backward
+A rule never handles a Tensor, a hook or a mode. `xp` is NumPy, jax.numpy or undertow's own tensors (when the backward
 pass is itself recorded), so rules are expressions over `xp.vocabulary`: no branching on values, no writing in place.
 The engine does the rest: it sums a gradient to the input's shape, casts it to its dtype and conjugates for complex inputs.
 """
@@ -57,7 +57,9 @@ class Gradient:
         self.names = code.co_varnames[: code.co_argcount]
         unknown = [name for name in self.names if name not in layout]
         if unknown:
-            raise TypeError(f"rule {rule!r}: a gradient asks for {unknown}, but the rule only has {sorted(layout)}")
+            raise TypeError(
+                f"rule {rule!r}: a gradient's parameters {unknown} are unknown; the rule has {sorted(layout)}"
+            )
         places = [layout[name] for name in self.names]
         self.pick: Callable[[Any], tuple[Any, ...]]
         if len(places) == 1:
@@ -146,23 +148,23 @@ def op(
     promote         how inputs come to one dtype: None (left alone), "numeric", "float" (integers become floats), "same"
                     (they share one anyway, and gradients have their shapes already: they are not summed)
     accepts         the kinds of numbers it is defined for, before integers become floats: bool, int, float, complex
-    half            on accelerators its words take half precision as it is, adding up in float32 themselves
+    half            on accelerators its functions take half precision directly, accumulating in float32 themselves
     mask            the input that is a mask of bools, which takes no part in promotion
     shows           what else the node shows as `_saved_<name>`: constants of a more general op
     outputs         how many results the op shows; 0: forward returns a tuple of any length
     names           of the results of an op with several, for gradients that save single ones
     differentiable  the first so many outputs carry gradients (all unless given)
     hidden          names of further results of `forward`, kept for the gradient and not shown
-    view            the result aliases the first input's memory
+    view            the result aliases the first input
     holomorphic     the formula is the plain derivative; conjugation for complex inputs is done around it
-    materialize     gradients of outputs nobody used arrive as zeros (else as None)
+    materialize     gradients of unused outputs arrive as zeros (else as None)
     stepwise        the gradient depends on what it saves by steps only: in a recorded pass with derivative zero, as of
                     PyTorch's backward op that takes it, where a comparison alone would not be part of the graph
     keeps           inputs that are saved though no gradient reads them, because PyTorch's node saves them: programs see
                     that in `_saved_<name>`, in pack hooks, and when they write to such an input
-    rows            the result lies row by row in memory; other elementwise results lie as their inputs do
+    rows            the result is contiguous; other elementwise results have the layout of their inputs
     joint           one formula giving all inputs' gradients, as a tuple
-    slots           so many inputs have a place among the node's edges: up to the last with a gradient unless given
+    slots           how many inputs have an edge at the node: up to the last with a gradient unless given
     """
     rule = Rule(name, forward)
     rule.node_name = node or _camel(name) + "Backward0"
@@ -187,7 +189,7 @@ def op(
 
 
 def _wire(rule: Rule, joint: Formula | None, gradients: dict[str, Formula]) -> None:
-    """Works out what a rule's nodes save, and where among a node's values each gradient finds its arguments."""
+    """Compute what a rule's nodes save, and the position of each gradient's arguments among a node's values."""
     stray = gradients.keys() - set(rule.inputs)
     if stray:
         raise TypeError(f"rule {rule.name!r} has gradients for {sorted(stray)}, but its inputs are {rule.inputs}")
@@ -207,8 +209,8 @@ def _wire(rule: Rule, joint: Formula | None, gradients: dict[str, Formula]) -> N
 
 
 def _layout(rule: Rule, formulas: list[Formula]) -> dict[str, int]:
-    """Return the places of a node's values: xp, g, needs, then what it saved, the input specs, the statics."""
-    # Saved in the order in which pack hooks see them; inputs that are results of an op before (`result1`) come last.
+    """Return the positions of a node's values: xp, g, needs, then what it saved, the input specs, the statics."""
+    # In the order in which pack hooks see them; inputs that are results of an earlier op (`result1`) come last.
     inputs = sorted(rule.inputs, key=lambda given: (given.startswith("result"), given))
     saveable = (*inputs, *sorted(("result", *rule.names)), *rule.hidden)
     asked = set(rule.keeps)
@@ -222,7 +224,7 @@ def _layout(rule: Rule, formulas: list[Formula]) -> dict[str, int]:
 
 
 def twin(rule: Rule, node: str, view: bool = False) -> Rule:
-    """Return the same mathematics under another node's name. `view`: the results are views, as those of the rule are."""
+    """Return the same mathematics under a different node's name. `view`: the results are views, as the rule's are."""
     other = copy.copy(rule)
     other.node_name, other.view = node, view
     other.node_class = other.run = None

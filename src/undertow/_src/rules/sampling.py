@@ -1,4 +1,4 @@
-"""Reading images at given places: affine grids, and sampling by nearest, linear or cubic interpolation."""
+"""Reading images at given positions: affine grids, and sampling by nearest, linear or cubic interpolation."""
 
 # fmt: off
 from __future__ import annotations
@@ -34,7 +34,7 @@ grid_sampler = {rank: _grid_sampler(rank) for rank in (2, 3)}
 
 
 def sampled(xp: Namespace, input: Any, grid: Any, mode: str, padding: str, align: bool) -> Any:
-    """input at the places of the grid: Σ over a place's corners of weight · element."""
+    """Sample input at the positions of the grid: Σ over a position's corners of weight · element."""
     total = None
     for weight, _, places in corners(xp, input.shape[2:], grid, mode, padding, align):
         part = xp.take_from_planes(input, _for_channels(xp, places, input), grid.ndim - 2) * xp.expand_dims(weight, 1)
@@ -45,7 +45,7 @@ def sampled(xp: Namespace, input: Any, grid: Any, mode: str, padding: str, align
 def sample_gradients(
     xp: Namespace, g: Array, needs: tuple[bool, ...], input: Array, grid: Array, mode: str, padding: str, align: bool
 ) -> tuple[Any, Any]:
-    """Gradients of the input and of the grid."""
+    """Return the gradients of the input and of the grid."""
     input_grad, slopes = None, None
     for weight, weight_slopes, places in corners(xp, input.shape[2:], grid, mode, padding, align):
         spread = _for_channels(xp, places, input)
@@ -60,13 +60,13 @@ def sample_gradients(
 
 
 def _for_channels(xp: Namespace, places: Array, input: Array) -> Array:
-    """Places (batch, *out) once for every channel."""
+    """Repeat positions (batch, *out) for every channel."""
     stretched = xp.expand_dims(places, 1)
     return xp.broadcast_to(stretched, (*stretched.shape[:1], input.shape[1], *stretched.shape[2:]))
 
 
 def corners(xp: Namespace, size: tuple[int, ...], grid: Array, mode: str, padding: str, align: bool) -> Any:
-    """For each corner that a sample reads: its weight, the weight's slope along each grid coordinate, its flat place."""
+    """Yield for each corner that a sample reads: its weight, the weight's slope along each coordinate, its flat index."""
     axes = []
     for axis, n in enumerate(size):
         coordinate = xp.select(grid, grid.ndim - 1, len(size) - 1 - axis)
@@ -100,7 +100,7 @@ def unnormalized(xp: Namespace, coordinate: Array, n: int, align: bool) -> tuple
 
 
 def confined(xp: Namespace, position: Any, slope: Any, n: int, padding: str, align: bool) -> tuple[Any, Any]:
-    """Positions outside the image brought in: to the border, or by reflection."""
+    """Move positions outside the image inside: to the border, or by reflection."""
     if padding == "reflection":
         low, span = (0, n - 1) if align else (-0.5, n)
         if span == 0:
@@ -125,14 +125,14 @@ def nearest_tap(xp: Namespace, position: Any, n: int) -> list[Any]:
 
 
 def linear_taps(xp: Namespace, position: Any, slope: Any, n: int) -> list[Any]:
-    """Return the elements on both sides, weighted by nearness."""
+    """Return the elements on both sides, weighted by distance."""
     left = xp.floor(position)
     share = position - left
     return [_tap(xp, 1 - share, -slope, left, n), _tap(xp, share, slope, left + 1, n)]
 
 
 def cubic_taps(xp: Namespace, position: Any, slope: Any, n: int, padding: str, align: bool) -> list[Any]:
-    """Return the four nearest elements under a cubic kernel; each is brought into the image on its own."""
+    """Return the four nearest elements under a cubic kernel; each is moved into the image separately."""
     base = xp.floor(position)
     share = position - base
     taps = []
@@ -151,7 +151,7 @@ def cubic_taps(xp: Namespace, position: Any, slope: Any, n: int, padding: str, a
 
 
 def _tap(xp: Namespace, weight: Array, slope: Any, place: Array, n: int) -> tuple[Any, Any, Any, Any]:
-    """Weight, slope, index (0 outside the image) and whether the place is inside."""
+    """Return weight, slope, index (0 outside the image) and whether the position is inside."""
     valid = (place >= 0) & (place <= n - 1)
     index = xp.as_index(xp.where(valid, place, xp.zeros_like(place)))
     return weight, slope, index, xp.astype(valid, xp.dtype_of(place))

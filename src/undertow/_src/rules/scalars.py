@@ -1,4 +1,4 @@
-"""A tensor and a number, as PyTorch's own composites record them: under names with a 1."""
+"""Ops of a tensor and a number that PyTorch's own composites record, under names with a 1."""
 
 # fmt: off
 from __future__ import annotations

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def shift(xp: Namespace, x: Array, dim: int, fill: Any) -> Array:
-    """x moved one step along a dim; `fill` takes the first place."""
+    """Return x shifted by one along a dim; `fill` takes the first position."""
     return xp.pad(x, tuple([(1, -1) if axis == dim else (0, 0) for axis in range(x.ndim)]), fill)
 
 
@@ -41,13 +41,13 @@ def backward_recurrence(xp: Namespace, x: Array, factor: Array, dim: int) -> Arr
 
 
 def recurrence_gradient(xp: Namespace, g: Array, factor: Array, result: Array, dim: int) -> tuple[Any, Any]:
-    """Of y[i] = x[i] + factor[i] y[i−1]: of x by the recurrence run backward, of factor that times the y before."""
+    """Return the gradients of y[i] = x[i] + factor[i] y[i−1]: the reversed recurrence, and that times y[i−1]."""
     adjoint = backward_recurrence(xp, g, factor, dim)
     return adjoint, adjoint * shift(xp, result, dim, 0)
 
 
 def cumprod_gradient(xp: Namespace, g: Array, self: Array, result: Array, dim: int) -> Any:
-    """Return the product of all before i, times Σ over j ≥ i of g[j] times all between i and j. Exact at zeros."""
+    """Return Π(before i) · Σ over j ≥ i of g[j] Π(between i and j). Exact at zeros."""
     if not self.ndim:
         return g
     return shift(xp, result, dim, 1) * backward_recurrence(xp, g, self, dim)
@@ -57,7 +57,7 @@ cumprod = op("cumprod", lambda xp, self, *, dim: xp.cumprod(self, dim), promote=
 
 
 def picked_gradient(xp: Any, g: Any, indices: Any, self_spec: Any, dim: int) -> Any:
-    """g added to the elements that were picked."""
+    """Add g to the elements that were picked."""
     if not self_spec.ndim:
         return g[0]
     return xp.scatter_add(xp.zeros(self_spec.shape, xp.dtype_of(g[0])), dim, indices, g[0])

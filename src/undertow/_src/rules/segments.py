@@ -1,4 +1,4 @@
-"""Runs of a tensor reduced to one number each. A run is known by the number that its elements carry in an index."""
+"""Segments of a tensor, each reduced to one number. An index gives the segment of each element."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def start(xp: Namespace, data: Any, counts: Any, axis: int, value: float) -> Array:
-    """Return what every run starts with, and one more place for elements that belong to none."""
+    """Return the initial value of every segment, and one more for elements that belong to none."""
     shape = (*data.shape[:axis], counts.shape[axis] + 1, *data.shape[axis + 1 :])
     return xp.zeros(shape, xp.dtype_of(data)) + value
 
@@ -20,7 +20,7 @@ def start(xp: Namespace, data: Any, counts: Any, axis: int, value: float) -> Arr
 def folded(
     xp: Namespace, data: Any, runs: Any, counts: Any, reduce: str, axis: int, initial: float, empty: float
 ) -> Any:
-    """Each run reduced to one; the mean is the sum over the count, and `empty` for a run of none."""
+    """Reduce each segment; the mean is the sum over the count, and `empty` for an empty segment."""
     index = xp.broadcast_to(runs, data.shape)
     fold = "sum" if reduce == "mean" else reduce
     whole = xp.scatter_reduce(start(xp, data, counts, axis, initial), axis, index, data, fold, True)
@@ -32,7 +32,7 @@ def folded(
 
 
 def gradient(xp: Namespace, g: Array, data: Any, runs: Any, counts: Any, reduce: str, axis: int, initial: float) -> Any:
-    """Every element gets its share of what its run gets."""
+    """Give every element its part of its segment's gradient."""
     index = xp.broadcast_to(runs, data.shape)
     if reduce == "mean":
         g = g / xp.astype(xp.maximum(counts, xp.ones_like(counts)), xp.dtype_of(g))
@@ -42,7 +42,7 @@ def gradient(xp: Namespace, g: Array, data: Any, runs: Any, counts: Any, reduce:
         return xp.gather(padded, axis, index)
     own = start(xp, data, counts, axis, initial)
     whole = xp.scatter_reduce(own, axis, index, data, reduce, True)
-    # What a run starts with has no gradient, but it is a factor of a product.
+    # The initial value has no gradient, but it is a factor of a product.
     return share_out(xp, padded, own, data, index, whole, axis, reduce, reduce == "prod")[1]
 
 

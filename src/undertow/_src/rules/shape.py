@@ -1,7 +1,7 @@
-"""View rules: another shape for the same memory. Their gradients need shapes and statics only.
+"""View rules: a different shape of the same storage. Their gradients need only shapes and statics.
 
-The adjoint of a view that shows a part puts the part back among zeros; those adjoints are rules too (`select_backward`),
-whose own gradient is the view again.
+The adjoint of a view of a part puts the part back among zeros; those adjoints are rules too (`select_backward`), whose
+own gradient is the view again.
 """
 
 # fmt: off
@@ -114,18 +114,18 @@ as_strided_backward = op("as_strided_backward", lambda xp, grad, *, size, stride
 
 
 def inverse_permutation(dims: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the order of dims that undoes another."""
+    """Return the permutation of dims that undoes a given one."""
     return tuple(sorted(range(len(dims)), key=dims.__getitem__))
 
 
 def split_points(x: Array, split_size: int, dim: int) -> list[int]:
-    """Where parts of one size begin and end along a dim; the last may be shorter, and there is always one."""
+    """Return where parts of equal size begin and end along a dim; the last may be shorter, and there is at least one."""
     n = x.shape[dim]
     return [*range(0, n, split_size), n] if n else [0, 0]
 
 
 def running_sums(sizes: tuple[int, ...]) -> list[int]:
-    """0 and the sum of the first so many sizes: where parts begin and end."""
+    """Return 0 and the running sums of sizes: where parts begin and end."""
     points = [0]
     for size in sizes:
         points.append(points[-1] + size)

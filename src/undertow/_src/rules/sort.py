@@ -1,4 +1,4 @@
-"""Ordering: sort and what picks by rank, distinct elements, counting into bins."""
+"""Ordering: sort and selection by rank, distinct elements, counting into bins."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def placed(xp: Namespace, g: Any, indices: Any, self_spec: Any, dim: int) -> Any:
-    """Gradients of values that kept their dim, back where the values came from."""
+    """Put gradients of values that kept their dim back to where the values came from."""
     return route(xp, g[0], indices, self_spec, dim, True)
 
 
@@ -21,7 +21,7 @@ def picked(xp: Namespace, g: Any, indices: Any, self_spec: Any, dim: int, keepdi
     return route(xp, g[0], indices, self_spec, dim, keepdim)
 
 
-# --- values and the indices they had
+# --- values and their original indices
 
 sort = op("sort", lambda xp, self, *, dim, descending: xp.sort(self, dim, descending, False), **PICKED,
           self=placed)  # fmt: skip

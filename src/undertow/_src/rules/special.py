@@ -1,4 +1,4 @@
-"""Rules of the special functions: sigmoid and logit, the error function's family, the gamma function's."""
+"""Rules of the special functions: sigmoid and logit, the families of the error and the gamma function."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def times_log(xp: Namespace, x: Array, y: Array) -> Array:
 
 
 def by_slope(xp: Namespace, g: Array, other: Array, slope: Any, flat: Array) -> Array:
-    """g times a slope; 0 where it is flat, and for g = 0 also where the slope is infinite or nan, unless other is nan."""
+    """Return g times a slope: 0 where it is 0; and for g = 0 even if the slope is infinite or nan, unless other is nan."""
     steep = xp.logical_not(xp.logical_or(xp.isfinite(slope), xp.isnan(other)))
     return g * xp.where(xp.logical_or(flat, xp.logical_and(g == 0, steep)), 0, slope)
 
@@ -164,7 +164,7 @@ mvlgamma = op("mvlgamma", lambda xp, self, *, p: xp.in_rows(p * (p - 1) / 4 * ma
                   xp.lgamma(self - j / 2) for j in range(p))), promote="float", accepts="bif", rows=True,
               self=lambda xp, g, self, p: g * sum(xp.digamma(self - j / 2) for j in range(p)))  # fmt: skip
 
-# --- whole numbers
+# --- integers
 
 gcd = op("gcd", lambda xp, self, other: xp.gcd(self, other), promote="numeric", accepts="i")
 lcm = op("lcm", lambda xp, self, other: xp.lcm(self, other), promote="numeric", accepts="i")

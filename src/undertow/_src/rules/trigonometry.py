@@ -48,14 +48,14 @@ def acosh_root(xp: Namespace, x: Array) -> Array:
     return xp.sqrt(x * x - 1)
 
 
-# xp.negative, where others write a minus: what is saved may be bools, whose negative PyTorch refuses.
+# xp.negative instead of a minus: saved values may be bools, whose negation PyTorch refuses.
 atan2 = op("atan2", lambda xp, self, other: xp.arctan2(self, other), promote="float", accepts="bif",
            self=lambda xp, g, self, other: g * other * or_zero(xp, self * self + other * other),
            other=lambda xp, g, self, other: g * xp.negative(self) * or_zero(xp, self * self + other * other))  # fmt: skip
 
 
 def or_zero(xp: Namespace, square: Array) -> Array:
-    """1 / square, and 0 at the origin, where every angle is as good."""
+    """Return 1 / square, and 0 at the origin, where the angle is arbitrary."""
     return xp.where(square == 0, 0, 1 / square)
 
 
@@ -79,7 +79,7 @@ def sine_over_angle(xp: Namespace, x: Array) -> Array:
 def sinc_slope(xp: Namespace, x: Array) -> Array:
     """(πx cos(πx) − sin(πx)) / πx², and 0 at 0."""
     angle = x * PI
-    flat = angle * x == 0  # also where the square of a tiny number is zero
+    flat = angle * x == 0  # also where the square of a tiny number underflows
     return xp.where(flat, 0, (angle * xp.cos(angle) - xp.sin(angle)) / xp.where(flat, 1, angle * x))
 
 

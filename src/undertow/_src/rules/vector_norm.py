@@ -1,4 +1,4 @@
-"""Vector norms and distances: Σ|x|ᵖ to the power 1/p, and what p = 0, ±inf mean."""
+"""Vector norms and distances: Σ|x|ᵖ to the power 1/p, and the cases p = 0, ±inf."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def vector_norm(xp: Namespace, x: Array, ord: float, dim: Dims, keepdim: bool) -> Any:
-    """(Σ |x|ᵖ)^(1/p) for p = `ord`: the largest for inf, the least for −inf, the number of elements but 0 for 0."""
+    """Return (Σ |x|ᵖ)^(1/p) for p = `ord`: the maximum for inf, the minimum for −inf, the count of nonzeros for 0."""
     if ord == 2:
         return xp.sqrt(xp.sum_of_squares(x, axis=dim, keepdims=keepdim))
     size = xp.abs(x)
@@ -32,7 +32,7 @@ def vector_norm(xp: Namespace, x: Array, ord: float, dim: Dims, keepdim: bool) -
 def vector_norm_gradient(
     xp: Namespace, g: Array, self: Array, result: Array, ord: float, dim: Dims, keepdim: bool
 ) -> Any:
-    """g sgn(x) (|x| / norm)^(p−1): 0 where the norm is, and shared among equals for p = ±inf."""
+    """Return g sgn(x) (|x| / norm)^(p−1): 0 where the norm is, and split among equals for p = ±inf."""
     if ord == 0:
         return None
     g = unfold(xp, g, self.ndim, dim, keepdim)
@@ -59,13 +59,13 @@ linalg_vector_norm = op(
     "linalg_vector_norm", lambda xp, self, *, ord, dim, keepdim: vector_norm(xp, self, ord, dim, keepdim),
     promote="same", holomorphic=False, self=vector_norm_gradient)  # fmt: skip
 
-# The norm that `renorm`, `pairwise_distance` and friends record under another name.
+# The norm that `renorm`, `pairwise_distance` and others record under a different name.
 norm = op("norm", lambda xp, self, *, ord, dim, keepdim: vector_norm(xp, self, ord, dim, keepdim),
           promote="same", holomorphic=False, node="NormBackward1", self=vector_norm_gradient)  # fmt: skip
 
 
 def dist_gradient(xp: Namespace, g: Array, self: Array, other: Array, result: Array, p: float) -> Any:
-    """Of the norm of self − other."""
+    """Return the gradient of the norm of self − other."""
     apart = self - other
     return vector_norm_gradient(xp, g, apart, result, p, tuple(range(apart.ndim)), False)
 
@@ -86,11 +86,11 @@ cdist_backward = op("cdist_backward", lambda xp, grad, x1, x2, cdist, *, p: cdis
 
 
 def cdist_gradient(xp: Namespace, g: Array, x1: Array, x2: Array, result: Array, p: float) -> tuple[Any, Any]:
-    """Of every pair's distance, summed over the other side's rows."""
+    """Return the gradient of every pair's distance, summed over the other side's rows."""
     if p == 0:
         return xp.zeros_like(x1), xp.zeros_like(x2)
     apart = xp.expand_dims(x1, x1.ndim - 1) - xp.expand_dims(x2, x2.ndim - 2)
-    if p == inf:  # no sharing among equals here
+    if p == inf:  # not split among equals here
         norm, pull = xp.expand_dims(result, result.ndim), xp.expand_dims(g, g.ndim)
         by_pair = xp.sgn(apart) * (xp.abs(apart) == norm) * pull
     else:
@@ -100,7 +100,7 @@ def cdist_gradient(xp: Namespace, g: Array, x1: Array, x2: Array, result: Array,
 
 
 def renormed(xp: Namespace, self: Array, p: float, dim: int, maxnorm: float) -> Any:
-    """Parts along a dim whose norm is above maxnorm, brought down to it."""
+    """Scale parts along a dim whose norm is above maxnorm down to it."""
     others = tuple([axis for axis in range(self.ndim) if axis != dim])
     norms = vector_norm(xp, self, p, others, True)
     factor = xp.where(norms > maxnorm, maxnorm / (norms + 1e-7), xp.ones_like(norms))
@@ -108,7 +108,7 @@ def renormed(xp: Namespace, self: Array, p: float, dim: int, maxnorm: float) -> 
 
 
 def renorm_gradient(xp: Namespace, g: Array, self: Array, p: float, dim: int, maxnorm: float) -> Array:
-    """Of maxnorm x / norm(x), where the norm is above maxnorm; elsewhere g itself."""
+    """Return the gradient of maxnorm x / norm(x) where the norm is above maxnorm; elsewhere g itself."""
     others = tuple([axis for axis in range(self.ndim) if axis != dim])
     norms = vector_norm(xp, self, p, others, True)
     above = norms > maxnorm
