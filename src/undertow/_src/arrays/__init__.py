@@ -1,1 +1,1 @@
-"""The array functions that rules are written with: the words, and how NumPy, JAX and undertow's own tensors say them."""
+"""The array functions that rules are written with, and their implementations on NumPy, JAX and undertow's own tensors."""

@@ -1,7 +1,7 @@
-"""Kernels written as expressions over the rest of the vocabulary, for namespaces that have no faster one of their own.
+"""Kernels as expressions over the rest of the vocabulary, for namespaces without a faster one.
 
 Each takes the namespace first. On undertow's tensors they are differentiable because their parts are, so a recorded
-backward pass runs these. The statistics of a batch come in as constants and are computed again here, to be part of the
+backward pass runs these. The statistics of a batch are passed as constants and computed again here, to be part of the
 graph.
 """
 
@@ -127,7 +127,7 @@ def batch_norm_grad(
 
 
 def attention_weights(xp: Any, q: Any, k: Any, mask: Any, causal: bool, scale: float) -> Any:
-    """softmax(q kᵀ · scale + mask), zero for later positions if causal, and in rows that are masked altogether."""
+    """Return softmax(q kᵀ · scale + mask): zero for later positions if causal, and in fully masked rows."""
     scores = xp.matmul(q * scale, xp.swapaxes(k, 2, 3))
     if mask is not None:
         scores = scores + mask
@@ -155,7 +155,7 @@ def attention_grad(
 def attention_grad_from(
     xp: Any, weights: Any, g: Any, q: Any, k: Any, v: Any, out: Any, scale: float
 ) -> tuple[Any, Any, Any]:
-    """Gradients of q, k and v, given the weights of the values and the result."""
+    """Return the gradients of q, k and v, given the attention weights and the result."""
     key_shape, value_shape = tuple(k.shape), tuple(v.shape)
     k, v = repeated(xp, k, q), repeated(xp, v, q)
     slopes = xp.matmul(g, xp.swapaxes(v, 2, 3))

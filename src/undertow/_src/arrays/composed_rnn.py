@@ -1,4 +1,4 @@
-"""The recurrent layers of numpy/rnn.py as expressions over the vocabulary, step by step: what a recorded backward runs."""
+"""The recurrent layers of numpy/rnn.py as expressions over the vocabulary, step by step, for a recorded backward."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _renew(xp: Any, state: Any, new: Any, n: int) -> Any:
 
 
 def _in_order(xp: Any, parts: list[Any], reverse: bool) -> Any:
-    """Return what the steps made, laid end to end in the order of time."""
+    """Return the results of the steps, concatenated in order of time."""
     return xp.concatenate(parts[::-1] if reverse else parts, 0)
 
 

@@ -1,8 +1,8 @@
-"""Which array library a rule runs on: found by the type of the arrays it is given.
+"""Which array library a rule runs on, by the type of its arrays.
 
-NumPy serves every type that is not registered. JAX's types register themselves when `jax/namespace.py` is loaded, which the
-first of its arrays to come along sees to; until then nothing here imports it. Undertow's own tensors, for a backward pass
-that is itself recorded, are asked for by name.
+NumPy serves every type that is not registered. JAX's types are registered when `jax/namespace.py` is imported, which
+their first array triggers; until then nothing here imports it. Undertow's own tensors, for a backward pass that is
+itself recorded, have an explicit function.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from undertow._src.arrays.device.array import DeviceArray, applied
 from undertow._src.arrays.device.layout import laying_out
 from undertow._src.arrays.device.memory import jax_namespace
 
-# Where arrays of other libraries are at home.
+# The namespaces of other libraries' arrays.
 FOREIGN = dict.fromkeys(("jax", "jaxlib"), "undertow._src.arrays.jax.namespace")
 
 _namespaces: dict[type, Any] = {
@@ -29,7 +29,7 @@ _namespaces: dict[type, Any] = {
 
 
 def register(kind: type, namespace: Any) -> None:
-    """Say that arrays of a type are computed with in a namespace of their own."""
+    """Register the namespace for arrays of a type."""
     _namespaces[kind] = namespace
 
 
@@ -46,7 +46,7 @@ def namespace_of(arrays: Iterable[Any]) -> Any:
 
 
 class DeviceNamespace:
-    """The words of `jax/namespace.py` on device arrays, made as they are asked for; what they make lives on one device."""
+    """The functions of `jax/namespace.py` on device arrays, wrapped on demand; their results are on one device."""
 
     RECORDED = False
 
@@ -67,18 +67,18 @@ class DeviceNamespace:
 
 @cache
 def namespace_on(device: Device | None) -> DeviceNamespace:
-    """Return the namespace for arrays of a device; for None, of the program that is being traced."""
+    """Return the namespace for arrays of a device; for None, of the traced program."""
     return DeviceNamespace(device)
 
 
 @cache
 def tensor_namespace() -> Any:
-    """Return the namespace of undertow's own tensors, which brings in most of the public functions."""
+    """Return the namespace of undertow's own tensors, which imports most of the public functions."""
     return importlib.import_module("undertow._src.arrays.tensor.namespace")
 
 
 def _find(kind: type) -> Any:
-    """Return the namespace of a type that was not met before, by the library that it or one of its bases is from."""
+    """Return the namespace of a new type, by the library that it or one of its bases is from."""
     for base in kind.__mro__:
         home = FOREIGN.get(base.__module__.partition(".")[0])
         if home is not None:

@@ -1,7 +1,7 @@
-"""Running NumPy without its floating-point warnings: dividing by zero, as PyTorch does, in silence.
+"""Running NumPy without its floating-point warnings: PyTorch divides by zero silently.
 
-NumPy keeps what to do about such errors in a context variable. Entering a context in which it says "ignore" costs 60 ns
-where `np.errstate` costs 1 µs, and the user's own setting stays as it is.
+NumPy keeps its error handling in a context variable. Entering a context in which it says "ignore" costs 60 ns where
+`np.errstate` costs 1 µs, and the user's own setting stays unchanged.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _context = contextvars.Context()
 _context.run(np.seterr, all="ignore")
 [(_setting, _ignore)] = _context.items()
 
-# Calls a function in silence, if nobody else is in there: RuntimeError if another thread is, or a caller of ours.
+# Call a function in that context; RuntimeError if it is already entered, by a different thread or a caller.
 silently = _context.run
 
 
 def quietly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a function in silence, from any thread and at any depth; without memory it fails as PyTorch does."""
+    """Call a function silently, from any thread and at any depth; without memory it fails as PyTorch does."""
     before = _setting.set(_ignore)
     try:
         return function(*args, **kwargs)
@@ -37,7 +37,7 @@ def quietly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def quiet(function: F) -> F:
-    """Decorate a kernel that may be called by itself; in the silence of an op it costs next to nothing."""
+    """Decorate a kernel that may be called directly; inside an op, which is silent already, it costs almost nothing."""
 
     @functools.wraps(function)
     def inside(*args: Any, **kwargs: Any) -> Any:

@@ -1,9 +1,9 @@
 """Singular vectors with the signs that PyTorch's LAPACK gives them.
 
-Singular vectors are determined up to a sign, which depends on the way LAPACK takes to the bidiagonal matrix. Of a real
-matrix PyTorch's (MKL) takes a QR decomposition first from rows = 3/2 columns on, that of NumPy and JAX (OpenBLAS) from 11/6
-on; of a wide one PyTorch's takes an LQ decomposition only from columns = 20 rows on, the others' from 11/6 on. Complex
-matrices go the same way in all. Found by experiment, which `tests/oracle/test_svd_signs.py` repeats.
+Singular vectors are determined up to a sign, which depends on how LAPACK reaches the bidiagonal matrix. For a real
+matrix PyTorch's (MKL) starts with a QR decomposition from rows = 3/2 columns on, that of NumPy and JAX (OpenBLAS) from
+11/6 on; for a wide one PyTorch's starts with an LQ decomposition only from columns = 20 rows on, the others' from 11/6
+on. For complex matrices they agree. Found by experiment, which `tests/oracle/test_svd_signs.py` repeats.
 
 `lib` is NumPy, or JAX's namespace of the same names.
 """
@@ -19,7 +19,7 @@ Parts = tuple[Array, Array, Array]
 
 
 def signed_svd(lib: Any, x: Array, full: bool) -> Parts:
-    """`linalg.svd` by the way that PyTorch's LAPACK takes."""
+    """Return `linalg.svd` computed the way PyTorch's LAPACK does."""
     rows, columns = x.shape[-2:]
     if x.dtype.kind == "f" and x.size:
         if rows > columns and rows >= columns * 3 // 2 and not _takes_qr(rows, columns):
@@ -37,7 +37,7 @@ def signed_svd(lib: Any, x: Array, full: bool) -> Parts:
 
 
 def _takes_qr(long: int, short: int) -> bool:
-    """Whether OpenBLAS begins with a QR (or LQ) decomposition."""
+    """Whether OpenBLAS starts with a QR (or LQ) decomposition."""
     return long >= int(short * 11 / 6)
 
 
@@ -48,10 +48,10 @@ def _after_qr(lib: Any, x: Array) -> Parts:
 
 
 def _without_lq(lib: Any, x: Array) -> tuple[Parts, Array]:
-    """Return the decomposition of a wide matrix without an LQ decomposition, and which of a stack have not full rank.
+    """Return the decomposition of a wide matrix without an LQ decomposition, and which of a stack lack full rank.
 
-    Of those the vectors of a zero cannot be told from those of the rows of zeros. Rows and columns of zeros change no
-    reflection, and neither does an orthogonal change of the columns behind the square: so the matrix is brought to a
+    Of those, the vectors of a zero cannot be told from those of the zero rows. Rows and columns of zeros change no
+    reflection, and neither does an orthogonal change of the columns after the square: so the matrix is brought to a
     shape for which OpenBLAS takes the direct way.
     """
     rows, columns = x.shape[-2:]
@@ -71,7 +71,7 @@ def _without_lq(lib: Any, x: Array) -> tuple[Parts, Array]:
 
 
 def _completed(lib: Any, x: Array, parts: Parts, full: bool) -> Parts:
-    """With `full`, the vectors that complete the bases: those of the usual way."""
+    """Add, with `full`, the vectors that complete the bases: those of the plain decomposition."""
     if not full:
         return parts
     u, s, vh = parts

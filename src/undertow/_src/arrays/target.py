@@ -1,4 +1,4 @@
-"""For which kind of device a program is being traced: what is fastest differs, and a trace does not show where it runs."""
+"""The kind of device for which a program is being traced: what is fastest differs, and a trace does not show its device."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from undertow._src.arrays.device.memory import Target
 
 
 def options_for(platform: str) -> dict[str, bool]:
-    """XLA's options for a program: it may leave out a rounding to bfloat16 between two operations unless told otherwise.
+    """Return XLA's options for a program: by default it may skip a rounding to bfloat16 between two operations.
 
-    On other devices than the CPU it may, as their own libraries do.
+    On devices other than the CPU it may, as their own libraries do.
     """
     return {"xla_allow_excess_precision": False} if platform == "cpu" else {}
 
 
 @contextmanager
 def traced_for(platform: str) -> Iterator[None]:
-    """Inside, traces are for this platform."""
+    """Trace for this platform inside the block."""
     before, Target.platform = Target.platform, platform
     try:
         yield

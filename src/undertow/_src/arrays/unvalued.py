@@ -1,8 +1,8 @@
-"""Arrays that have a shape, strides and a dtype and no values, however large: what tensors on the device `meta` lie in.
+"""Arrays that have a shape, strides and a dtype but no values, however large: for tensors on the device `meta`.
 
-An `Unvalued` array is address space with no memory behind it. Views of it are NumPy's, so that strides are right; whatever
-would compute is asked for its result's shape and dtype only. JAX works those out where it is installed (`jax.eval_shape`),
-with the words that compile a step. Without it NumPy computes, which is right and may take long.
+An `Unvalued` array is address space without memory. Views of it are NumPy's, so that strides are right; a computation
+only yields its result's shape and dtype. JAX infers those where it is installed (`jax.eval_shape`), with the functions
+that compile a step. Without it NumPy computes, which is right but may be slow.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COPIES = frozenset("copy contiguous in_rows".split())
 
 
 class Unvalued(np.ndarray[Any, Any]):
-    """A NumPy array whose values nothing reads."""
+    """A NumPy array whose values are never read."""
 
     without_values = True
 
@@ -67,20 +67,20 @@ class Unvalued(np.ndarray[Any, Any]):
 
 
 def without_values(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """Return a new row-major array without values; what looks at a small one's values finds zeros."""
+    """Return a new row-major array without values; code that reads a small one's values finds zeros."""
     size = math.prod(shape) * dtype.itemsize
     if size <= LARGE:
         return np.zeros(shape, dtype).view(Unvalued)
     unbacked = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
     try:
         space = mmap.mmap(-1, size, unbacked, mmap.PROT_READ)
-    except (OSError, ValueError):  # more than the process may address: the strides are not right then
+    except (OSError, ValueError):  # more than the process may address: the strides are wrong then
         return np.broadcast_to(np.zeros((), dtype), shape).view(Unvalued)
     return np.frombuffer(space, dtype).reshape(shape).view(Unvalued)
 
 
 def evaluated(function: Callable[..., Any], args: Any, kwargs: Any, word: Callable[..., Any] | None = None) -> Any:
-    """Return what a function of NumPy's would give: arrays without values. `word` is the same on JAX's arrays."""
+    """Return what a NumPy function would give, as arrays without values. `word` is the same function on JAX arrays."""
     if not _has_jax() or _size_of((args, kwargs)) <= LARGE:
         return _unvalued(function(*_plain(args), **_plain(kwargs)))
     outline = importlib.import_module("undertow._src.arrays.jax.shape").outline
@@ -110,7 +110,7 @@ class UnvaluedNamespace:
         return word
 
     def reshape(self, x: Any, shape: Any) -> Any:
-        """Return a view where memory allows it, else a copy."""
+        """Return a view where the strides allow it, else a copy."""
         array = _plain(x)
         wanted = (shape,) if isinstance(shape, int) else tuple(shape)
         if -1 in wanted:
@@ -120,7 +120,7 @@ class UnvaluedNamespace:
         return without_values(wanted, x.dtype) if strides is None else _unvalued(numpy_xp.reshape(array, wanted))
 
     def max_pool(self, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool = False) -> Any:
-        """Maxima of windows, and their places: JAX's word works with tables as large as the result."""
+        """Return maxima of windows and their indices: JAX's function needs tables as large as the result."""
         lead = x.ndim - len(kernel)
         shape = (*x.shape[:lead], *pool_counts(x.shape[lead:], kernel, stride, padding, dilation, ceil_mode))
         return without_values(shape, x.dtype), without_values(shape, np.dtype(np.int64))
@@ -132,7 +132,7 @@ def _has_jax() -> bool:
 
 
 def _plain(args: Any) -> Any:
-    """Arguments with NumPy's own arrays in the place of those without values."""
+    """Replace arrays without values in arguments by plain NumPy arrays."""
     if type(args) is Unvalued:
         return args.view(np.ndarray)
     if type(args) in (tuple, list):
@@ -143,7 +143,7 @@ def _plain(args: Any) -> Any:
 
 
 def _size_of(args: Any) -> int:
-    """How many bytes the arrays among arguments would take."""
+    """Return how many bytes the arrays among arguments would take."""
     if isinstance(args, np.ndarray):
         return args.nbytes
     parts = args.values() if type(args) is dict else args if type(args) in (tuple, list) else ()
@@ -157,7 +157,7 @@ def _unvalued(result: Any) -> Any:
 
 
 def _without_values(result: Any) -> Any:
-    """Results, with arrays that have no values in the place of those that have, or that JAX described."""
+    """Replace arrays in results, or JAX's descriptions of them, by arrays without values."""
     if type(result) in (tuple, list):
         return type(result)(map(_without_values, result))
     return without_values(tuple(result.shape), np.dtype(result.dtype)) if hasattr(result, "shape") else result

@@ -1,6 +1,6 @@
-"""The array functions that rules may use, by family: what each namespace (NumPy, tensors, JAX) has to offer.
+"""The array functions that rules may use, by family: what each namespace (NumPy, tensors, JAX) has to provide.
 
-NumPy's own names mean what they mean there, with the same arguments; the rest is said here.
+NumPy's own names mean what they mean there, with the same arguments; the rest is defined here.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ LINALG = {
     "fft_c2r": "(x, axes, norm, last) the way back from a half to so many real numbers",
 }
 
-# Sizes are tuples with one number per spatial axis, which are the last ones; `needs` says which gradients are wanted.
+# Sizes are tuples with one number per spatial axis, which are the last ones; `needs` says which gradients are required.
 LAYERS = {
     "layer_norm": "(x, trailing, weight, bias, eps) the last axes normalised, scaled, shifted; mean and 1/√(var + eps)",
     "layer_norm_grad": "(g, x, mean, rstd, weight, trailing, needs) gradients of x, weight, bias",

@@ -1,1 +1,1 @@
-"""Arrays on a device or in a trace: the array that a tensor holds, its memory, and where it is."""
+"""Arrays on a device or in a trace: the array that a tensor holds, its buffer, and its device."""

@@ -1,4 +1,4 @@
-"""Arrays on a JAX device, or inside a program that is being compiled, with NumPy's manners.
+"""Arrays on a JAX device, or inside a program that is being traced, with NumPy's interface.
 
 The rest of undertow treats a `DeviceArray` as it treats a NumPy array, and so the same code runs eagerly, on a GPU, and
 while a step is traced.
@@ -32,7 +32,7 @@ _IN_ORDER = _Flags()
 
 
 class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
-    """A memory on a device, or a view of one, that code for NumPy's arrays can use."""
+    """A buffer on a device, or a view of one, that code for NumPy arrays can use."""
 
     __slots__ = ()
 
@@ -43,7 +43,7 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
         return self.lying().flags if self.lies_as_on_host() else _IN_ORDER
 
     def copy(self, order: str = "C") -> DeviceArray:
-        """Return a memory of its own with the same value."""
+        """Return a copy with its own buffer."""
         return DeviceArray(self.value, self.buffer.device)
 
     def astype(self, dtype: Any, copy: bool = True, **_: Any) -> DeviceArray:
@@ -99,7 +99,7 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
         return self.shape[0]
 
     def __iter__(self) -> Iterator[DeviceArray]:
-        return (self[k] for k in range(len(self)))  # JAX refuses no index, so that Python would go on for ever
+        return (self[k] for k in range(len(self)))  # JAX raises for no index, so that Python would iterate for ever
 
     def __getitem__(self, index: Any) -> DeviceArray:
         known = is_known((self, index))
@@ -117,10 +117,10 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
             with self.writing(value, *(index if type(index) is tuple else (index,))):
                 self._replace(self.value.at[index].set(value))
 
-    # --- where a real number is asked for
+    # --- where an actual number is required
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """Return the value as a NumPy array of its own."""
+        """Return the value as a new NumPy array."""
         if tracer.current is not None and not tracer.current.is_constant(self.value):
             tracer.current.refuse_value(self)
         return np.array(self.value)
@@ -163,7 +163,7 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
     def __index__(self) -> int:
         return int(self) if self.dtype.kind in "iub" and self.size == 1 else self.numpy().__index__()
 
-    # --- NumPy's functions, called on such arrays
+    # --- NumPy's functions, called on device arrays
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
         import jax.numpy as jnp
@@ -233,22 +233,22 @@ _CHANGING = frozenset({"sort", "partition", "put", "resize", "setfield", "setfla
 
 
 def lying(array: Any) -> Any:
-    """Return an array that lies in memory as another one does, or would on the host."""
+    """Return a host array with the strides that an array has, or would have on the host."""
     return array.lying() if type(array) is DeviceArray else array
 
 
 def in_memory(array: Any) -> Any:
-    """Return an array with the strides that code which runs eagerly on the CPU would find."""
+    """Return an array with the strides that eager code on the CPU would see."""
     return array.lying() if type(array) is DeviceArray and array.lies_as_on_host() else array
 
 
 def with_layout(array: Any) -> Any:
-    """Return an array whose strides tell copies from views: a traced array as it would lie on the host, on any device."""
+    """Return an array whose strides tell copies from views: for a traced array, those on the host, on any device."""
     return lying(array) if tracer.current is not None else in_memory(array)
 
 
 def shared_memory(array: Any) -> Any:
-    """Return what a compiled step left on the CPU as NumPy's memory, which other tensors on it share from now on."""
+    """Return a compiled step's result on the CPU as a NumPy array, whose buffer other tensors on it share from now on."""
     return array.on_host() if type(array) is DeviceArray and array.device is cpu else array
 
 
@@ -262,7 +262,7 @@ def _shares(a: Any, b: Any) -> bool:
 
 
 def values_known(*arrays: Any) -> bool:
-    """Whether Python may look at these arrays' values, say to check them: not while they are traced, or without any."""
+    """Whether Python may read these arrays' values, for example to check them: not while traced, nor without values."""
     for array in arrays:
         if type(array) is DeviceArray:
             if tracer.current is not None:
@@ -273,7 +273,7 @@ def values_known(*arrays: Any) -> bool:
 
 
 def checked(check: Callable[[Any], None], array: Any) -> None:
-    """Check an array's values: now, or before each call of the program that is being traced, if they are known by then."""
+    """Check an array's values: now, or before each call of the traced program, if they are known by then."""
     if tracer.current is None or type(array) is not DeviceArray:
         if not hasattr(array, "without_values"):
             check(array)
@@ -282,16 +282,16 @@ def checked(check: Callable[[Any], None], array: Any) -> None:
 
 
 def is_known(args: Any) -> bool:
-    """Whether all arrays among arguments, of which there are some, hold few whole numbers that are the same in every call.
+    """Whether arguments contain arrays and all of them hold few integers that are the same in every call.
 
-    Lengths and indices that a traced step makes of Python's numbers are such: NumPy computes with them during the trace, so
-    that code which asks for their values goes on working.
+    Lengths and indices that a traced step makes from Python numbers are such: NumPy computes with them during the
+    trace, so that code which reads their values works.
     """
     return tracer.current is not None and _are_known(args) is True
 
 
 def _are_known(args: Any) -> bool | None:
-    """None if there are no arrays."""
+    """Return whether all arrays are known; None if there are no arrays."""
     if type(args) is DeviceArray:
         return args.is_known()
     if type(args) in (tuple, list, dict):
@@ -301,7 +301,7 @@ def _are_known(args: Any) -> bool | None:
 
 
 def _computed_now(function: Word) -> Word:
-    """Return a function of NumPy's on known arrays, whose results are known too."""
+    """Apply a NumPy function to known arrays; its results are known too."""
 
     def compute(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = unwrapped((args, kwargs), _known_value)
@@ -327,9 +327,9 @@ def _known_value(array: DeviceArray) -> np.ndarray[Any, Any]:
 
 
 def unwrapped(args: Any, value: Callable[[DeviceArray], Any] = _present_value) -> Any:
-    """Arguments with present values in the place of device arrays.
+    """Replace device arrays in arguments by their current values.
 
-    Those of NumPy's are copied: JAX may read them after its function has returned.
+    NumPy's are copied: JAX may read them after its function has returned.
     """
     if type(args) is DeviceArray:
         return value(args)
@@ -345,7 +345,7 @@ def unwrapped(args: Any, value: Callable[[DeviceArray], Any] = _present_value) -
 
 
 def wrapped(result: Any, device: Device | None = None) -> Any:
-    """Results with device arrays in the place of JAX's."""
+    """Replace JAX arrays in results by device arrays."""
     if type(result) in (tuple, list):
         return tuple([wrapped(part, device) for part in result])
     if isinstance(result, np.ndarray) or not (hasattr(result, "aval") and hasattr(result, "dtype")):
@@ -354,7 +354,7 @@ def wrapped(result: Any, device: Device | None = None) -> Any:
 
 
 def applied(function: Word, device: Device | None, now: Word | None = None) -> Word:
-    """Return a function of JAX's, on device arrays. Where their values are known, `now` computes the same with NumPy."""
+    """Return a JAX function on device arrays. Where their values are known, `now` computes the same with NumPy."""
 
     def apply(*args: Any, **kwargs: Any) -> Any:
         if now is not None and is_known((args, kwargs)):
@@ -367,14 +367,14 @@ def applied(function: Word, device: Device | None, now: Word | None = None) -> W
 
 
 def _followed(result: Any, function: Word, args: Any, kwargs: Any) -> Any:
-    """Return the result; if it holds whole numbers, a trace notes what NumPy would compute it with."""
+    """Return the result; if it holds integers, the trace notes how NumPy would compute it."""
     if tracer.current is not None and type(result) is DeviceArray and result.dtype.kind in "iu":
         tracer.current.note_integers(result, function, (args, kwargs))
     return result
 
 
 def _with_arrays(args: Any, kwargs: Any) -> Any:
-    """Numbers that are inputs of a traced program, as arrays of the dtype that they meet."""
+    """Return the symbolic scalars of a traced program as arrays, of the dtype of the other operands."""
     if not any(hasattr(arg, "as_array") for arg in (*args, *kwargs.values())):
         return args, kwargs
     dtypes = sorted(

@@ -1,7 +1,7 @@
-"""How the results of array functions lie in memory in eager mode, for programs in which they lie anyhow.
+"""The strides that results of array functions have in eager mode, for programs whose own layout is XLA's.
 
-XLA lays arrays out as it likes. But code asks for strides, draws fill a tensor in the order of its memory, and whether a
-reshape is a view depends on it. So a memory of a program for the CPU notes the strides that NumPy's would have.
+XLA lays arrays out as it likes. But code reads strides, draws fill a tensor in the order of its strides, and whether a
+reshape is a view depends on them. So a buffer of a program for the CPU notes the strides that NumPy's would have.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _BY_COLUMNS = frozenset(
 )
 _IN_ORDER = frozenset("contiguous in_rows log_sigmoid softmax softmax_grad log_softmax log_softmax_grad".split())
 _LIKE_OPERANDS = frozenset([*ELEMENTWISE, *"where cast copy flip zeros_like ones_like full_like masked_fill".split()])
-_FEW = 1 << 16  # elements with which NumPy may compute just to see how its result lies
+_FEW = 1 << 16  # elements up to which NumPy may compute just to find out the strides of its result
 
 
 def laying_out(word: str, function: Word) -> Word:
-    """Return an array function that notes, while a program for the CPU is traced, how its result would lie."""
+    """Return an array function that notes, while a program for the CPU is traced, the eager strides of its result."""
     usual = getattr(numpy_xp, word, None)
     lay: Callable[[Any, tuple[Any, ...], dict[str, Any]], None]
     if word in _IN_ORDER:
@@ -62,7 +62,7 @@ def laying_out(word: str, function: Word) -> Word:
 
 
 def lay_like(result: Any, operands: Iterable[Any]) -> None:
-    """Note how the result of an elementwise function lies: as NumPy goes through its operands."""
+    """Note the strides of an elementwise function's result, which follow its operands."""
     if not isinstance(result, DeviceMemory) or result.ndim < 2:
         return
     arrays = [each for each in operands if isinstance(each, (DeviceMemory, np.ndarray))]
@@ -81,7 +81,7 @@ def _lay_reshaped(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 def _lay_unless_itself(result: Any, usual: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Of a function that gives its operand itself if nothing is to be done."""
+    """Note the layout for a function that returns its operand itself if there is nothing to do."""
     x = args[0]
     if not isinstance(result, DeviceMemory) or not isinstance(x, DeviceMemory):
         return
@@ -108,7 +108,7 @@ def _lay_computed(result: Any, usual: Word, args: tuple[Any, ...], kwargs: dict[
     try:
         with np.errstate(all="ignore"):
             computed = usual(*_lying(args, zeros=True), **_lying(kwargs, zeros=True))
-    except Exception:  # which zeros are no good for
+    except Exception:  # for which zeros don't work
         return
     for each, lying in zip(*[value if type(value) is tuple else (value,) for value in (result, computed)]):
         _take_strides(each, lying)
@@ -130,7 +130,7 @@ def _arrays_in(args: Any) -> list[Any]:
 
 
 def _lying(args: Any, zeros: bool = False) -> Any:
-    """Arguments with arrays that lie as they would in eager mode in the place of a program's."""
+    """Replace a program's arrays in arguments by arrays with their eager strides."""
     if isinstance(args, DeviceMemory):
         return _zeros_lying_as(args.lying()) if zeros else args.lying()
     if type(args) in (tuple, list):

@@ -1,8 +1,8 @@
-"""The memory of arrays on a JAX device, or inside a program that is being compiled.
+"""The buffers of arrays on a JAX device, or inside a program that is being traced.
 
-JAX's arrays never change. A tensor's memory does: it is written to, and its views see it. A `DeviceMemory` is that memory.
-It stands on a `Buffer`, which holds the present value; a view of it knows how to take its part of the value and how to put
-a new part back. `DeviceArray` adds NumPy's manners.
+JAX arrays are immutable; a tensor's buffer is written to, and its views see the write. A `DeviceMemory` models that. It
+refers to a `Buffer`, which holds the current value; a view of it knows how to take its part of the value and how to put
+a new part back. `DeviceArray` adds NumPy's interface.
 """
 
 from __future__ import annotations
@@ -26,45 +26,45 @@ from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.arrays.numpy.order import outer_to_inner
 from undertow._src.arrays.numpy.shape import contiguous_strides
 
-Value = Any  # a jax.Array, or what stands for one in a trace
+Value = Any  # a jax.Array, or a tracer
 
 
 @cache
 def jax_namespace() -> Any:
-    """Return the words on JAX's arrays; JAX is loaded when they are first needed."""
+    """Return the functions on JAX arrays; JAX is imported at the first use."""
     return importlib.import_module("undertow._src.arrays.jax.namespace")
 
 
 def call_jax(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a function of JAX's."""
+    """Call a JAX function."""
     return function(*args, **kwargs) if tracer.current is None else tracer.current.call_jax(function, args, kwargs)
 
 
 def computing_now() -> AbstractContextManager[None]:
-    """Return a block in which JAX computes, also while it traces."""
+    """Make JAX compute inside the block, even during a trace."""
     import jax
 
     return jax.ensure_compile_time_eval()
 
 
 def known_value(array: Any) -> Value:
-    """Return a value that is the same in every call of the program that is being traced."""
+    """Return a value that is the same in every call of the traced program."""
     import jax
 
     with computing_now():
         if isinstance(array, (np.ndarray, np.generic)):
-            return jax.device_put(array)  # `asarray` is a program for each shape, which takes XLA 50 ms
+            return jax.device_put(array)  # `asarray` compiles a program for each shape, which takes XLA 50 ms
         return jax.numpy.asarray(array)
 
 
 class Target:
-    """For which kind of device a program is being traced."""
+    """The kind of device for which a program is being traced."""
 
-    platform: str | None = None  # JAX's word for it, "cpu" or "gpu"; None: where the arrays are, or JAX's default
+    platform: str | None = None  # JAX's name for it, "cpu" or "gpu"; None: the arrays' own device, or JAX's default
 
 
 class Compiling:
-    """A block in which a thread compiles: for the time being, tensors of the step hold stand-ins for their values."""
+    """A block in which a thread compiles: meanwhile tensors of the step hold tracers instead of values."""
 
     current: ClassVar[Compiling | None] = None
 
@@ -81,17 +81,17 @@ class Compiling:
         self._done.set()
 
     def is_elsewhere(self) -> bool:
-        """Whether another thread than this one does it."""
+        """Whether a different thread is compiling."""
         return threading.get_ident() != self._thread
 
     def take(self, tensors: Iterable[Any]) -> None:
-        """Says which tensors are about to hold stand-ins, in time for threads that are just reading them."""
+        """Declare which tensors are about to hold tracers, in time for threads that are reading them."""
         self._taken = {id(tensor) for tensor in tensors}
         if threading.active_count() > 1:
             time.sleep(_NOTICE)
 
     def wait_for(self, tensors: list[Any]) -> None:
-        """Wait until the stand-ins that this thread's tensors may hold are gone: it is about to compute with them."""
+        """Wait until this thread's tensors no longer hold tracers, before computing with them."""
         held = any(id(tensor) in self._taken or isinstance(tensor._array, DeviceMemory) for tensor in tensors)
         if held and not self._done.wait(_PATIENCE):
             raise RuntimeError(
@@ -105,7 +105,7 @@ _NOTICE = 0.01
 
 
 class TraceAborted:
-    """An exception that ends a trace, also where code of the step's own handles it: the trace remembers it."""
+    """An exception that ends a trace, even if the step's own code handles it: the trace remembers it."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -113,20 +113,20 @@ class TraceAborted:
 
     @staticmethod
     def note(error: Any) -> None:
-        """Lets the trace that is on remember an exception."""
+        """Let the current trace remember an exception."""
         if tracer.current is not None and tracer.current.is_here():
             tracer.current.note_abort(error)
 
 
 class NeedsValue(TraceAborted, RuntimeError):
-    """Python asked for a number that is known only when the compiled program runs."""
+    """Python needs a number that is known only when the compiled program runs."""
 
-    asked = ""  # for what, and where, without the cure
-    line: tuple[str, int] | None = None  # where: the file and the line of it
+    asked = ""  # the purpose and the line, without the cure
+    line: tuple[str, int] | None = None  # the file and the line
 
 
 class Buffer:
-    """One memory: its present value, and how often it was written to."""
+    """A buffer: its current value, and how often it was written to."""
 
     any_made: ClassVar[bool] = False  # whether there has ever been one
 
@@ -136,14 +136,14 @@ class Buffer:
         self.value = value
         self.writes = 0
         Buffer.any_made = True
-        self.device: Device | None = None  # where the tensor is said to live; None: wherever its value is
-        self.host: np.ndarray[Any, Any] | None = None  # the memory itself, once somebody has looked at it
-        self.strides: tuple[int, ...] | None = None  # of the memory of eager code, if it is not in order
+        self.device: Device | None = None  # the tensor's nominal device; None: its value's
+        self.host: np.ndarray[Any, Any] | None = None  # the buffer as a NumPy array, once one has been requested
+        self.strides: tuple[int, ...] | None = None  # eager strides, if not contiguous
         if device is not None:
             self.live_on(device)
 
     def live_on(self, device: Device) -> None:
-        """Says where the tensor lives. While there is one that is not on the CPU, every op takes its general path."""
+        """Set the tensor's nominal device. While any tensor is not on the CPU, every op takes its general path."""
         self.device = device
         if device is not cpu:
             self.__class__ = BufferOffCpu
@@ -151,7 +151,7 @@ class Buffer:
 
 
 class BufferOffCpu(Buffer):
-    """A memory that is not on the CPU."""
+    """A buffer that is not on the CPU."""
 
     __slots__ = ()
 
@@ -159,11 +159,11 @@ class BufferOffCpu(Buffer):
         slow_path.leave()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Buffer, (self.value, self.device)  # a copy is counted as this one was
+        return Buffer, (self.value, self.device)  # a copy counts as this one does
 
 
 class DeviceMemory:
-    """A memory on a device, or a view of one."""
+    """A buffer on a device, or a view of one."""
 
     __slots__ = ("buffer", "_parent", "_take", "_put", "_seen", "_part", "shape", "dtype", "__weakref__")
 
@@ -182,7 +182,7 @@ class DeviceMemory:
             tracer.current.note_buffer(self.buffer)
 
     def like(self, value: Value) -> Self:
-        """Return a memory of its own that looks as this one does, and holds a value of its kind."""
+        """Return a new buffer like this one, with a value of the same kind."""
         array = object.__new__(type(self))
         array.buffer, array._parent = Buffer(value, self.buffer.device), None
         array.shape, array.dtype = self.shape, self.dtype
@@ -193,14 +193,14 @@ class DeviceMemory:
         return array
 
     def forget_shape(self) -> None:
-        """Has the shape found out when somebody asks for it, so that it can be told whether anybody has."""
+        """Compute the shape on demand, so that it is known whether it was ever read."""
         if self._parent is None and not self.forgets_shape():
             del self.shape
 
     def forgets_shape(self) -> bool:
-        """Whether nobody has asked."""
+        """Whether the shape has not been read."""
         try:
-            vars(DeviceMemory)["shape"].__get__(self)  # the slot, where asking would find the shape out
+            vars(DeviceMemory)["shape"].__get__(self)  # the slot itself: reading the attribute would compute the shape
         except AttributeError:
             return True
         return False
@@ -215,7 +215,7 @@ class DeviceMemory:
 
     @property
     def value(self) -> Value:
-        """The present value."""
+        """The current value."""
         if self._parent is None:
             buffer = self.buffer
             return (
@@ -235,7 +235,7 @@ class DeviceMemory:
         return take(jax_namespace(), self.value)
 
     def is_known(self) -> bool:
-        """Whether it holds few whole numbers that are the same in every call of the program that is being traced."""
+        """Whether it holds few integers that are the same in every call of the traced program."""
         return tracer.current is not None and may_be_known(self) and tracer.current.is_constant(self.value)
 
     def write(self, value: Value) -> None:
@@ -253,7 +253,7 @@ class DeviceMemory:
             self._replace(value)
 
     def writing(self, *values: Any) -> Any:
-        """Return a block in which values are written: what is known stays so, if they are known, too."""
+        """Write values inside the block: a known buffer stays known if they are known, too."""
         if not self.is_known() or not all(map(tracer.running().is_constant, values)):
             return nullcontext()
         return computing_now()
@@ -272,7 +272,7 @@ class DeviceMemory:
             buffer.host[...] = value
 
     def on_host(self) -> np.ndarray[Any, Any]:
-        """Return the memory as a NumPy array, from now on; its views are views of it."""
+        """Move the buffer to the host, as a NumPy array, for good; its views become views of that array."""
         if tracer.current is not None:
             tracer.current.refuse_value(self)
         if self._parent is not None:
@@ -283,7 +283,7 @@ class DeviceMemory:
 
     @property
     def device(self) -> Device:
-        """Where the tensor is said to live. What a step makes while it is traced lives where its program will run."""
+        """The tensor's nominal device. What a step makes while it is traced is on the device of its program."""
         device = self.buffer.device
         if device is None and tracer.current is not None:
             device = tracer.current.device if self.buffer.host is None else cpu
@@ -307,13 +307,13 @@ class DeviceMemory:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Those of memory in order: a device lays arrays out as it likes. On the CPU they are those of eager code."""
+        """The contiguous strides: a device lays arrays out as it likes. On the CPU, those of eager code."""
         if self.lies_as_on_host():
             return self.lying().strides
         return contiguous_strides(self.shape, self.dtype.itemsize)
 
     def lying(self) -> np.ndarray[Any, Any]:
-        """Return an array that lies in memory as this one would on the host: draws are made in that order."""
+        """Return a host array with the strides that this one would have there: draws are made in their order."""
         if self._parent is not None:
             return self._take(numpy_xp, self._parent.lying())
         if self.buffer.host is not None:
@@ -323,14 +323,14 @@ class DeviceMemory:
         return _empty(self.shape, self.dtype, strides)
 
     def lie_with(self, strides: tuple[int, ...] | None) -> None:
-        """Note with which strides a new memory would lie on the host; None, or some below 0: in order."""
+        """Note the eager strides of a new buffer; None, or negative ones: contiguous."""
         if strides is None or min(strides, default=0) < 0 or 0 in self.shape:
             self.buffer.strides = None
         else:
             self.buffer.strides = None if strides == contiguous_strides(self.shape, self.dtype.itemsize) else strides
 
     def lie_in_order_of(self, axes: Iterable[int]) -> None:
-        """Note in which order the axes of a new memory would lie on the host, the widest first."""
+        """Note the eager order of a new buffer's axes, the largest stride first."""
         dims = list(axes)
         lead = contiguous_strides([self.shape[dim] for dim in dims], self.dtype.itemsize)
         self.lie_with(tuple([lead[dims.index(dim)] for dim in range(len(dims))]))
@@ -340,13 +340,13 @@ class DeviceMemory:
         return self._is_new_in_order() or self.lying().flags.c_contiguous
 
     def repeats(self) -> bool:
-        """Whether one place in the host's memory would be several elements, as in an expanded tensor."""
+        """Whether one memory location would be several elements on the host, as in an expanded tensor."""
         return not self._is_new_in_order() and any(
             step == 0 and n > 1 for step, n in zip(self.lying().strides, self.shape, strict=True)
         )
 
     def overlaps_itself(self) -> bool:
-        """Whether a write to one element may be one to another element, too."""
+        """Whether a write to one element may change a different element."""
         if self._is_new_in_order():
             return False
         reached = self.dtype.itemsize
@@ -358,7 +358,7 @@ class DeviceMemory:
         return False
 
     def lies_as_on_host(self) -> bool:
-        """Whether its strides may differ from those of memory in order: those of a CPU program and its results may."""
+        """Whether its strides may differ from contiguous ones: those of a CPU program and its results may."""
         if self._is_new_in_order():
             return False
         return (self.device if tracer.current is None else tracer.current.device) is cpu
@@ -367,7 +367,7 @@ class DeviceMemory:
         return self._parent is None and self.buffer.strides is None and self.buffer.host is None
 
     def lie_like(self, operands: Iterable[Any]) -> None:
-        """Note in which order the result of an elementwise function would lie in memory, given its operands."""
+        """Note the layout of an elementwise function's result, given its operands."""
         if len(self.shape) < 2 or all(not isinstance(each, DeviceMemory) or each.lies_in_order() for each in operands):
             return
         lying = [each.lying() if isinstance(each, DeviceMemory) else each for each in operands]
@@ -375,7 +375,7 @@ class DeviceMemory:
 
 
 def laid_out(value: Any, strides: tuple[int, ...] | None) -> np.ndarray[Any, Any]:
-    """Copy a value to the host's memory, with strides if it is not to lie in order."""
+    """Copy a value to the host, with given strides if it is not to be contiguous."""
     if strides is None:
         return np.array(value)
     array = _empty(value.shape, value.dtype, strides)
@@ -389,7 +389,7 @@ def _empty(shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...]) -> np.n
 
 
 def device_of(value: Any) -> Device:
-    """Where a JAX array is."""
+    """Return the device of a JAX array."""
     there = next(iter(value.devices())) if hasattr(value, "devices") else None
     return cpu if there is None or there.platform == "cpu" else Device("cuda", there.id)
 
@@ -398,5 +398,5 @@ FEW = 1 << 20
 
 
 def may_be_known(array: Any) -> bool:
-    """Whether an array is one that a trace computes with, if it can."""
+    """Whether a trace may compute with an array's values, if known."""
     return array.dtype.kind in "iubf" and array.size <= FEW

@@ -1,4 +1,4 @@
-"""Where arrays live: put on a device, and at home there."""
+"""Where arrays are: moved to a device, and the device of new arrays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from undertow._src.arrays.device.memory import jax_namespace
 
 def placed(array: Any, device: Device) -> Any:
     """Return a copy of an array's value on a device."""
-    if tracer.current is not None:  # a program runs in one place
+    if tracer.current is not None:  # a program runs on one device
         return DeviceArray(jax_namespace().constant(unwrapped(array)), device)
     value = array.value if type(array) is DeviceArray else array
     if device.type == "cpu":
@@ -31,19 +31,18 @@ def placed(array: Any, device: Device) -> Any:
 
 
 def empty_beside(array: Any, shape: tuple[int, ...], ordered_as: Any = None) -> Any:
-    """Allocate memory of a shape, with an array's dtype and on its device; its dims lie as those of another array do."""
+    """Allocate a buffer of a shape with an array's dtype and device; the order of its dims is that of a given array."""
     as_that = type(ordered_as) is np.ndarray
     memory = np.empty_like(ordered_as, array.dtype, shape=shape) if as_that else np.empty(shape, array.dtype)
     return placed(memory, array.device) if type(array) is DeviceArray else memory
 
 
 def at_home(array: Any) -> Any:
-    """Return a new tensor's array, where it belongs: in the program that is being traced, or on the device of the
-    op that runs.
+    """Return a new tensor's array where it belongs: in the traced program, or on the device of the running op.
 
-    NOTE home. What an op makes besides the results of rules (noise, masks, indices, constants) are NumPy's arrays. While a
-    public function runs on tensors of a device, or a gradient of theirs is computed and recorded, that device is the
-    thread's `home`, and a tensor that is made of such an array lies there.
+    NOTE home. What an op makes besides the results of rules (noise, masks, indices, constants) are NumPy arrays. While
+    a public function runs on tensors of a device, or a gradient of theirs is computed and recorded, that device is the
+    thread's `home`, and a tensor made from such an array is put there.
     """
     if tracer.current is not None:
         return tracer.current.new_array(array)
@@ -52,7 +51,7 @@ def at_home(array: Any) -> Any:
 
 
 class Home:
-    """A block in which what ops make belongs on a device; None: on the CPU."""
+    """Make a device the home of new arrays inside the block; None: the CPU."""
 
     __slots__ = ("device", "before")
 
@@ -77,7 +76,7 @@ def home_among(values: Iterable[Any]) -> Device | None:
 
 
 def jax_device(device: Device) -> Any:
-    """JAX's name for a device: `cuda` its GPUs, `xla` whatever it takes by default."""
+    """Return JAX's name for a device: `cuda` for its GPUs, `xla` for its default."""
     jax = jax_namespace().jax
     found = jax.devices() if device.type == "xla" else jax.devices(device.type)
     return found[device.index or 0]
@@ -85,7 +84,7 @@ def jax_device(device: Device) -> Any:
 
 @cache
 def gpus() -> int:
-    """How many GPUs JAX can use. It is asked only if a plugin for them is installed."""
+    """Return how many GPUs JAX can use. JAX is only queried if a plugin for them is installed."""
     if not any(importlib.util.find_spec(f"jax_cuda{version}_plugin") for version in (12, 13)):
         return 0
     try:

@@ -1,4 +1,4 @@
-"""Attention on JAX: cuDNN's fused kernel on GPUs where it serves, else the expression of composed.py, which XLA fuses."""
+"""Attention on JAX: cuDNN's fused kernel on GPUs where it applies, else the expression of composed.py, which XLA fuses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HALF = ("float16", "bfloat16")
 
 
 def is_fused(q: Array, k: Array, v: Array, mask: Array | None) -> bool:
-    """Whether cuDNN's kernel takes these: half precision, heads of up to 128 channels in steps of 8, no mask."""
+    """Whether cuDNN's kernel supports these: half precision, heads of up to 128 channels in steps of 8, no mask."""
     return (
         platform_of(q) == "gpu"
         and mask is None
@@ -35,7 +35,7 @@ def is_fused(q: Array, k: Array, v: Array, mask: Array | None) -> bool:
 
 
 def _fused(q: Array, k: Array, v: Array, causal: bool, scale: float) -> Array:
-    """cuDNN's attention, whose axes are (batch, position, head, channel)."""
+    """Return cuDNN's attention, whose axes are (batch, position, head, channel)."""
     out = jax.nn.dot_product_attention(
         *[jnp.swapaxes(x, 1, 2) for x in (q, k, v)], scale=scale, is_causal=causal, implementation="cudnn"
     )
@@ -45,19 +45,19 @@ def _fused(q: Array, k: Array, v: Array, causal: bool, scale: float) -> Array:
 def fused(q: Array, k: Array, v: Array, causal: bool, scale: float) -> tuple[Array, Any]:
     """Return the result, and its gradients as a function of the result's.
 
-    Forward and backward each trace this. XLA sees two equal kernels and runs one: the result is asked for in the way that
-    keeps what the gradient needs, also where no gradient follows.
+    Forward and backward each trace this. XLA sees two equal kernels and runs one: the result is always computed in the
+    way that keeps what the gradient needs, even where no gradient follows.
     """
     return jax.vjp(partial(_fused, causal=causal, scale=scale), q, k, v)
 
 
 def _once(x: Array) -> Array:
-    """Compute once and keep: on the CPU XLA would compute it again for each product that reads it."""
+    """Compute once and keep the value: on the CPU XLA would recompute it for each product that reads it."""
     return lax.optimization_barrier(x) if platform_of(x) == "cpu" else x
 
 
 def _weights(xp: Any, q: Array, k: Array, mask: Array | None, causal: bool, scale: float) -> Array:
-    """composed.attention_weights, without its provisions for rows that are masked altogether where there is no mask."""
+    """Return composed.attention_weights, without the handling of fully masked rows where there is no mask."""
     if mask is not None:
         return _once(composed.attention_weights(xp, q, k, mask, causal, scale))
     scores = xp.matmul(q * scale, jnp.swapaxes(k, 2, 3))
@@ -87,7 +87,7 @@ def attention_grad(
     xp: Any, g: Array, q: Array, k: Array, v: Array, mask: Array | None, out: Array, rows: Array, weights: Array,
     causal: bool, scale: float,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
-    """Gradients of q, k and v."""
+    """Return the gradients of q, k and v."""
     if is_fused(q, k, v, mask):
         return fused(q, k, v, causal, scale)[1](g)
     if q.dtype.name in _HALF:

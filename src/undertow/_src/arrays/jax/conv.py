@@ -1,8 +1,8 @@
 """Convolution on JAX, over any number of spatial axes, its two adjoints, and windows as columns.
 
-Images come with their channels on axis 1, as PyTorch lays them out, and are convolved with their channels last, as XLA
-does it fastest on every device. The transpositions around neighbouring layers cancel: XLA keeps what lies between two
-convolutions in the order that they want.
+Images come with their channels on axis 1, as in PyTorch, and are convolved with their channels last, which XLA does
+fastest on every device. The transpositions around neighbouring layers cancel: XLA keeps what is between two
+convolutions in their order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from undertow._src.arrays.numpy.windows import window_counts
 Array = Any
 Sizes = tuple[int, ...]
 
-_FEW = 32  # inputs of an output: up to this a convolution on the CPU is faster as a product with columns
+_FEW = 32  # number of inputs per output up to which a convolution on the CPU is faster as a product with columns
 
 
 def _channels_last(x: Array) -> Array:
@@ -34,13 +34,13 @@ def _channels_first(x: Array) -> Array:
 
 
 def _order(lhs: str, rhs: str, out: str, rank: int) -> tuple[str, str, str]:
-    """JAX's names of axes, with a * for the spatial ones."""
+    """Return JAX's names of axes, with a * for the spatial ones."""
     spatial = "DHW"[3 - rank :]
     return lhs.replace("*", spatial), rhs.replace("*", spatial), out.replace("*", spatial)
 
 
 def _exact(x: Array) -> dict[str, Any]:
-    """Half precision adds up in float32; integers in their own type."""
+    """Return the accumulation dtype: float32 for half precision, the own type for integers."""
     return {"preferred_element_type": np.float32} if x.dtype.itemsize < 4 and x.dtype.kind in "fV" else {}
 
 
@@ -61,11 +61,11 @@ def conv(
 
 
 def _product_with_columns(x: Array, w: Array, stride: Sizes, padding: Sizes, dilation: Sizes) -> Array:
-    """Compute a convolution of few channels, which come last, as one product: XLA's own wastes most of its width."""
+    """Compute a convolution of few channels, which come last, as one product: XLA's own kernel wastes most of its width."""
     rank = len(stride)
     kernel, counts = w.shape[2:], window_counts(x.shape[2:], w.shape[2:], stride, padding, dilation)
     frame = [(0, 0, 0), *[(p, p, 0) for p in padding], (0, 0, 0)]
-    image = lax.optimization_barrier(_channels_last(x))  # turned here, not after it has grown
+    image = lax.optimization_barrier(_channels_last(x))  # transposed here, while it is still small
     padded = lax.pad(image, jnp.zeros((), x.dtype), frame)
     parts = []
     for at in offsets(kernel):
@@ -103,7 +103,7 @@ def conv_input_grad(
 def conv_weight_grad(
     g: Array, x: Array, shape: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
 ) -> Array:
-    """∂w[o, c, k] = Σ_{n, p} g[n, o, p] x[n, c, p·stride + k·dilation − padding]: images and channels change roles."""
+    """Return ∂w[o, c, k] = Σ_{n, p} g[n, o, p] x[n, c, p·stride + k·dilation − padding]: images and channels swap roles."""
     kernel = shape[2:]
     if not g.size or not x.size:
         return jnp.zeros(shape, g.dtype)
@@ -131,7 +131,7 @@ def offsets(kernel: Sizes) -> Iterator[Sizes]:
 
 
 def window_part(x: Array, place: Sizes, stride: Sizes, counts: Sizes) -> Array:
-    """Return the elements at one place of every window of an already padded x, whose last axes are spatial."""
+    """Return the elements at one position of every window of an already padded x, whose last axes are spatial."""
     lead = x.ndim - len(place)
     starts = (0,) * lead + tuple(place)
     stops = x.shape[:lead] + tuple([at + (c - 1) * s + 1 for at, s, c in zip(place, stride, counts, strict=True)])
@@ -139,7 +139,7 @@ def window_part(x: Array, place: Sizes, stride: Sizes, counts: Sizes) -> Array:
 
 
 def spread_part(part: Array, place: Sizes, stride: Sizes, size: Sizes) -> Array:
-    """Return the adjoint of `window_part`: elements at one place of every window, in planes of `size`."""
+    """Return the adjoint of `window_part`: elements at one position of every window, in planes of `size`."""
     lead, counts = part.ndim - len(place), part.shape[part.ndim - len(place) :]
     widths = [(0, 0, 0)] * lead + [
         (at, n - at - ((c - 1) * s + 1), s - 1) for at, s, c, n in zip(place, stride, counts, size, strict=True)
@@ -148,13 +148,13 @@ def spread_part(part: Array, place: Sizes, stride: Sizes, size: Sizes) -> Array:
 
 
 def framed(x: Array, before: Sizes, after: Sizes, value: Any) -> Array:
-    """x with a value around its last axes."""
+    """Return x padded with a value around its last axes."""
     widths = [(0, 0, 0)] * (x.ndim - len(before)) + [(b, a, 0) for b, a in zip(before, after, strict=True)]
     return lax.pad(x, jnp.asarray(value, x.dtype), widths)
 
 
 def unfold(x: Array, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes) -> Array:
-    """Columns (batch, channel·kernel, windows) of every window of x (im2col); the adjoint of fold."""
+    """Return columns (batch, channel·kernel, windows) of every window of x (im2col); the adjoint of fold."""
     counts = window_counts(x.shape[2:], kernel, stride, padding, dilation)
     padded = framed(x, padding, padding, 0)
     parts = [window_part(padded, _times(at, dilation), stride, counts) for at in offsets(kernel)]

@@ -1,4 +1,4 @@
-"""Elementwise functions on JAX where its own differ from what a rule means: integers, signs of zero, nan, half steps."""
+"""Elementwise functions on JAX where its own differ from what a rule means: integers, signs of zero, nan, ties."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = Any
 
 
 def _refuse_zero(divisor: Array, divided: Array) -> None:
-    """Return a compiled step can't stop for a divisor of 0; values that are known are looked at."""
+    """Refuse a divisor of 0 if its value is known; a compiled step can't stop for one."""
     if not is_traced(divisor) and not np.all(np.asarray(divisor)) and np.size(divided):
         raise RuntimeError("ZeroDivisionError")
 
@@ -64,7 +64,7 @@ def fmod(x: Array, y: Array) -> Array:
 
 
 def negative(x: Array) -> Array:
-    """-x; PyTorch has none for bools."""
+    """Return -x; PyTorch refuses bools."""
     if x.dtype.kind == "b":
         raise RuntimeError(NO_NEGATIVE_BOOLS)
     return jnp.negative(x)
@@ -73,7 +73,7 @@ def negative(x: Array) -> Array:
 def power(x: Array, y: Any) -> Array:
     """xʸ, without a logarithm for a common number y.
 
-    An integer to a negative power is what is left of it among the integers: 0, 1 or -1.
+    An integer to a negative power is rounded to an integer: 0, 1 or -1.
     """
     if type(y) in (int, float):
         if y == 2:
@@ -101,7 +101,7 @@ def power(x: Array, y: Any) -> Array:
 
 
 def _whole_power(x: Array, y: Array) -> Array:
-    """xʸ by squaring, which wraps around as often as it has to."""
+    """Return xʸ by squaring, which wraps around on overflow."""
     x, y = jnp.broadcast_arrays(x, y)
 
     def step(bit: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -112,7 +112,7 @@ def _whole_power(x: Array, y: Array) -> Array:
 
 
 def _unless_whole(function: Any) -> Any:
-    """Return a rounding function: integers are round already."""
+    """Return a rounding function that leaves integers unchanged."""
 
     def rounded(x: Array) -> Array:
         return x if x.dtype.kind in "iu" else function(x)
@@ -124,7 +124,7 @@ rint, floor, ceil, trunc = [_unless_whole(function) for function in (jnp.rint, j
 
 
 def round(x: Array, decimals: int) -> Array:
-    """x to so many decimals, halves to even."""
+    """Round x to so many decimals, ties to even."""
     if not decimals:
         return jnp.rint(x)
     scale = 10.0 ** builtins.abs(decimals)
@@ -144,7 +144,7 @@ def heaviside(x: Array, y: Array) -> Array:
 
 
 def logaddexp(x: Array, y: Array) -> Array:
-    """log(eˣ + eʸ) without leaving the range of floats on the way."""
+    """Return log(eˣ + eʸ) without intermediate overflow."""
     if x.dtype.kind != "c":
         return jnp.logaddexp(x, y)
     swap = x.real < y.real
@@ -165,7 +165,7 @@ def _shifts_all(x: Array, y: Array) -> Array:
 
 
 def nan_to_num(x: Array, nan: float | None, posinf: float | None, neginf: float | None) -> Array:
-    """x with nan and the infinities replaced: by 0 and the largest finite numbers, unless told otherwise."""
+    """Return x with nan and infinities replaced: by 0 and the largest finite numbers by default."""
     if x.dtype.kind in "iub":
         return x
     return jnp.nan_to_num(x, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
@@ -183,11 +183,11 @@ def signbit(x: Array) -> Array:
     return jnp.signbit(x) if x.dtype.kind == "f" else x < 0
 
 
-# --- choosing
+# --- selection
 
 
 def where(mask: Array, yes: Any, no: Any) -> Array:
-    """JAX's; a mask may be of numbers, as NumPy allows."""
+    """Return JAX's where; a mask may be of numbers, as NumPy allows."""
     return jnp.where(mask if jnp.result_type(mask).kind == "b" else mask != 0, yes, no)
 
 
@@ -203,18 +203,18 @@ def imag(x: Array) -> Array:
 
 
 def complex(real: Array, imag: Array) -> Array:
-    """real + i·imag, exactly: no arithmetic that an infinity could spoil."""
+    """Return real + i·imag exactly: without arithmetic that an infinity could spoil."""
     dtype = jnp.result_type(real, imag)
     return lax.complex(*jnp.broadcast_arrays(jnp.asarray(real, dtype), jnp.asarray(imag, dtype)))
 
 
 def view_as_real(x: Array) -> Array:
-    """Complex numbers as pairs of real ones along a new last axis."""
+    """Return complex numbers as pairs of real ones along a new last axis."""
     return jnp.stack([x.real, x.imag], -1)
 
 
 def view_as_complex(x: Array) -> Array:
-    """Pairs along the last axis as complex numbers."""
+    """Return pairs along the last axis as complex numbers."""
     return lax.complex(x[..., 0], x[..., 1])
 
 
@@ -270,7 +270,7 @@ def gelu_grad(g: Array, x: Array) -> Array:
 
 
 def _wide(x: Array) -> Array:
-    """Half precision is computed in float32 and rounded once."""
+    """Return half precision as float32; results are rounded once."""
     return x.astype(np.float32) if x.dtype.itemsize < 4 else x
 
 

@@ -9,13 +9,13 @@ import numpy as np
 
 Array = Any
 
-_FORWARD = ("backward", "ortho", "forward")  # NumPy's word for each normalization
+_FORWARD = ("backward", "ortho", "forward")  # NumPy's name for each normalization
 _INVERSE = ("forward", "ortho", "backward")
 _TOGETHER = 3  # axes that XLA transforms at once
 
 
 def _groups(dims: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Axes in groups that XLA takes, the last ones first: a transform of real numbers begins there."""
+    """Group axes as XLA takes them, the last ones first: a transform of real numbers begins there."""
     groups = []
     while dims:
         dims, group = dims[:-_TOGETHER], dims[-_TOGETHER:]
@@ -24,7 +24,7 @@ def _groups(dims: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 
 def fft_c2c(x: Array, dims: tuple[int, ...], normalization: int, forward: bool) -> Array:
-    """Complex numbers to complex numbers."""
+    """Transform complex numbers to complex numbers."""
     for group in _groups(dims):
         if forward:
             x = jnp.fft.fftn(x, axes=group, norm=_FORWARD[normalization])
@@ -34,7 +34,7 @@ def fft_c2c(x: Array, dims: tuple[int, ...], normalization: int, forward: bool) 
 
 
 def fft_r2c(x: Array, dims: tuple[int, ...], normalization: int, onesided: bool) -> Array:
-    """Real numbers to complex ones; onesided: without the half of the last dim that mirrors the other."""
+    """Transform real numbers to complex ones; onesided: without the mirrored half of the last dim."""
     if not onesided:
         return fft_c2c(x.astype(np.result_type(x.dtype, np.complex64)), dims, normalization, True)
     halved = jnp.fft.rfft(x, axis=dims[-1], norm=_FORWARD[normalization])
@@ -42,6 +42,6 @@ def fft_r2c(x: Array, dims: tuple[int, ...], normalization: int, onesided: bool)
 
 
 def fft_c2r(x: Array, dims: tuple[int, ...], normalization: int, last: int) -> Array:
-    """One half of mirrored complex numbers to real ones, `last` of them along the last dim."""
+    """Transform one half of mirrored complex numbers to real ones, `last` of them along the last dim."""
     whole = fft_c2c(x, dims[:-1], normalization, False)
     return jnp.fft.irfft(whole, last, axis=dims[-1], norm=_INVERSE[normalization])

@@ -1,8 +1,8 @@
 """Advanced indexing, gathers, scatters and rows of tables on JAX.
 
-Indices are in range when they come here: the public functions check what they can see, and XLA keeps what they can't from
-reaching foreign memory. They are used in int32. A mask is as good as an index only while its values are known; `where`
-serves the cases that need no count of what it selects.
+Indices are in range here: the public functions check those they can see, and XLA keeps the others from reading foreign
+memory. They are used in int32. A mask can serve as an index only while its values are known; `where` serves the cases
+that need no count of what it selects.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MASK_CURE = (
 
 
 def _key(word: str, indices: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return indices as NumPy and JAX take them: None for an axis would be a new one there."""
+    """Return indices as NumPy and JAX take them: there, None would be a new axis."""
     key: list[Any] = []
     for each in indices:
         if each is None:
@@ -49,7 +49,7 @@ def index(x: Array, *indices: Array | None) -> Array:
 
 
 def index_put(x: Array, values: Array, *indices: Array | None, accumulate: bool) -> Array:
-    """x with [indices] = values, or += with every repeated place counted."""
+    """Return x with [indices] = values, or += with repeated positions accumulated."""
     values = jnp.asarray(values, x.dtype)
     mask = _lone_mask(indices)
     if mask is not None and (is_traced(mask) or _is_shared(values.shape, x.ndim - mask.ndim - len(indices) + 1)):
@@ -60,7 +60,7 @@ def index_put(x: Array, values: Array, *indices: Array | None, accumulate: bool)
 
 
 def index_summed(x: Array, shape: Shape, *indices: Array | None) -> Array:
-    """x[indices] summed to a shape that stretches to it; the adjoint of index_put in what it writes."""
+    """Return x[indices] summed to a shape that broadcasts to it; the adjoint of index_put by its values."""
     mask = _lone_mask(indices)
     if mask is None or not is_traced(mask):
         return sum_to_shape(index(x, *indices), shape)
@@ -70,14 +70,14 @@ def index_summed(x: Array, shape: Shape, *indices: Array | None) -> Array:
 
 
 def _lone_mask(indices: tuple[Any, ...]) -> Any:
-    """Return the mask among indices that leave the axes before it whole, if there is nothing else."""
+    """Return the mask among indices if it is the only index; the axes before it stay whole."""
     last = indices[-1]
     alone = last is not None and last.dtype in (np.bool_, np.uint8) and all(each is None for each in indices[:-1])
     return last if alone else None
 
 
 def _is_shared(shape: Shape, behind: int) -> bool:
-    """Whether all that a mask selects is given the same values: they have no axis for it, or one of length 1."""
+    """Whether all elements that a mask selects get the same values: they have no axis for it, or one of length 1."""
     return len(shape) <= behind or shape[len(shape) - 1 - behind] == 1
 
 
@@ -87,7 +87,7 @@ def _spread(shape: Shape, mask: Array, values: Array, before: int) -> tuple[Arra
     mask = mask if mask.dtype == bool else mask != 0
     if not values.size:  # so the mask selects nothing
         values = jnp.zeros((), values.dtype)
-    if not _is_shared(values.shape, behind):  # one after the other; the place of each is how many were before it
+    if not _is_shared(values.shape, behind):  # in order: each one's index is how many were selected before it
         values = jnp.broadcast_to(values, (*shape[:before], *values.shape[max(0, values.ndim - 1 - behind) :]))
         turn = jnp.cumsum(mask.reshape(-1), dtype=np.int32) - 1
         values = jnp.take(values, turn, axis=before, mode="clip").reshape(shape)
@@ -98,7 +98,7 @@ def _spread(shape: Shape, mask: Array, values: Array, before: int) -> tuple[Arra
 
 
 def index_backward(g: Array, shape: Shape, *indices: Array | None) -> Array:
-    """Return the adjoint of `index`: g added up where it was taken from."""
+    """Return the adjoint of `index`: g accumulated where it was taken from."""
     first = indices[0]
     if len(indices) == 1 and first is not None and first.dtype.kind == "i" and shape:
         rows = jnp.where(first < 0, first + shape[0], first)
@@ -110,14 +110,14 @@ def index_backward(g: Array, shape: Shape, *indices: Array | None) -> Array:
 
 
 def index_select(x: Array, axis: int, index: Array) -> Array:
-    """Return the slices of an axis that an index names."""
+    """Return the slices of an axis that an index selects."""
     if not x.ndim:
         return x
     return picked(x, index.reshape(-1), axis)
 
 
 def index_select_backward(g: Array, shape: Shape, axis: int, index: Array) -> Array:
-    """Return the adjoint of `index_select`: slices added up where they were taken from."""
+    """Return the adjoint of `index_select`: slices accumulated where they were taken from."""
     if not shape:
         return jnp.sum(g)
     return index_add(jnp.zeros(shape, g.dtype), axis, index, g)
@@ -133,19 +133,19 @@ def index_add(x: Array, axis: int, index: Array, source: Array) -> Array:
 
 
 def _added(at: Any, x: Array, source: Array) -> Array:
-    """Return what is added at places of x; True and True is True."""
+    """Return the sum of values at positions of x; for bools, their logical or."""
     return at.max(source) if x.dtype.kind == "b" else at.add(source)
 
 
 def index_copy(x: Array, axis: int, index: Array, source: Array) -> Array:
-    """x with the named slices replaced by source's."""
+    """Return x with the selected slices replaced by source's."""
     if x.ndim:
         return _slices(x, axis, index).set(source)
     return source.reshape(-1)[-1].astype(x.dtype) if index.size else x
 
 
 def index_fill(x: Array, axis: int, index: Array, value: Any) -> Array:
-    """x with the named slices replaced by a value."""
+    """Return x with the selected slices replaced by a value."""
     if x.ndim:
         return _slices(x, axis, index).set(jnp.asarray(value, x.dtype))
     return jnp.asarray(value, x.dtype).reshape(()) if index.size else x
@@ -163,19 +163,19 @@ def _along(index: Array, axis: int, ndim: int) -> tuple[Any, ...]:
 
 
 def _like_index(source: Array, index: Array) -> Array:
-    """Return the corner of source that an index of fewer elements uses."""
+    """Return the corner of source that a smaller index uses."""
     return source if source.shape == index.shape else source[tuple([slice(n) for n in index.shape])]
 
 
 def _spans(x: Array, axis: int, index: Array) -> bool:
-    """Whether an index has one element along its axis and is as long as x along the others: it names no place twice."""
+    """Whether an index has one element along its axis and x's length along the others: no position repeats."""
     return index.ndim == x.ndim and index.shape == tuple(
         [1 if each == axis % x.ndim else n for each, n in enumerate(x.shape)]
     )
 
 
 def is_named(index: Array, axis: int, n: int) -> Array:
-    """Where along an axis of length n an index of length 1 stands, as a mask: what XLA fuses, unlike a scatter."""
+    """Return the position of an index of length 1 along an axis of length n as a mask, which XLA can fuse."""
     shape = [1] * index.ndim
     shape[axis % index.ndim] = n
     return as_short_index(index) == np.arange(n, dtype=np.int32).reshape(shape)
@@ -191,12 +191,12 @@ def gather(x: Array, axis: int, index: Array) -> Array:
 
 
 def gather_backward(g: Array, shape: Shape, axis: int, index: Array) -> Array:
-    """Return the adjoint of `gather`: elements added up where they were taken from."""
+    """Return the adjoint of `gather`: elements accumulated where they were taken from."""
     return scatter_add(jnp.zeros(shape, g.dtype), axis, index, g)
 
 
 def _written(x: Array, axis: int, index: Array, write: Any) -> Array:
-    """x with an update at an index; numbers count as vectors of length 1."""
+    """Return x with an update at an index; scalars count as vectors of length 1."""
     if not x.ndim or not index.ndim:
         flat = x.reshape(-1)
         return write(jnp.asarray(flat).at[_along(index.reshape(-1), 0, 1)]).reshape(x.shape)
@@ -215,7 +215,7 @@ def scatter(x: Array, axis: int, index: Array, source: Array) -> Array:
 
 
 def scatter_value(x: Array, axis: int, index: Array, value: Any) -> Array:
-    """x with one value at the places that an index along an axis names."""
+    """Return x with one value at the positions of an index along an axis."""
     return _written(x, axis, index, lambda at: at.set(jnp.asarray(value, x.dtype)))
 
 
@@ -227,7 +227,7 @@ def scatter_add(x: Array, axis: int, index: Array, source: Array) -> Array:
 
 
 def scatter_reduce(x: Array, axis: int, index: Array, source: Array, reduce: str, include_self: bool) -> Array:
-    """x with indexed elements reduced with source; without include_self their own value does not count."""
+    """Return x with indexed elements reduced with source; without include_self their own value does not count."""
     given = _flat_if(x, index, source).astype(x.dtype)
     if not include_self:
         x = scatter_value(x, axis, index, _identity(reduce, x.dtype))
@@ -244,7 +244,7 @@ def scatter_reduce(x: Array, axis: int, index: Array, source: Array, reduce: str
 
 
 def _identity(reduce: str, dtype: np.dtype[Any]) -> Any:
-    """Return the value that does not count; integers have no infinity but a largest value."""
+    """Return the neutral value; integers have no infinity but a largest value."""
     if reduce in ("sum", "mean", "prod"):
         return int(reduce == "prod")
     if dtype.kind == "b":
@@ -255,7 +255,7 @@ def _identity(reduce: str, dtype: np.dtype[Any]) -> Any:
 
 
 def put_along(values: Array, axis: int, index: Array, shape: Shape) -> Array:
-    """Zeros, but out[index[i, j, …], j, …] = values[i, j, …] along an axis: the adjoint of gather if no index repeats."""
+    """Return zeros with out[index[i, j, …], j, …] = values[i, j, …] along an axis: gather's adjoint if no index repeats."""
     return scatter(jnp.zeros(shape, values.dtype), axis, index, values)
 
 
@@ -263,7 +263,7 @@ def put_along(values: Array, axis: int, index: Array, shape: Shape) -> Array:
 
 
 def masked_select(x: Array, mask: Array) -> Array:
-    """Return the elements where a mask is true, in order; both are stretched to one shape."""
+    """Return the elements where a mask is true, in order; both are broadcast to one shape."""
     (chosen,) = values_of("masked_select (x[mask])", MASK_CURE, mask)
     shape = np.broadcast_shapes(x.shape, chosen.shape)
     places = np.flatnonzero(np.broadcast_to(chosen, shape)).astype(np.int32)
@@ -283,17 +283,17 @@ def masked_scatter(x: Array, mask: Array, source: Array) -> Array:
 
 
 def masked_fill(x: Array, mask: Array, value: Any) -> Array:
-    """x with a value where a mask is true; both are stretched to one shape."""
+    """Return x with a value where a mask is true; both are broadcast to one shape."""
     return jnp.where(mask, jnp.asarray(value).astype(x.dtype), x)
 
 
 def take_flat(x: Array, index: Array) -> Array:
-    """Elements by their place in x read row by row; negative places count from the end."""
+    """Return elements by their index in the flattened x; negative ones count from the end."""
     return jnp.asarray(x).reshape(-1).at[as_short_index(index)].get(**IN_BOUNDS)
 
 
 def put_flat(x: Array, index: Array, source: Array, accumulate: bool) -> Array:
-    """x with the elements at flat places replaced by source's, or source's added to them."""
+    """Return x with the elements at flat indices replaced by source's, or source's added to them."""
     at = jnp.asarray(x).reshape(-1).at[as_short_index(index.reshape(-1))]
     given = source.reshape(-1).astype(x.dtype)
     return (at.add(given) if accumulate else at.set(given)).reshape(x.shape)
@@ -317,7 +317,7 @@ def add_rows(rows: Array, index: Array, count: int) -> Array:
 
 
 def embedding_grad(g: Array, index: Array, count: int, padding: int, by_frequency: bool) -> Array:
-    """add_rows without the rows of `padding`, each divided by how often its index occurs if `by_frequency`."""
+    """Compute add_rows without the rows of `padding`, each divided by its index's frequency if `by_frequency`."""
     rows, flat = g.reshape(index.size, g.shape[-1]), index.reshape(-1)
     if by_frequency:
         often = jnp.zeros(count, np.int32).at[as_short_index(flat)].add(1)
@@ -328,14 +328,14 @@ def embedding_grad(g: Array, index: Array, count: int, padding: int, by_frequenc
 
 
 def sparse_embedding_grad(g: Array, index: Array, count: int, padding: int) -> Array:
-    """embedding_grad: there are no sparse tensors here."""
+    """Return embedding_grad: there are no sparse tensors here."""
     if tracer.current is not None:
         tracer.current.note_sparse_gradient((count, g.shape[-1]))
     return embedding_grad(g, index, count, padding, False)
 
 
 def sparse_gather_grad(g: Array, shape: Shape, axis: int, index: Array) -> Array:
-    """gather_backward: there are no sparse tensors here."""
+    """Return gather_backward: there are no sparse tensors here."""
     if tracer.current is not None:
         tracer.current.note_sparse_gradient(shape)
     return gather_backward(g, shape, axis, index)
@@ -356,12 +356,12 @@ def bag_max(x: Array, index: Array, bags: Array, scale: Array, count: int) -> tu
 
 
 def bag_max_grad(g: Array, chosen: Array, shape: Shape) -> Array:
-    """Gradients added to the elements that were chosen; the adjoint of bag_max_take."""
+    """Add gradients to the chosen elements; the adjoint of bag_max_take."""
     columns = np.arange(shape[1], dtype=np.int32)
     rows = jnp.maximum(as_short_index(chosen), 0)
     return jnp.zeros(shape, g.dtype).at[rows, columns].add(jnp.where(chosen >= 0, g, 0))
 
 
 def bag_max_take(x: Array, chosen: Array) -> Array:
-    """Return the chosen elements, 0 where none was."""
+    """Return the chosen elements, 0 where there is none."""
     return jnp.where(chosen >= 0, gather(x, 0, jnp.maximum(chosen, 0)), 0)

@@ -1,13 +1,14 @@
-"""Transpositions in a traced program, moved along until they meet their opposite.
+"""Transpositions in a traced program, moved along until they cancel.
 
-Convolutions want their channels last while PyTorch's arrays have them first, so each is framed by two transpositions; what
-lies between two convolutions (a norm, an activation, a pooling) would be computed in an order that nobody wants, with two
-copies more. XLA leaves such transpositions where they are. `without_transposes` evaluates a program anew and puts them off:
-an array is kept as it lies in memory, with a note which axis is which, and whatever can be computed in that order is.
+Convolutions need their channels last while PyTorch's arrays have them first, so each is enclosed by two transpositions;
+what is between two convolutions (a norm, an activation, a pooling) would be computed in channels-first order, with two
+more copies. XLA leaves such transpositions where they are. `without_transposes` evaluates a program anew and postpones
+them: an array is kept in its memory order, with a note of which axis is which, and whatever can be computed in that
+order is.
 
-    logical axis i of a `Laid` array is axis order[i] of its value
-    a `Spread` array is a small one, stretched to a shape when it is known in which order
-    a `Product` of two matrices is computed when it is known whether it, or its transpose, is wanted
+logical axis i of a `Laid` array is axis order[i] of its value
+    a `Spread` array is a small one, broadcast to a shape once its order is known
+    a `Product` of two matrices is computed once it is known whether it, or its transpose, is needed
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_j
 
 
 class Laid(NamedTuple):
-    """An array whose axes lie in another order than they are counted in."""
+    """An array whose axes in memory have a different order than its logical axes."""
 
     value: Any
     order: Order
@@ -48,7 +49,7 @@ class Laid(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """A small array that will be stretched to a shape, its axes becoming those named in `axes`."""
+    """A small array that will be broadcast to a shape, its axes becoming those named in `axes`."""
 
     value: Any
     shape: tuple[int, ...]
@@ -90,7 +91,7 @@ class Product:
 def _suits(rows: int, columns: int) -> bool:
     """Whether XLA's fast products on the CPU are faster, transposition included, for a result of this shape.
 
-    They work on 32 columns at a time: where some are left over, a few rows are not worth it (784 columns of 64 to 256 rows
+    They work on 32 columns at a time: where some are left over, a few rows do not pay (784 columns of 64 to 256 rows
     were a tenth slower in the mean of twelve sizes, one step of an MLP took 338 µs instead of 293).
     """
     return columns % 32 == 0 or columns < 128 or rows > 256
@@ -193,7 +194,7 @@ def _stored(array: Any) -> Any:
 
 
 def _plain(array: Any) -> Any:
-    """Return the array in the order that its axes are counted in."""
+    """Return the array in its logical order of axes."""
     if isinstance(array, Product):
         return array.value()
     if isinstance(array, Laid):
@@ -228,7 +229,7 @@ def _broadcast(array: Any, shape: tuple[int, ...], axes: Order) -> Spread:
 
 
 def _own_order(array: Spread) -> Order:
-    """Return the order in which a stretched array needs no turning: new axes lie behind the one they are counted behind."""
+    """Return the order in which a broadcast array needs no transposition: new axes follow their logical predecessors."""
     lying = list(array.axes)
     for axis in range(len(array.shape)):
         if axis not in array.axes:
@@ -251,8 +252,10 @@ def _elementwise(equation: Any, given: list[Any]) -> Any:
 
 
 def _wanted_order(given: list[Any]) -> Order:
-    """In which order to compute: as a whole array lies that is not in plain order; else, without whole ones, as the
-    largest small one does. A matrix is mostly a weight's gradient, which the weight itself awaits: in plain order.
+    """Return the order of axes to compute in.
+
+    It is that of a whole array which is not in plain order; else, without whole ones, that of the largest small one. A
+    matrix is mostly a weight's gradient, needed in the weight's own, plain order.
     """
     whole = [array for array in given if _has_axes(array) and not isinstance(array, Spread)]
     laid = [array for array in whole if isinstance(array, Laid)]
@@ -277,7 +280,7 @@ def _product(equation: Any, given: list[Any]) -> Product:
     (left, right), _ = equation.params["dimension_numbers"]
     matrices, along = [], []
     for array, axis in zip(given, (left[0], right[0]), strict=True):
-        laid = isinstance(array, Laid)  # a transposed matrix is one multiplied along its other axis
+        laid = isinstance(array, Laid)  # a transposed matrix is multiplied along its other axis
         matrices.append(array.value if laid else _plain(array))
         along.append(array.order[axis] if laid else axis)
     return Product(equation, (matrices[0], matrices[1]), (along[0], along[1]))
@@ -320,10 +323,10 @@ def _concatenate(equation: Any, given: list[Any]) -> Any:
 
 
 def _reshape(equation: Any, given: list[Any]) -> Any:
-    """Axes split or merged, as far as those that are merged lie side by side."""
+    """Split or merge axes, as far as those to merge are adjacent in memory."""
     array, shape = given[0], equation.params["new_sizes"]
     groups = _groups(array.shape, shape)
-    lying: list[tuple[int, list[int]]] = []  # (where the group begins in memory, the axes it becomes)
+    lying: list[tuple[int, list[int]]] = []  # (the group's first axis in memory, the axes it becomes)
     for before, after in groups:
         places = [array.order[axis] for axis in before]
         if places != list(range(places[0], places[0] + len(places))):

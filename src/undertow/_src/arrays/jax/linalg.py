@@ -19,7 +19,7 @@ Array = Any
 
 
 def _precision(x: Array) -> Any:
-    """Return a GPU would round float32 to TF32 unless told not to."""
+    """Return the precision of float32 products, which a GPU would compute in TF32 by default."""
     exact = Precision.float32_products == "highest" and x.dtype == np.float32 and platform_of(x) == "gpu"
     return lax.Precision.HIGHEST if exact else None
 
@@ -34,7 +34,7 @@ def matmul(x: Array, y: Array) -> Array:
 
 
 def addmm(bias: Array, x: Array, y: Array, beta: Any, alpha: Any) -> Array:
-    """beta bias + alpha x @ y; a bias of weight 0 is not looked at."""
+    """Return beta bias + alpha x @ y; a bias of weight 0 is not read."""
     out = matmul(x, y)
     if is_traced(alpha) or alpha != 1:
         out = out * alpha
@@ -44,14 +44,14 @@ def addmm(bias: Array, x: Array, y: Array, beta: Any, alpha: Any) -> Array:
 
 
 def cross(x: Array, y: Array, axis: int) -> Array:
-    """Return the vector product along an axis of length 3."""
+    """Return the cross product along an axis of length 3."""
     x, y = jnp.broadcast_arrays(x, y)
     (a, b, c), (d, e, f) = jnp.moveaxis(x, axis, 0), jnp.moveaxis(y, axis, 0)
     return jnp.stack([b * f - c * e, c * d - a * f, a * e - b * d], axis)
 
 
 def eye(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Ones on the diagonal of a matrix of this shape."""
+    """Return ones on the diagonal of a matrix of this shape."""
     return np.eye(*shape[-2:], dtype=dtype)
 
 
@@ -72,12 +72,12 @@ def slogdet(x: Array) -> tuple[Array, Array]:
 
 
 def inverse(x: Array) -> Array:
-    """Return the inverse; nan for a singular matrix, whose error is the caller's to raise."""
+    """Return the inverse; nan for a singular matrix, for which the caller raises."""
     return solve(x, jnp.broadcast_to(jnp.eye(x.shape[-1], dtype=x.dtype), x.shape))
 
 
 def cofactors(x: Array, det: Array) -> Array:
-    """det(A) A⁻ᵀ; of a singular A zeros, as PyTorch has it where the gradient is not differentiated further."""
+    """Return det(A) A⁻ᵀ; zeros for a singular A, as in PyTorch where the gradient is not differentiated further."""
     solid = jnp.asarray(det != 0)[..., None, None]
     safe = jnp.where(solid, x, jnp.eye(x.shape[-1], dtype=x.dtype))
     return jnp.asarray(det)[..., None, None] * jnp.swapaxes(inverse(safe), -2, -1)
@@ -97,7 +97,7 @@ def solve(a: Array, b: Array) -> Array:
 
 
 def solve_triangular(a: Array, b: Array, upper: bool, unit: bool) -> Array:
-    """X with a X = b for a triangular a; what stands in a's other triangle does not count."""
+    """Return X with a X = b for a triangular a; its other triangle is not read."""
     shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = jnp.broadcast_to(a, shape + a.shape[-2:]), jnp.broadcast_to(b, shape + b.shape[-2:])
     if not b.size:
@@ -122,7 +122,7 @@ def _permutation(order: Array, dtype: Any) -> Array:
 
 
 def lu_factor(x: Array) -> tuple[Array, Array, Array]:
-    """Both triangles in one matrix, the row exchanges, and the permutation matrix P of x = P L U."""
+    """Return both triangles in one matrix, the row exchanges, and the permutation matrix P of x = P L U."""
     both, pivots, order = lax.linalg.lu(x)
     return both, (pivots + 1).astype(np.int32), _permutation(order, x.dtype)
 
@@ -146,7 +146,7 @@ def qr(x: Array, mode: str) -> tuple[Array, Array]:
 
 
 def geqrf(x: Array) -> tuple[Array, Array]:
-    """R above the diagonal and the reflections that make Q below it, and the weights of the reflections."""
+    """Return R above the diagonal, the reflections that make Q below it, and their weights."""
     h, tau = jnp.linalg.qr(x, "raw")
     return jnp.swapaxes(h, -2, -1), tau
 
@@ -161,19 +161,19 @@ def eigh(x: Array, lower: bool) -> tuple[Array, Array]:
 
 
 def eig(x: Array) -> tuple[Array, Array]:
-    """Of any matrix, complex; computed on the host, as XLA has it for CPUs only."""
+    """Return the eigenvalues and vectors of any matrix, complex; on the host, as XLA has them for CPUs only."""
     kind = np.result_type(x.dtype, np.complex64)
     return on_host(numpy_linalg.eig, (shaped(x.shape[:-1], kind), shaped(x.shape, kind)), x)
 
 
 def _reciprocals(values: Array, limit: Array) -> Array:
-    """1 / values, and 0 for those whose size is up to the limit."""
+    """Return 1 / values, and 0 for those of magnitude up to the limit."""
     solid = jnp.abs(values) > limit
     return jnp.where(solid, 1 / jnp.where(solid, values, 1), 0)
 
 
 def pinv(x: Array, cutoff: Any, hermitian: bool) -> Array:
-    """Return the pseudo-inverse; singular values up to `cutoff` (as the largest of them gives it) count as zero."""
+    """Return the pseudo-inverse; singular values up to `cutoff` (of the largest) count as zero."""
     if hermitian:
         values, vectors = eigh(x, True)
         limit = cutoff(jnp.abs(values).max(-1, initial=0))[..., None]
@@ -190,7 +190,7 @@ def matrix_exp(x: Array) -> Array:
 
 
 def least_squares(a: Array, b: Array, cutoff: Any, driver: str) -> tuple[Array, Array, Array, Array]:
-    """Return the X of least norm among those with the least |a X - b|; its residuals are there or not by the rank of a."""
+    """Return the X of least norm that minimises |a X - b|; whether there are residuals depends on a's rank."""
     left, right = values_of("linalg.lstsq", "Use torch.linalg.pinv(a) @ b.", a, b)
     found = numpy_linalg.least_squares(left, right, cutoff, driver)
     return jnp.asarray(found[0]), jnp.asarray(found[1]), jnp.asarray(found[2]), jnp.asarray(found[3])

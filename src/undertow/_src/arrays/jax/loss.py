@@ -1,4 +1,4 @@
-"""The losses' part of the vocabulary on JAX."""
+"""The losses of the vocabulary on JAX."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def class_loss(
 ) -> tuple[Array, Array, Array, Array]:
     """−weight · x[target] along the class axis (a mean divides by the weights), with the weights' sum.
 
-    For the gradient also the targets as indices, and what each adds to the result per unit of x[target].
+    For the gradient also the targets as indices, and the factor of each x[target] in the result.
     """
     axis = 1 if x.ndim > 1 else 0
     ignored = target == ignore_index
@@ -33,7 +33,7 @@ def class_loss(
     if reduction == 1:
         slopes = slopes / jnp.where(total == 0, 1, total) if target.size else slopes
     picked = gather(x, axis, jnp.expand_dims(index, axis)).reshape(target.shape)
-    loss = jnp.where(ignored, 0, picked * slopes).astype(x.dtype)  # whatever was picked there, an infinity too
+    loss = jnp.where(ignored, 0, picked * slopes).astype(x.dtype)  # even if an infinity was picked there
     if reduction:
         loss = jnp.sum(loss)
         if reduction == 1:
@@ -49,7 +49,7 @@ def class_loss_grad(g: Array, index: Array, slopes: Array, shape: Shape) -> Arra
 
 
 def class_weights(target: Array, weight: Array | None, ignore_index: int, dtype: np.dtype[Any]) -> tuple[Array, Array]:
-    """Targets as an index along the class axis, and the weight of each: its class's, or 0 where it is ignored."""
+    """Return targets as an index along the class axis, and their weights: the class's, or 0 if ignored."""
     axis = 1 if target.ndim else 0
     ignored = target == ignore_index
     index = jnp.where(ignored, 0, target).astype(np.int64)
@@ -58,7 +58,7 @@ def class_weights(target: Array, weight: Array | None, ignore_index: int, dtype:
 
 
 def labels(target: Array, dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:
-    """Return each row's labels up to the first −1: as indices (0 after them), which are listed, which classes are."""
+    """Return each row's labels up to the first −1 as indices (0 after them), a mask of them, and of their classes."""
     listed = lax.cummin((target >= 0).astype(np.int32), target.ndim - 1) > 0
     index = jnp.where(listed, target, 0).astype(np.int64)
     classes = np.arange(target.shape[-1], dtype=np.int32)
@@ -91,12 +91,12 @@ def _states(targets: Array, target_lengths: Lengths, blank: int) -> tuple[Array,
 
 
 def _as_array(lengths: Any) -> Array:
-    """Lengths that Python knows, or that only the program will know."""
+    """Return lengths as an array, whether Python knows them or only the program."""
     return lengths if is_traced(lengths) else np.asarray(lengths)
 
 
 def _shifted(x: Array, by: int) -> Array:
-    """States moved on, nothing coming in from before the first."""
+    """Shift states by one, with nothing before the first."""
     return lax.pad(x, jnp.asarray(-math.inf, x.dtype), ((0, 0, 0), (by, -by, 0)))
 
 
@@ -135,13 +135,13 @@ def ctc_loss_grad(
     g: Array, log_probs: Array, targets: Array, loss: Array, alpha: Array, input_lengths: Lengths,
     target_lengths: Lengths, blank: int, zero_infinity: bool,
 ) -> Array:  # fmt: skip
-    """g · (e^log_probs − the share of each symbol in the alignments), zero behind each sequence's end."""
+    """Return g · (e^log_probs − each symbol's share of the alignments), zero after each sequence's end."""
     symbols, skips = _states(targets, target_lengths, blank)
     time, batch, classes = log_probs.shape
     rows, state = np.arange(batch), np.arange(symbols.shape[1])
     last, end = _as_array(input_lengths) - 1, 2 * _as_array(target_lengths)[:, None]
     scores = log_probs[:, rows[:, None], symbols]
-    # Backwards a skip leaves from where it arrived: two states on.
+    # Backwards a skip starts where it arrived: two states on.
     leaving = jnp.flip(lax.pad(skips, np.False_, ((0, 0, 0), (-2, 2, 0))) if symbols.shape[1] > 2 else skips & False, 1)
     ends = (state == end) | ((state == end - 1) & (end > 0))
 

@@ -1,7 +1,7 @@
 """The array functions a rule may use, on JAX: eagerly on its arrays, and inside a trace. See vocabulary.py for the list.
 
-Loading this turns on JAX's 64-bit types, without which float64 and int64 would quietly become something else. Python
-numbers are weakly typed there: a float32 array times 2.0 stays float32.
+Importing this turns on JAX's 64-bit types, without which float64 and int64 would silently become 32-bit. Python numbers
+are weakly typed there: a float32 array times 2.0 stays float32.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ from undertow._src.arrays.jax.special import (  # noqa: F401
 )  # fmt: skip
 
 jax.config.update("jax_enable_x64", True)
-# On the CPU small programs run where they are called: handing one to another thread and back takes longer than it runs.
-# What is large may still be under way when a call returns.
+# On the CPU small programs run in the calling thread: handing one to a different thread and back takes longer than
+# running it. Large ones may still be running when a call returns.
 jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 RECORDED = False  # gradients computed with this namespace are plain arrays

@@ -17,7 +17,7 @@ def _per_channel(values: Array, ndim: int) -> Array:
 def batch_norm_grad(
     g: Array, x: Array, mean: Array, rstd: Array, weight: Array | None, training: bool, needs: Needs, eps: float
 ) -> tuple[Array | None, Array | None, Array | None]:
-    """Gradients of x, weight and bias, from two sums over each channel: of g, and of g times the centred x."""
+    """Return the gradients of x, weight and bias, from two sums per channel: of g, and of g times the centred x."""
     axes = (0, *range(2, x.ndim))
     count = max(1, x.size // max(1, x.shape[1]))
     centred = x - _per_channel(mean, x.ndim)

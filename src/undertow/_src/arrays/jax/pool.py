@@ -1,7 +1,7 @@
 """Pooling over the last axes of an array on JAX, and the adjoint of each pooling.
 
-A window is taken apart by position: the maximum or sum over a kernel is one over shifted, strided copies of the array,
-which XLA fuses into a single loop and computes in whatever order of axes its neighbours use. XLA's own pooling and its
+Pooling loops over positions in the window: the maximum or sum over a kernel is one over shifted, strided copies of the
+array, which XLA fuses into a single loop and computes in the order of axes of its neighbours. XLA's own pooling and its
 gradient (reduce-window, select-and-scatter) are many times slower on the CPU.
 """
 
@@ -29,7 +29,7 @@ def _lowest(dtype: np.dtype[Any]) -> Any:
 
 
 def _overhang(size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, counts: Sizes) -> Sizes:
-    """How far the last window reaches past the end of each axis."""
+    """Return how far the last window reaches past the end of each axis."""
     return tuple(
         [
             max(0, (c - 1) * s + d * (k - 1) + 1 - n - p)
@@ -39,7 +39,7 @@ def _overhang(size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilatio
 
 
 def _places(at: Sizes, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, counts: Sizes) -> Any:
-    """Return the flat place in a plane of one position of every window."""
+    """Return the flat index in a plane of one position of every window."""
     flat: Any = np.zeros((), np.int32)
     for i, n, s, p, d, c in zip(at, size, stride, padding, dilation, counts, strict=True):
         flat = flat[..., None] * n + (np.arange(c, dtype=np.int32) * s - p + i * d)
@@ -77,14 +77,14 @@ def max_pool(
 
 
 def _default_places(kernel: Sizes, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, counts: Sizes) -> Any:
-    """Return each window's first place that is not padding: it wins where nothing exceeds the lowest number."""
+    """Return each window's first index that is not padding: it wins where nothing exceeds the lowest number."""
     first = first_inside(kernel, stride, padding, dilation, counts)
     every = np.stack([_places(at, size, stride, padding, dilation, counts) for at in offsets(kernel)], -1)
     return np.take_along_axis(every, np.asarray(first)[..., None], -1)[..., 0]
 
 
 def _inside(at: Sizes, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, counts: Sizes) -> Any:
-    """Which windows find an element of the plane at this position, not padding."""
+    """Return which windows have an element of the plane at this position, not padding."""
     inside: Any = np.ones((), bool)
     for i, n, s, p, d, c in zip(at, size, stride, padding, dilation, counts, strict=True):
         place = np.arange(c) * s - p + i * d
@@ -93,7 +93,7 @@ def _inside(at: Sizes, size: Sizes, stride: Sizes, padding: Sizes, dilation: Siz
 
 
 def _max_of_places(x: Array, places: Any, inside: Any, rank: int) -> tuple[Array, Array]:
-    """Return the maximum over lists of flat places (*counts, place), as far as they are inside, and its place."""
+    """Return the maximum over lists of flat indices (*counts, index), where inside, and its index."""
     lead, counts = x.shape[: x.ndim - rank], places.shape[:-1]
     flat = x.reshape(*lead, math.prod(x.shape[x.ndim - rank :]))
     safe = np.where(inside, places, 0).astype(np.int32)
@@ -112,7 +112,7 @@ def _max_of_places(x: Array, places: Any, inside: Any, rank: int) -> tuple[Array
 def max_pool_grad(
     g: Array, indices: Array, size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
 ) -> Array:
-    """g at the places that max_pool chose, added up where windows overlap."""
+    """Return g at the indices that max_pool chose, accumulated where windows overlap."""
     rank = len(kernel)
     counts = g.shape[g.ndim - rank :]
     chosen = as_short_index(indices)
@@ -131,7 +131,7 @@ def max_pool_grad(
 
 
 def _tiled(x: Array, kernel: Sizes) -> Array:
-    """Every element of the last axes as a block of the kernel's size."""
+    """Repeat every element of the last axes as a block of the kernel's size."""
     lead, counts = x.shape[: x.ndim - len(kernel)], x.shape[x.ndim - len(kernel) :]
     apart = [each for c in counts for each in (c, 1)]
     blocks = [each for c, k in zip(counts, kernel, strict=True) for each in (c, k)]
@@ -140,7 +140,7 @@ def _tiled(x: Array, kernel: Sizes) -> Array:
 
 
 def adaptive_max_pool(x: Array, counts: Sizes) -> tuple[Array, Array]:
-    """Max pooling with windows spread so that there are `counts` of them; values and flat indices."""
+    """Max-pool over adaptive windows, `counts` of them; return values and flat indices."""
     rank = len(counts)
     size = x.shape[x.ndim - rank :]
     if all(c and n % c == 0 for n, c in zip(size, counts, strict=True)):
@@ -225,7 +225,7 @@ def _spread_windows(g: Array, axis: int, k: int, s: int, p: int, n: int) -> Arra
 
 
 def _wide(x: Array) -> Array:
-    """Half precision is added up in float32 and rounded once."""
+    """Return half precision as float32; sums are rounded once."""
     return x.astype(np.float32) if x.dtype.itemsize < 4 and x.dtype.kind not in "iub" else x
 
 
@@ -247,7 +247,7 @@ def avg_pool_grad(
     g: Array, size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Array:  # fmt: skip
-    """Return the adjoint of avg_pool over planes of `size`: each window's gradient, divided, on every element of it."""
+    """Return the adjoint of avg_pool over planes of `size`: each window's gradient, divided, at each of its elements."""
     rank = len(kernel)
     counts = g.shape[g.ndim - rank :]
     divisor = divisor_of(size, kernel, stride, padding, counts, count_include_pad, divisor_override)
@@ -259,13 +259,13 @@ def avg_pool_grad(
 
 
 def _shares(n: int, c: int, dtype: np.dtype[Any]) -> Any:
-    """(c, n): 1 where an adaptive window sees an element."""
+    """Return (c, n): 1 where an adaptive window contains an element."""
     starts, ends = (np.asarray(each)[:, None] for each in adaptive_edges(n, c))
     return ((np.arange(n) >= starts) & (np.arange(n) < ends)).astype(dtype)
 
 
 def adaptive_avg_pool(x: Array, counts: Sizes) -> Array:
-    """Average pooling with windows spread so that there are `counts` of them."""
+    """Average over adaptive windows, `counts` of them."""
     rank, out = len(counts), _wide(x)
     size = x.shape[x.ndim - rank :]
     if all(c and n % c == 0 for n, c in zip(size, counts, strict=True)):

@@ -1,4 +1,4 @@
-"""Reductions on JAX, with PyTorch's result dtypes: integers and bools add up in int64, half precision in float32."""
+"""Reductions on JAX, with PyTorch's result dtypes: integers and bools sum in int64, half precision in float32."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def prod(x: Array, axis: Any = None, keepdims: bool = False, dtype: Any = None) 
 
 
 def prod_of_others(x: Array, axis: int, product: Array) -> Array:
-    """For each element the product of all before it, times that of all after it."""
+    """Return for each element the product of all before it, times that of all after it."""
     if not x.ndim:
         return jnp.ones_like(x)
     shift = [(1, -1, 0) if each == axis % x.ndim else (0, 0, 0) for each in range(x.ndim)]
@@ -85,7 +85,7 @@ def argmin(x: Array, axis: int | None = None, keepdims: bool = False) -> Array:
 
 
 def _argument(choose: Any, x: Array, axis: int | None, keepdims: bool) -> Array:
-    """Where the extreme stands, counted in int32 on the way: XLA carries the index beside each value."""
+    """Return the index of the extreme, computed in int32: XLA carries the index along with each value."""
     if not x.ndim:
         return jnp.zeros((), np.int64)
     if axis is None:
@@ -97,12 +97,12 @@ def _argument(choose: Any, x: Array, axis: int | None, keepdims: bool) -> Array:
 
 
 def max_with_index(x: Array, axis: int, keepdims: bool) -> tuple[Array, Array]:
-    """Return the maximum along an axis and where it stands; nan counts as largest."""
+    """Return the maximum along an axis and its index; nan counts as largest."""
     return max(x, axis, keepdims), argmax(x, axis, keepdims)
 
 
 def min_with_index(x: Array, axis: int, keepdims: bool) -> tuple[Array, Array]:
-    """Return the minimum along an axis and where it stands; nan counts as smallest."""
+    """Return the minimum along an axis and its index; nan counts as smallest."""
     return min(x, axis, keepdims), argmin(x, axis, keepdims)
 
 
@@ -120,7 +120,7 @@ sgn = jnp.sign  # x / |x|, for complex x too
 
 
 def pair_distances(x1: Array, x2: Array, p: float) -> Array:
-    """Return the p-norm of every row of x1 minus every row of x2; Euclidean ones of many rows through a matrix product."""
+    """Return the p-norm of every row of x1 minus every row of x2; for many rows the Euclidean one by a matrix product."""
     if p == 2 and distances.are_many(x1, x2):
         squares = (x1 * x1).sum(-1)[..., :, None] + (x2 * x2).sum(-1)[..., None, :]
         return jnp.sqrt(jnp.maximum(squares - 2 * (x1 @ jnp.swapaxes(x2, -2, -1)), 0))

@@ -1,7 +1,7 @@
 """Recurrent layers on JAX: one layer in one direction over a packed batch, and its gradient, as scans over time.
 
-See numpy/rnn.py for what packed means and for the mathematics. A batch whose sequences are not equally long is laid out
-with every step as wide as the first; rows of sequences that have ended, or not begun, keep their state.
+See numpy/rnn.py for what packed means and for the mathematics. A batch whose sequences are not equally long is padded
+so that every step is as wide as the first; rows of sequences that have ended, or not begun, keep their state.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Sizes = tuple[int, ...]
 
 
 class _Steps:
-    """How rows laid end to end become steps of one width, and back."""
+    """How concatenated rows become steps of one width, and back."""
 
     def __init__(self, batch_sizes: Sizes) -> None:
         self.count, self.width = len(batch_sizes), max(batch_sizes, default=0)
@@ -30,19 +30,19 @@ class _Steps:
         self.rows = np.flatnonzero(self.there).astype(np.int32)
 
     def apart(self, x: Array) -> Array:
-        """(rows, …) as (step, row, …)."""
+        """Reshape (rows, …) to (step, row, …)."""
         if self.plain:
             return x.reshape(self.count, self.width, *x.shape[1:])
         return jnp.asarray(x).at[self.source].get(mode="promise_in_bounds")
 
     def together(self, x: Array) -> Array:
-        """(step, row, …) as (rows, …)."""
+        """Reshape (step, row, …) to (rows, …)."""
         flat = x.reshape(self.count * self.width, *x.shape[2:])
         return flat if self.plain else jnp.asarray(flat).at[self.rows].get(mode="promise_in_bounds")
 
     def scan(self, step: Callable[[Any, Any], tuple[Any, Any]], state: tuple[Array, ...], parts: tuple[Array, ...],
              reverse: bool) -> tuple[tuple[Array, ...], tuple[Array, ...]]:  # fmt: skip
-        """Run a step over time: its state goes on from step to step, what else it gives is laid end to end."""
+        """Run a step over time: its state is carried from step to step, its other results are concatenated."""
 
         def kept(before: Any, given: Any) -> tuple[Any, Any]:
             there, *given = given
@@ -93,7 +93,7 @@ def lstm_scan_grad(
     g_out: Array, g_h: Array, g_c: Array, gates: Array, c_before: Array, tanh_c: Array, w_hh: Array, w_hr: Array | None,
     batch_sizes: Sizes, reverse: bool,
 ) -> tuple[Array, ...]:  # fmt: skip
-    """(gradient of the gates before activation, of h0, of c0, and all that came to each step's output)."""
+    """Return (gradient of the gates before activation, of h0, of c0, and of each step's output)."""
     size = gates.shape[1] // 4
     i, f, g, o = [_columns(gates, k, size) for k in range(4)]
     to_c = o * (1 - tanh_c * tanh_c)

@@ -101,8 +101,7 @@ def _taken(x: Array, places: Array, axis: int) -> Array:
 
 
 def _as_on_host(order: Array, x: Array, axis: int, first: int, sorted_there: Any) -> Array:
-    """Return the first places of an order. Where elements are equal the CPU's order is asked for (NOTE ties,
-    numpy/introsort.py).
+    """Return the first indices of an order; equal elements have the CPU's order (NOTE ties, numpy/introsort.py).
 
     `sorted_there` sorts a NumPy array. It is not called where no elements are equal.
     """
@@ -176,7 +175,7 @@ def nanmedian(x: Array, axis: int, keepdims: bool) -> tuple[Array, Array]:
 
 
 def mode(x: Array, axis: int, keepdims: bool) -> tuple[Array, Array]:
-    """Return the smallest of the most frequent elements, and the last place it stands."""
+    """Return the smallest of the most frequent elements, and its last index."""
     if not x.ndim:
         return x, jnp.zeros((), np.int64)
     axis %= x.ndim
@@ -185,7 +184,7 @@ def mode(x: Array, axis: int, keepdims: bool) -> tuple[Array, Array]:
     same = jnp.concatenate([jnp.zeros((*values.shape[:-1], 1), bool), values[..., 1:] == values[..., :-1]], -1)
     places = lax.broadcasted_iota(np.int32, values.shape, values.ndim - 1)
     first = lax.cummax(jnp.where(same, 0, places), values.ndim - 1)  # where each element's run begins
-    # The longest run; argmax takes the first of equals, which is the smallest value, at its run's last place.
+    # The longest run; argmax takes the first of equals, which is the smallest value, at its run's last index.
     rank = lax.argmax(places - first, values.ndim - 1, np.int32) if n else jnp.zeros(values.shape[:-1], np.int32)
     return _pick(x, jnp.expand_dims(rank, axis), axis, keepdims)
 
@@ -200,7 +199,7 @@ UNIQUE_CURE = (
 
 
 def _of_known(word: str, function: Any, x: Array, *rest: Any) -> Any:
-    """NumPy's function of values that are known."""
+    """Apply a NumPy function to known values."""
     (known,) = values_of(word, UNIQUE_CURE, x)
     return tuple([jnp.asarray(part) for part in function(known, *rest)])
 
@@ -227,7 +226,7 @@ def bincount(x: Array, weights: Array | None, minlength: int) -> Array:
 
 
 def histc(x: Array, bins: int, low: float, high: float) -> Array:
-    """How many elements fall into each of equal bins; those outside the range count nowhere."""
+    """Count the elements in each of equal bins; those outside the range are not counted."""
     flat = x.reshape(-1)
     bottom: Any = jnp.asarray(low, x.dtype)
     top: Any = jnp.asarray(high, x.dtype)
@@ -241,7 +240,7 @@ def histc(x: Array, bins: int, low: float, high: float) -> Array:
 
 
 def _counts(flat: Array, edges: Array, weight: Array | None) -> Array:
-    """How many elements lie between neighbouring edges; the last bin holds its upper edge."""
+    """Count the elements between neighbouring edges; the last bin includes its upper edge."""
     bins = edges.shape[0] - 1
     place = jnp.searchsorted(edges, flat, side="right").astype(np.int32) - 1
     place = jnp.where(flat == edges[-1], bins - 1, place)
@@ -258,7 +257,7 @@ def histogram(x: Array, edges: Array, weight: Array | None, density: bool) -> tu
 
 
 def searchsorted(edges: Array, x: Array, sorter: Array | None, right: bool, dtype: Any) -> Array:
-    """Where elements would be inserted to keep each row of edges sorted."""
+    """Return where elements would be inserted to keep each row of edges sorted."""
     side = "right" if right else "left"
     if sorter is not None:
         edges = _taken(edges, sorter, -1)

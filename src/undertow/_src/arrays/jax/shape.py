@@ -1,4 +1,4 @@
-"""Views and rearrangements on JAX. Its arrays never change, so a view is a value of its own and a copy is the array."""
+"""Views and rearrangements on JAX. Its arrays are immutable, so a view is a separate value and a copy is the array."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def alias(x: Array) -> Array:
     return x
 
 
-copy = contiguous = in_rows = alias  # XLA chooses the order in memory
+copy = contiguous = in_rows = alias  # XLA chooses the memory order
 
 
 def reshape(x: Array, shape: Any) -> Array:
@@ -36,7 +36,7 @@ def broadcast_to(x: Array, shape: Shape) -> Array:
 
 
 def sum_to_shape(x: Array, shape: Shape) -> Array:
-    """Undoes broadcasting: sums over the axes that were stretched to get from `shape` to x's shape."""
+    """Undo broadcasting: sum over the axes that were broadcast from `shape` to x's shape."""
     if x.shape == shape:
         return x
     lead = x.ndim - len(shape)
@@ -61,7 +61,7 @@ def squeeze(x: Array, axis: int | Shape | None = None) -> Array:
 
 
 def select(x: Array, axis: int, index: int) -> Array:
-    """One index along an axis, which goes away."""
+    """Take one index along an axis, which is removed."""
     return lax.index_in_dim(x, index, axis, keepdims=False)
 
 
@@ -77,7 +77,7 @@ def diagonal(x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array
 
 
 def windows(x: Array, axis: int, size: int, step: int) -> Array:
-    """Windows of `size` along an axis, `step` apart; the positions within a window become the last axis."""
+    """Return windows of `size` along an axis, `step` apart; the positions within a window become the last axis."""
     if not x.ndim:
         return jnp.broadcast_to(x, (size,))
     count = (x.shape[axis] - size) // step + 1
@@ -88,14 +88,14 @@ def windows(x: Array, axis: int, size: int, step: int) -> Array:
 
 
 def as_strided(x: Array, size: Shape, stride: Shape, offset: int, layout: Geometry) -> Array:
-    """Return the elements that a strided view shows of a memory in which x lies as `layout` says."""
+    """Return the elements of a strided view of a buffer, in which x has the given `layout`."""
     memory = jnp.zeros(extent_of((size, stride, offset), layout), x.dtype)
     memory = memory.at[_places(layout)].set(x)
     return memory.at[_places((size, stride, offset))].get(mode="promise_in_bounds")
 
 
 def as_strided_backward(g: Array, size: Shape, stride: Shape, offset: int, layout: Geometry) -> Array:
-    """Return the adjoint of `as_strided`: elements shown several times add up, elements stored once are shared out."""
+    """Return the adjoint of `as_strided`: elements viewed several times are summed, elements stored once are shared."""
     here = (size, stride, offset)
     extent = extent_of(here, layout)
     memory = jnp.zeros(extent, g.dtype).at[_places(here)].add(g)
@@ -107,7 +107,7 @@ def as_strided_backward(g: Array, size: Shape, stride: Shape, offset: int, layou
 
 
 def _places(layout: Geometry) -> Any:
-    """Where in a flat memory each element of a strided view lies."""
+    """Return the index in a flat buffer of each element of a strided view."""
     places = np.asarray(layout[2], np.int32)
     for n, step in zip(layout[0], layout[1], strict=True):
         places = places[..., None] + np.arange(n, dtype=np.int32) * step
@@ -142,7 +142,7 @@ def diagonal_backward(g: Array, shape: Shape, offset: int, axis1: int, axis2: in
 
 
 def windows_backward(g: Array, shape: Shape, axis: int, size: int, step: int) -> Array:
-    """Windows added back where they came from."""
+    """Add windows back where they came from."""
     if not shape:
         return jnp.sum(g)
     out = jnp.zeros(shape, g.dtype)
@@ -176,7 +176,7 @@ def stack(arrays: Sequence[Array], axis: int = 0) -> Array:
 
 
 def tile(x: Array, repeats: Shape) -> Array:
-    """x laid out side by side; one number per axis of the result."""
+    """Tile x; one number per axis of the result."""
     return jnp.tile(x, repeats)
 
 
@@ -190,7 +190,7 @@ def diag_embed(x: Array, offset: int, axis1: int, axis2: int) -> Array:
 
 
 def pad(x: Array, widths: tuple[tuple[int, int], ...], value: Any) -> Array:
-    """x framed by a value; a negative width crops."""
+    """Pad x with a value; a negative width crops."""
     return lax.pad(x, jnp.asarray(value, x.dtype), [(before, after, 0) for before, after in widths])
 
 
@@ -198,13 +198,14 @@ def pad(x: Array, widths: tuple[tuple[int, int], ...], value: Any) -> Array:
 
 
 def astype(x: Array, dtype: np.dtype[Any]) -> Array:
-    """x in a dtype; complex numbers lose their imaginary part, unrepresentable whole ones wrap."""
+    """Return x in a dtype; complex numbers lose their imaginary part, integers out of range wrap around."""
     if x.dtype == dtype:
         return x
     if x.dtype.kind == "c" and dtype.kind not in "cb":
         x = x.real
     if x.dtype.kind in "fV" and (dtype.kind == "i" or dtype == np.uint8):
-        # XLA would take the nearest integer. A CPU has one for all that it can't hold, and cuts the upper bits off others.
+        # XLA would take the nearest integer. A CPU has one value for all that int64 can't hold, and truncates the bits
+        # of others.
         wide: Any = np.dtype(np.int64 if dtype.itemsize == 8 or dtype.kind == "u" else np.int32)
         limit = 2.0 ** (8 * wide.itemsize - 1)
         x = jnp.where((x >= -limit) & (x < limit), x.astype(wide), np.iinfo(wide).min)
@@ -223,9 +224,9 @@ def ones(shape: Shape, dtype: Any = None) -> Array:
 
 
 def constant(array: Any, device: Any = None) -> Array:
-    """Return an array as a value of this namespace, which does not change when the array does.
+    """Return an array as a value of this namespace, independent of later changes of the array.
 
-    NumPy copies its own, at once: JAX might do so later, or never.
+    NumPy's arrays are copied at once: JAX might copy them later, or never.
     """
     return jnp.asarray(array.copy() if isinstance(array, np.ndarray) else array, device=device)
 
@@ -235,7 +236,7 @@ def dtype_of(x: Array) -> np.dtype[Any]:
 
 
 def as_index(x: Array) -> Array:
-    """Whole numbers as indices, which have no gradient."""
+    """Return integers as indices, which have no gradient."""
     return x.astype(np.int64)
 
 
@@ -243,8 +244,8 @@ def as_index(x: Array) -> Array:
 
 
 def outline(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Return the shapes and dtypes of what a function would give, computing nothing; NumPy's functions stand for JAX's."""
-    home = getattr(function, "__module__", None) or "numpy"  # a method of a ufunc has none
+    """Return the shapes and dtypes of a function's results without computing; NumPy's functions stand for JAX's."""
+    home = getattr(function, "__module__", None) or "numpy"  # a ufunc's method has none
     if home.partition(".")[0] == "numpy":
         owner = getattr(function, "__self__", None)
         space = getattr(jnp, owner.__name__) if isinstance(owner, np.ufunc) else jnp.linalg if "linalg" in home else jnp

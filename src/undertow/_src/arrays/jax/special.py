@@ -28,7 +28,7 @@ ndtr, ndtri, log_ndtr = special.ndtr, special.ndtri, special.log_ndtr
 
 
 def _on_host(function: Any, *arrays: Array) -> Array:
-    """Return an elementwise function of NumPy's."""
+    """Return an elementwise NumPy function, run on the host."""
     shape = np.broadcast_shapes(*[array.shape for array in arrays])
     return on_host(function, shaped(shape, arrays[-1].dtype), *arrays)
 
@@ -49,22 +49,22 @@ def zeta(s: Array, q: Array) -> Array:
 
 
 def igamma(a: Array, x: Array) -> Array:
-    """Return the share of Γ(a) that lies below x."""
+    """Return the lower regularised incomplete gamma function."""
     return lax.igamma(*jnp.broadcast_arrays(a, x))
 
 
 def igammac(a: Array, x: Array) -> Array:
-    """Return the share of Γ(a) that lies above x."""
+    """Return the upper regularised incomplete gamma function."""
     return lax.igammac(*jnp.broadcast_arrays(a, x))
 
 
 def standard_gamma_grad(alpha: Array, x: Array) -> Array:
-    """How a gamma draw moves with its shape."""
+    """Return the derivative of a gamma draw by its shape."""
     return _on_host(draws.standard_gamma_grad, alpha, x)
 
 
 def dirichlet_grad(x: Array, alpha: Array, total: Array) -> Array:
-    """Return the same for a share of a Dirichlet draw, divided by 1 - x."""
+    """Return the derivative of a component of a Dirichlet draw, divided by 1 - x."""
     return on_host(
         draws.dirichlet_grad, shaped(np.broadcast_shapes(x.shape, alpha.shape, total.shape), x.dtype), x, alpha, total
     )

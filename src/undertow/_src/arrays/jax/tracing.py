@@ -16,7 +16,7 @@ Array = Any
 
 
 class ShapeNeedsValues(jax.errors.ConcretizationTypeError):
-    """A shape that depends on values was asked of arrays that have none yet."""
+    """A shape depends on values that are not known yet."""
 
     def __init__(self, word: str, cure: str) -> None:
         TypeError.__init__(
@@ -28,7 +28,7 @@ class ShapeNeedsValues(jax.errors.ConcretizationTypeError):
 
 
 def refuse_shape(word: str) -> None:
-    """Says that a function's result has a shape that is not known."""
+    """Raise the error for a function whose result has an unknown shape."""
     raise ShapeNeedsValues(
         word,
         "Keep the shape, with torch.where or by multiplying with a mask, or do this outside the compiled step. Or run "
@@ -37,12 +37,12 @@ def refuse_shape(word: str) -> None:
 
 
 def is_traced(*arrays: Any) -> bool:
-    """Whether any of these stands for values that are not known yet."""
+    """Whether any of these is a tracer."""
     return any(isinstance(array, Tracer) for array in arrays)
 
 
 def platform_of(x: Any) -> str:
-    """Where a word on this array will be computed, in JAX's words: "cpu", "gpu"."""
+    """Return the platform that will compute with this array, in JAX's terms: "cpu", "gpu"."""
     if Target.platform is not None:
         return Target.platform
     if isinstance(x, jax.Array) and not is_traced(x):
@@ -51,14 +51,14 @@ def platform_of(x: Any) -> str:
 
 
 def values_of(word: str, cure: str, *arrays: Any) -> list[Any]:
-    """Arrays as NumPy's, for a word that has to look at values; says what to do instead while tracing."""
+    """Return arrays as NumPy's, for a function that has to read values; while tracing, raise with the cure."""
     if is_traced(*arrays):
         raise ShapeNeedsValues(word, cure)
     return [None if array is None else np.asarray(array) for array in arrays]
 
 
 def as_short_index(index: Array) -> Array:
-    """Return an index in int32, in which XLA gathers and scatters fastest; int64 only says what PyTorch's indices are."""
+    """Return an index in int32, in which XLA gathers and scatters fastest; int64 is only PyTorch's dtype of indices."""
     return index if index.dtype.itemsize <= 4 else index.astype(np.int32)
 
 
@@ -66,14 +66,14 @@ IN_BOUNDS: dict[str, Any] = {"mode": "promise_in_bounds"}
 
 
 def picked(x: Array, index: Array, axis: int) -> Array:
-    """Return the slices of an axis that an index names; the axes of the index stand in its place."""
+    """Return the slices of an axis that an index selects; the index's axes replace it."""
     return jnp.asarray(x).at[(*[slice(None)] * (axis % x.ndim), as_short_index(index))].get(**IN_BOUNDS)
 
 
 def on_host(function: Any, like: Any, *arrays: Any) -> Any:
-    """NumPy's own function on the values of arrays, in a trace when the program runs; `like` says what it returns.
+    """Apply a NumPy function to the values of arrays, in a trace when the program runs; `like` describes its result.
 
-    For words that XLA has no counterpart of and that nobody trains with.
+    This is for functions that XLA lacks and that training does not use.
     """
     if not is_traced(*arrays):
         return jax.tree.map(jnp.asarray, quietly(function, *[np.asarray(array) for array in arrays]))

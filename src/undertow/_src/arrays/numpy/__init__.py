@@ -1,1 +1,1 @@
-"""The array functions on NumPy's arrays, in the memory of the CPU; `namespace.py` is what rules get as `xp`."""
+"""The array functions on NumPy arrays, on the CPU; `namespace.py` is what rules get as `xp`."""

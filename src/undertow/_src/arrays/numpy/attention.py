@@ -1,10 +1,10 @@
 """Attention, softmax(q kᵀ · scale + mask) v, over heads (batch, head, position, channel), and its gradients.
 
-Heads are handled a few at a time, so that their weights stay in the cache. Results and gradients are laid out in memory as
-the query, key or value is: heads that are views of (batch, position, head, channel) give results that flatten for free.
+Heads are handled a few at a time, so that their weights stay in the cache. Results and gradients have the layout of the
+query, key or value: heads that are views of (batch, position, head, channel) give results that flatten without a copy.
 
-NOTE: what is kept for the gradient. Up to `_KEPT_BYTES` of weights are kept as e^(q kᵀ) before they are divided by their
-sums; beyond that only the logarithms of the sums are, and the weights are computed again.
+NOTE: what is kept for the gradient. Up to `_KEPT_BYTES` of weights are kept as e^(q kᵀ) before they are divided by
+their sums; beyond that only the logarithms of the sums are, and the weights are recomputed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from undertow._src.arrays.numpy.rows import Array, as_rows, row_maxima, row_sums
 
 _BLOCK_BYTES = 1 << 19  # weights computed at a time
 _KEPT_BYTES = 1 << 26
-_CAUSAL_ROWS = 64  # rows of causal attention taken together: positions that none of them sees are not computed
-_UNSHIFTED_LIMIT = 40.0  # up to this size of scores, e^score and a row's sum of them stay far inside the float range
+_CAUSAL_ROWS = 64  # rows of causal attention computed together: positions that none of them sees are skipped
+_UNSHIFTED_LIMIT = (
+    40.0  # up to this magnitude of scores, e^score and a row's sum of them stay far inside the float range
+)
 
 
 def attention(
@@ -52,9 +54,9 @@ def attention_grad(
     g: Array, q: Array, k: Array, v: Array, mask: Array | None, out: Array, rows: Array, weights: Array, causal: bool,
     scale: float,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
-    """Gradients of q, k and v: with weights p,
+    """Return the gradients of q, k and v.
 
-    ∂v = pᵀ g,  ∂scores = p · (g vᵀ − Σ g · out),  ∂q = ∂scores k,  ∂k = ∂scoresᵀ q.
+    With weights p: ∂v = pᵀ g,  ∂scores = p · (g vᵀ − Σ g · out),  ∂q = ∂scores k,  ∂k = ∂scoresᵀ q.
     """
     key_shape, value_shape = k.shape, v.shape
     k, v = _repeated(k, q), _repeated(v, q)
@@ -90,7 +92,7 @@ def attention_grad(
 
 
 def _kept(weights: Array, place: int, query: Array, part: slice, seen: slice) -> tuple[Array | None, int]:
-    """Return the next weights in what is kept, and the place behind them; None if nothing is kept."""
+    """Return the next of the kept weights, and the offset after them; None if nothing is kept."""
     if not weights.size:
         return None, place
     shape = (*query.shape[:2], part.stop - part.start, seen.stop)
@@ -99,9 +101,9 @@ def _kept(weights: Array, place: int, query: Array, part: slice, seen: slice) ->
 
 
 def _exponentials(scores: Array, mask: Array | None, first: int | None) -> tuple[Array, Array]:
-    """Turn scores into e^scores in place; what rows are to be multiplied by, and the logarithms of their sums.
+    """Turn scores into e^scores in place; return the rows' factors, and the logarithms of their sums.
 
-    `first`: the number of the first row, where rows see no later positions than their own.
+    `first`: the number of the first row, for causal attention.
     """
     shape = (*scores.shape[:3], 1)
     if not scores.size:
@@ -111,7 +113,7 @@ def _exponentials(scores: Array, mask: Array | None, first: int | None) -> tuple
         _add_mask(scores, mask)
         _hide_later(scores, first, -np.inf)
         shift = row_maxima(as_rows(scores)).reshape(shape)
-        shift[np.isneginf(shift)] = 0  # a row that is masked altogether: its weights are zero
+        shift[np.isneginf(shift)] = 0  # a fully masked row: its weights are zero
         scores -= shift
     np.exp(scores, out=scores)
     _hide_later(scores, first, 0)
@@ -124,7 +126,7 @@ def _exponentials(scores: Array, mask: Array | None, first: int | None) -> tuple
 
 
 def _hide_later(scores: Array, first: int | None, value: float) -> None:
-    """Put a value where a row would look at a later position. The rows begin with number `first`."""
+    """Put a value where a row would see a later position. The rows begin with number `first`."""
     if first is None:
         return
     corner = scores[..., first:]
@@ -136,7 +138,7 @@ def _hide_later(scores: Array, first: int | None, value: float) -> None:
 
 
 def _row_parts(length: int, source: int, causal: bool) -> list[tuple[slice, slice]]:
-    """Rows taken together, the last first, and the positions that they see."""
+    """Yield rows computed together, the last first, and the positions that they see."""
     if not causal or length < 2 * _CAUSAL_ROWS:
         return [(slice(0, length), slice(0, min(length, source) if causal else source))]
     starts = range(0, length, _CAUSAL_ROWS)
@@ -150,7 +152,7 @@ def _add_mask(scores: Array, mask: Array | None) -> None:
 
 
 def _blocks(batch: int, heads: int, head_bytes: int) -> Iterator[tuple[slice, slice]]:
-    """Batches and heads whose weights fit the cache together."""
+    """Yield batches and heads whose weights fit the cache together."""
     together = max(1, _BLOCK_BYTES // max(1, head_bytes))
     if together >= heads:
         step = max(1, together // max(1, heads))
@@ -163,7 +165,7 @@ def _blocks(batch: int, heads: int, head_bytes: int) -> Iterator[tuple[slice, sl
 
 
 def _part(mask: Array | None, block: tuple[slice, slice]) -> Array | None:
-    """Return the block of a mask that stretches over batches or heads."""
+    """Return the block of a mask that is broadcast over batches or heads."""
     if mask is None:
         return None
     mask = mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
@@ -171,13 +173,13 @@ def _part(mask: Array | None, block: tuple[slice, slice]) -> Array | None:
 
 
 def _like(x: Array, channels: int | None = None) -> Array:
-    """Memory for an array like x, in x's order of axes."""
+    """Allocate an array like x, in x's order of axes."""
     shape = x.shape[:3] + (x.shape[3] if channels is None else channels,)
     return np.empty_like(x, order="K", shape=shape)
 
 
 def _repeated(x: Array, q: Array) -> Array:
-    """Key or value heads that several query heads share, once for each."""
+    """Repeat key or value heads that several query heads share, once for each."""
     return x if x.shape[1] == q.shape[1] else np.repeat(x, q.shape[1] // x.shape[1], axis=1)
 
 

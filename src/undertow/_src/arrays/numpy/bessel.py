@@ -1,7 +1,7 @@
-"""Bessel and Airy functions, and the classical orthogonal polynomials, on NumPy's arrays in double precision.
+"""Bessel and Airy functions, and the classical orthogonal polynomials, on NumPy arrays in double precision.
 
-Integrals over a period, and over the whole line of functions that fall off fast, are summed by the trapezoidal rule, whose
-error falls exponentially with the number of points. For large arguments the asymptotic series of Hankel serve.
+Integrals over a period, and over the whole line of fast decaying functions, are summed by the trapezoidal rule, whose
+error falls exponentially with the number of points. For large arguments Hankel's asymptotic series is used.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ def _first_kind(order: int, x: Array) -> Array:
 
 
 def _hankel(order: int, x: Array) -> tuple[Array, Array, Array]:
-    """Return the two sums and the phase of Hankel's series: J ≈ √(2/πx) (P cos χ − Q sin χ), Y ≈ √(2/πx) (P sin χ
-    + Q cos χ).
+    """Return the two sums and the phase of Hankel's series.
+
+    J ≈ √(2/πx) (P cos χ − Q sin χ), Y ≈ √(2/πx) (P sin χ + Q cos χ).
     """
     sums, term = [np.zeros_like(x), np.zeros_like(x)], np.ones_like(x)
     for k in range(24):
@@ -64,7 +65,7 @@ def bessel_y(order: int, x: Array) -> Array:
             for k in range(1, 32):
                 total += (-1) ** k / k * _first_kind(2 * k, x)
             return 2 / np.pi * (log * _first_kind(0, x) - 2 * total)
-        for k in range(1, 32):  # the derivative of the other, turned round
+        for k in range(1, 32):  # the derivative of the other, negated
             total += (-1) ** k / k * (_first_kind(2 * k - 1, x) - _first_kind(2 * k + 1, x))
         return 2 / np.pi * (log * _first_kind(1, x) - _first_kind(0, x) / x + total)
 
@@ -126,7 +127,7 @@ def airy_ai(x: Array) -> Array:
     return _where(np.where(x > 0, x < 1, x > -8), near, away, x)
 
 
-# --- polynomials: the second one, and how the next follows from the last two
+# --- polynomials: the second one, and the recurrence for the next
 
 Step = Callable[[int, Array, Array, Array], Array]
 POLYNOMIALS: dict[str, tuple[Callable[[Array], Array], Step]] = {
@@ -143,7 +144,7 @@ POLYNOMIALS: dict[str, tuple[Callable[[Array], Array], Step]] = {
 
 @quiet
 def polynomial_of_degree(name: str, x: Array, n: Array) -> Array:
-    """Return an orthogonal polynomial of the degree that stands at each place; 0 for negative degrees."""
+    """Return an orthogonal polynomial of the degree given for each element; 0 for negative degrees."""
     if name.startswith("shifted_"):
         name, x = name.removeprefix("shifted_"), 2 * x - 1
     second, step = POLYNOMIALS[name]

@@ -37,11 +37,11 @@ from undertow._src.arrays.quiet import quiet
 _COLUMN_BYTES = 1 << 21  # columns lowered at a time: what a core's caches hold
 _COLUMN_COUNT = 3072  # and no more of them than this: BLAS has faster products for few short columns
 _MOST_PHASES = 16  # of a strided convolution's input that are convolved one by one
-_WRAP_ALLOWANCE = 1.15  # wrapping windows are worth their arithmetic up to this share of the true ones
+_WRAP_ALLOWANCE = 1.15  # wrapping windows are computed along up to this share of the true ones
 
 
 class _Lowering:
-    """Lowers blocks of images to columns, with the scratch memory that the blocks share."""
+    """Lowers blocks of images to columns, with scratch buffers that the blocks share."""
 
     def __init__(self, x_shape: Sizes, dtype: np.dtype, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes,
                  wrap: bool = True) -> None:  # fmt: skip
@@ -66,7 +66,7 @@ class _Lowering:
         self.column_scratch = np.empty(
             self.channels * math.prod(kernel) * self.images * self.rows * math.prod(self.grid[1:]), dtype
         )
-        self.views: dict[int, tuple[Array, Array]] = {}  # of as many images: their place in the scratch, their windows
+        self.views: dict[int, tuple[Array, Array]] = {}  # by block size: part of the scratch, windows
 
     def image_blocks(self) -> list[slice]:
         return list(chunks(self.batch, self.images))
@@ -75,7 +75,7 @@ class _Lowering:
         return list(chunks(self.grid[0], max(1, self.rows)))
 
     def padded_images(self, count: int) -> Array:
-        """Scratch (channel, image, *padded), whose border is zero."""
+        """Return scratch (channel, image, *padded), whose border is zero."""
         return prefix(self.image_scratch, (self.channels, count, *self.padded))
 
     def windows(self, images: Array) -> Array:
@@ -94,7 +94,7 @@ class _Lowering:
         return windows
 
     def column_buffer(self, count: int, rows: slice) -> Array:
-        """Scratch (channel, *kernel, image, rows, *grid[1:])."""
+        """Return scratch (channel, *kernel, image, rows, *grid[1:])."""
         shape = (self.channels, *self.kernel, count, rows.stop - rows.start, *self.grid[1:])
         return prefix(self.column_scratch, shape)
 
@@ -102,12 +102,12 @@ class _Lowering:
         return windows[last_axes(rows, *(slice(None),) * (len(self.kernel) - 1))]
 
     def true_windows(self, values: Array) -> Array:
-        """Return the part of (…, *grid) that is not wrapping."""
+        """Return the part of (…, *grid) that does not wrap."""
         return values[last_axes(slice(None), *(slice(c) for c in self.counts[1:]))]
 
 
 def _compute_dtype(*arrays: Array) -> np.dtype:
-    """BLAS has no half precision: those are computed in float32 and rounded once."""
+    """Return the dtype to compute in: BLAS has no half precision, which is computed in float32 and rounded once."""
     dtype = np.result_type(*arrays)
     return np.dtype(np.float32) if dtype.itemsize < 4 else dtype
 
@@ -170,7 +170,7 @@ def _weight_grad(g: Array, x: Array, weight_shape: Sizes, stride: Sizes, padding
             np.copyto(columns, lowering.rows_of(windows, rows))
             values = prefix(scratch, (outputs, count, rows.stop - rows.start, *lowering.grid[1:]))
             if lowering.grid != lowering.counts and values.size != scratch.size:
-                values[...] = 0  # a shorter last block lays its wrapping windows elsewhere
+                values[...] = 0  # a shorter last block has its wrapping windows elsewhere
             lowering.true_windows(values)[...] = g[block, :, rows].swapaxes(0, 1)
             flat = values.reshape(groups, grad.shape[2], -1)
             grad += np.matmul(columns.reshape(groups, grad.shape[1], -1), flat.swapaxes(1, 2))
@@ -209,8 +209,10 @@ def conv_input_grad(
 
 
 def _input_grad_by_phases(g: Array, w: Array, input_shape: Sizes, stride: Sizes, padding: Sizes, groups: int) -> Array:
-    """conv_input_grad where windows overlap: elements i with the same (i + padding) mod stride see the same part of the
-    kernel, so that each such phase is a convolution of stride 1, and nothing has to be added up.
+    """Compute conv_input_grad where windows overlap, as convolutions of stride 1.
+
+    Elements i with the same (i + padding) mod stride see the same part of the kernel, so that each such phase is a
+    convolution of stride 1, and nothing has to be accumulated.
     """
     out = _new_images(input_shape, g)
     out[...] = 0
@@ -220,7 +222,7 @@ def _input_grad_by_phases(g: Array, w: Array, input_shape: Sizes, stride: Sizes,
         spread = conv(g, _mirror(part, groups), ones, tuple(n - 1 for n in part.shape[2:]), ones, groups)
         source, target = [], []
         for n, m, r, s, p in zip(input_shape[2:], spread.shape[2:], phase, stride, padding, strict=True):
-            first = -((r - p) // s)  # the first place of the phase that is not padding
+            first = -((r - p) // s)  # the first index of the phase that is not padding
             begin = first * s + r - p
             count = max(0, min(m - first, -((begin - n) // s)))
             source.append(slice(first, first + count))
@@ -230,7 +232,7 @@ def _input_grad_by_phases(g: Array, w: Array, input_shape: Sizes, stride: Sizes,
 
 
 def _new_images(shape: Sizes, like: Array) -> Array:
-    """Allocate memory for images, with their channels last if those of `like` are."""
+    """Allocate images, with their channels last if those of `like` are."""
     if not has_channels_last(like):
         return np.empty(shape, like.dtype)
     batch, channels, *size = shape

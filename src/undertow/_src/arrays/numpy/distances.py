@@ -9,16 +9,16 @@ import numpy as np
 
 Array = Any
 
-_FEW_ROWS = 25  # up to which distances are taken pair by pair, without the rounding that a product brings
+_FEW_ROWS = 25  # number of rows up to which distances are computed pair by pair, without the rounding of a product
 
 
 def are_many(x1: Array, x2: Array) -> bool:
-    """Whether distances are taken through a matrix product."""
+    """Whether distances are computed by a matrix product."""
     return max(x1.shape[-2], x2.shape[-2]) > _FEW_ROWS
 
 
 def pair_distances(x1: Array, x2: Array, p: float) -> Array:
-    """Return the p-norm of every row of x1 minus every row of x2; Euclidean ones of many rows through a matrix product."""
+    """Return the p-norm of every row of x1 minus every row of x2; for many rows the Euclidean one by a matrix product."""
     if p == 2 and are_many(x1, x2):
         squares = (x1 * x1).sum(-1)[..., :, None] + (x2 * x2).sum(-1)[..., None, :]
         return np.sqrt(np.maximum(squares - 2 * (x1 @ np.swapaxes(x2, -2, -1)), 0))
@@ -35,7 +35,7 @@ def pair_distances(x1: Array, x2: Array, p: float) -> Array:
 
 
 def pair_distances_grad(g: Array, x1: Array, x2: Array, result: Array, p: float, np: Any = np) -> tuple[Array, Array]:
-    """Return the gradients of both sides; every pair pulls along its difference. `np` is NumPy or jax.numpy."""
+    """Return the gradients of both sides, along every pair's difference. `np` is NumPy or jax.numpy."""
     if p == 2:
         pull = np.where(result == 0, 0, g / np.where(result == 0, 1, result))
         of_x1 = x1 * pull.sum(-1)[..., None] - pull @ x2

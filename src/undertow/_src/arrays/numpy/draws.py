@@ -1,8 +1,8 @@
-"""How a random draw moves when a parameter of its distribution does and its place in the distribution stays.
+"""Derivatives of random draws by a parameter of their distribution, at a fixed quantile.
 
-With F the distribution function and p the density, a draw x at a fixed F(x; a) moves by dx/da = -(dF/da) / p. For the
-gamma and beta distributions F is a series of positive terms; each is differentiated and divided by p, which leaves
-products of simple ratios and digammas that step by a fraction from term to term.
+With F the distribution function and p the density, a draw x at a fixed F(x; a) has dx/da = -(dF/da) / p. For the gamma
+and beta distributions F is a series of positive terms; each is differentiated and divided by p, which leaves products
+of simple ratios and digammas with a recurrence from term to term.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _gamma_series(a: Array, x: Array) -> Array:
 
 
 def _gamma_expansion(a: Array, x: Array) -> Array:
-    """x = a + z √a + …, where z is normal (Cornish and Fisher): found for x, then differentiated at a fixed z."""
+    """Return the derivative by x = a + z √a + …, z normal (Cornish and Fisher): solved for z, then differentiated."""
     root = np.sqrt(a)
 
     def quantile(z: Array) -> Array:
@@ -71,7 +71,7 @@ def _gamma_expansion(a: Array, x: Array) -> Array:
 
 
 def dirichlet_grad(x: Any, alpha: Any, total: Any) -> Any:
-    """dx/dalpha / (1 - x) for each share x of a Dirichlet draw, whose own distribution is Beta(alpha, total - alpha)."""
+    """Return dx/dalpha / (1 - x) for each component x of a Dirichlet draw, distributed as Beta(alpha, total - alpha)."""
     arrays = np.broadcast_arrays(*[np.asarray(each, np.float64) for each in (x, alpha, total)])
     share, a = arrays[0], arrays[1]
     b = arrays[2] - a
@@ -101,7 +101,7 @@ def _beta_from_below(x: Array, a: Array, b: Array) -> Array:
 
 
 def _beta_from_above(x: Array, a: Array, b: Array) -> Array:
-    """Return the same from the other end: 1 - F = Σ y^(b+n) x^a Γ(a+b+n) / (Γ(b+n+1) Γ(a)) with y = 1 - x."""
+    """Return the same from the upper end: 1 - F = Σ y^(b+n) x^a Γ(a+b+n) / (Γ(b+n+1) Γ(a)) with y = 1 - x."""
     y = 1 - x
     slope = np.log(x) + digamma(a + b) - digamma(a)
     ratio = x / b

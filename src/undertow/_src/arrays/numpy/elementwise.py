@@ -57,7 +57,7 @@ NO_NEGATIVE_BOOLS = (
 
 
 def negative(x: Array) -> Array:
-    """-x; PyTorch has none for bools."""
+    """Return -x; PyTorch refuses bools."""
     if x.dtype.kind == "b":
         raise RuntimeError(NO_NEGATIVE_BOOLS)
     return np.negative(x)
@@ -66,7 +66,7 @@ def negative(x: Array) -> Array:
 def power(x: Array, y: Any) -> Array:
     """xʸ, without a logarithm for a common number y.
 
-    An integer to a negative power is what is left of it among the integers: 0, 1 or -1.
+    An integer to a negative power is rounded to an integer: 0, 1 or -1.
     """
     if type(y) in (int, float):
         if y == 2:
@@ -92,7 +92,7 @@ def power(x: Array, y: Any) -> Array:
 
 
 def _unless_whole(function: Any) -> Any:
-    """Return a rounding function: integers are round already."""
+    """Return a rounding function that leaves integers unchanged."""
 
     def rounded(x: Array) -> Array:
         return np.array(x) if x.dtype.kind in "iu" else function(x)
@@ -104,7 +104,7 @@ rint, floor, ceil, trunc = [_unless_whole(function) for function in (np.rint, np
 
 
 def round(x: Array, decimals: int) -> Array:
-    """x to so many decimals, halves to even."""
+    """Round x to so many decimals, ties to even."""
     if not decimals:
         return np.rint(x)
     scale = x.dtype.type(10.0 ** (decimals if decimals > 0 else -decimals))
@@ -124,7 +124,7 @@ def heaviside(x: Array, y: Array) -> Array:
 
 
 def logaddexp(x: Array, y: Array) -> Array:
-    """log(eˣ + eʸ) without leaving the range of floats on the way."""
+    """Return log(eˣ + eʸ) without intermediate overflow."""
     if x.dtype.kind != "c":
         return np.logaddexp(x, y)
     swap = x.real < y.real
@@ -146,7 +146,7 @@ def _shifts_all(x: Array, y: Array) -> Array:
 
 
 def nan_to_num(x: Array, nan: float | None, posinf: float | None, neginf: float | None) -> Array:
-    """x with nan and the infinities replaced: by 0 and the largest finite numbers, unless told otherwise."""
+    """Return x with nan and infinities replaced: by 0 and the largest finite numbers by default."""
     if x.dtype.kind in "iub":
         return np.array(x)
     if x.dtype.kind == "c":
@@ -169,11 +169,11 @@ def signbit(x: Array) -> Array:
     return np.signbit(x) if x.dtype.kind == "f" else x < 0
 
 
-# --- choosing
+# --- selection
 
 
 def maximum(x: Array, y: Any) -> Array:
-    """NumPy's; beside a number its clip is vectorised, its maximum is not."""
+    """Return NumPy's maximum; with a number its clip is vectorised, its maximum is not."""
     if type(y) in (int, float) and x.size >= _LARGE and x.dtype.kind == "f":
         return np.clip(x, y, math.inf)
     return np.maximum(x, y)
@@ -191,7 +191,7 @@ _LARGE = 2048  # elements from which three passes over bits beat a branch per el
 
 
 def where(mask: Array, yes: Any, no: Any) -> Array:
-    """NumPy's, by arithmetic on bits: np.where branches at each element, which is slow when the mask is unpredictable."""
+    """Return NumPy's where, by arithmetic on bits: np.where branches at each element, which is slow for irregular masks."""
     if type(mask) is np.ndarray and mask.dtype == bool:
         if type(no) is int and no == 0 and type(yes) is np.ndarray and yes.dtype in _BITS:
             return _keep(mask, yes)
@@ -209,12 +209,12 @@ def where(mask: Array, yes: Any, no: Any) -> Array:
 
 
 def _keep(mask: Array, x: Array) -> Array:
-    """x where the mask holds, else 0: its bits times 1 or 0, so that no inf or nan gets in the way."""
+    """Return x where the mask holds, else 0: its bits times 1 or 0, so that inf and nan do no harm."""
     return np.asarray(np.multiply(x.view(_BITS[x.dtype]), mask)).view(x.dtype)
 
 
 def _choose(mask: Array, yes: Array, no: Array) -> Array:
-    """no, with the bits in which yes differs turned where the mask holds."""
+    """Return `no`, with the bits in which `yes` differs flipped where the mask holds."""
     yes_bits, no_bits = yes.view(_BITS[yes.dtype]), no.view(_BITS[no.dtype])
     bits = np.bitwise_xor(yes_bits, no_bits)
     np.multiply(bits, mask, out=bits)
@@ -237,7 +237,7 @@ def imag(x: Array) -> Array:
 
 
 def complex(real: Array, imag: Array) -> Array:
-    """real + i·imag, exactly: no arithmetic that an infinity could spoil."""
+    """Return real + i·imag exactly: without arithmetic that an infinity could spoil."""
     parts = np.broadcast_arrays(real, imag)
     whole = np.empty(parts[0].shape, np.result_type(real, imag, np.complex64))
     whole.real, whole.imag = parts
@@ -245,14 +245,14 @@ def complex(real: Array, imag: Array) -> Array:
 
 
 def view_as_real(x: Array) -> Array:
-    """Return the memory of complex numbers as pairs of real ones along a new last axis."""
+    """Return a view of complex numbers as pairs of real ones along a new last axis."""
     part = x.real
     return np.lib.stride_tricks.as_strided(part, (*part.shape, 2), (*part.strides, part.itemsize))
 
 
 def view_as_complex(x: Array) -> Array:
-    """Return the memory of pairs along the last axis as complex numbers."""
-    if x.strides[-1] != x.itemsize:  # a stretched gradient, say
+    """Return a view of pairs along the last axis as complex numbers."""
+    if x.strides[-1] != x.itemsize:  # for example a broadcast gradient
         x = np.ascontiguousarray(x)
     return x.view(np.result_type(x.dtype, np.complex64))[..., 0]
 

@@ -28,7 +28,7 @@ def add_rows(rows: Array, index: Array, count: int) -> Array:
 
 
 def _add_sorted_rows(rows: Array, index: Array, count: int) -> Array:
-    """add_rows where most indices repeat: rows with the same index are brought together and summed at once."""
+    """Compute add_rows where most indices repeat: rows are sorted by index, and each group is summed at once."""
     order = np.argsort(index, kind="stable")
     sorted_index = index[order]
     starts = np.flatnonzero(np.concatenate(([True], sorted_index[1:] != sorted_index[:-1])))
@@ -38,7 +38,7 @@ def _add_sorted_rows(rows: Array, index: Array, count: int) -> Array:
 
 
 def embedding_grad(g: Array, index: Array, count: int, padding: int, by_frequency: bool) -> Array:
-    """add_rows without the rows of `padding`, each divided by how often its index occurs if `by_frequency`."""
+    """Compute add_rows without the rows of `padding`, each divided by its index's frequency if `by_frequency`."""
     rows, flat = g.reshape(index.size, -1) if index.size else g.reshape(0, g.shape[-1]), index.reshape(-1)
     if by_frequency:
         rows = rows / np.bincount(flat, minlength=count)[flat].astype(rows.dtype)[:, None]
@@ -50,7 +50,7 @@ def embedding_grad(g: Array, index: Array, count: int, padding: int, by_frequenc
 
 
 def sparse_embedding_grad(g: Array, index: Array, count: int, padding: int) -> Any:
-    """embedding_grad as a sparse tensor: the rows as they come, each with its index, those of `padding` left out."""
+    """Return embedding_grad as a sparse tensor: the rows in order, each with its index, without those of `padding`."""
     rows, flat = g.reshape(index.size, g.shape[-1]), index.reshape(-1)
     if padding >= 0:
         kept = flat != padding
@@ -59,7 +59,7 @@ def sparse_embedding_grad(g: Array, index: Array, count: int, padding: int) -> A
 
 
 def sparse_gather_grad(g: Array, shape: tuple[int, ...], axis: int, index: Array) -> Any:
-    """gather_backward as a sparse tensor: every element of g, with the place that it was taken from."""
+    """Return gather_backward as a sparse tensor: every element of g, with the index that it was taken from."""
     places = np.indices(index.shape).reshape(index.ndim, index.size)
     if shape:
         places[axis] = index.reshape(-1)
@@ -67,7 +67,7 @@ def sparse_gather_grad(g: Array, shape: tuple[int, ...], axis: int, index: Array
 
 
 def sparse_gradient(places: Array, items: Any, shape: tuple[int, ...]) -> Any:
-    """Return a gradient that travels as a sparse tensor, whose class is imported when first used."""
+    """Return a sparse gradient, whose class is imported at the first use."""
     return importlib.import_module("undertow.sparse.coo").gradient(places, items, shape)
 
 
@@ -90,7 +90,7 @@ def bag_max(x: Array, index: Array, bags: Array, scale: Array, count: int) -> tu
 
 
 def bag_max_grad(g: Array, chosen: Array, shape: tuple[int, ...]) -> Array:
-    """Gradients added to the elements that were chosen; the adjoint of bag_max_take."""
+    """Add gradients to the chosen elements; the adjoint of bag_max_take."""
     out = np.zeros(shape, g.dtype)
     bag, column = np.nonzero(chosen >= 0)
     np.add.at(out.reshape(-1), chosen[bag, column] * shape[1] + column, g[bag, column])
@@ -98,5 +98,5 @@ def bag_max_grad(g: Array, chosen: Array, shape: tuple[int, ...]) -> Array:
 
 
 def bag_max_take(x: Array, chosen: Array) -> Array:
-    """Return the chosen elements, 0 where none was."""
+    """Return the chosen elements, 0 where there is none."""
     return np.where(chosen >= 0, np.take_along_axis(x, np.maximum(chosen, 0), axis=0), x.dtype.type(0))

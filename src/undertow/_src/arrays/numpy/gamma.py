@@ -1,8 +1,8 @@
 """Special functions that NumPy lacks: the gamma family and the modified Bessel functions.
 
 Same contract as numpy_special: one float array in, a fresh C-contiguous array of the same dtype out. All of it is
-computed in float64 and rounded once. The family is closed under differentiation: lgamma' = digamma,
-digamma' = polygamma(1), polygamma(n)' = polygamma(n + 1), i0' = i1, i1' = i0 − i1/x.
+computed in float64 and rounded once. The family is closed under differentiation: lgamma' = digamma, digamma' =
+polygamma(1), polygamma(n)' = polygamma(n + 1), i0' = i1, i1' = i0 − i1/x.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _DIGAMMA_SERIES = tuple(b / (2 * k) for k, b in enumerate(_BERNOULLI[:7], 1))
 
 
 def _from_nearest_integer(x: Array) -> Array:
-    """x minus the integer nearest to it, exactly: where trigonometric functions of πx keep their digits."""
+    """Return x minus the nearest integer, exactly: so that trigonometric functions of πx keep their digits."""
     return x - np.rint(x)
 
 
@@ -56,7 +56,7 @@ def _lgamma_positive(x: Array) -> Array:
         series = polynomial(inverse * inverse, _STIRLING) * inverse
         return (x - 0.5) * (np.log(x) - 1) + (0.5 * math.log(2 * math.pi) - 0.5) + series
 
-    def small() -> Array:  # Γ(x) = Γ(x + 1) / x carries (0, 1) to where the fit is
+    def small() -> Array:  # Γ(x) = Γ(x + 1) / x maps (0, 1) into the range of the fit
         shifted = np.where(x < 1, x + 1, x)
         zeros = np.where(x < 1, x * (x - 1), (x - 1) * (x - 2))
         return zeros * rational(shifted, _LGAMMA_P, _LGAMMA_Q) - np.log(np.minimum(x, 1))
@@ -85,7 +85,7 @@ def _digamma_positive(x: Array) -> Array:
         square = inverse * inverse
         return np.log(x) - 0.5 * inverse - square * polynomial(square, _DIGAMMA_SERIES)
 
-    def near() -> Array:  # ψ(x) = ψ(x + 1) − 1/x carries (0, 1) to where the fit is
+    def near() -> Array:  # ψ(x) = ψ(x + 1) − 1/x maps (0, 1) into the range of the fit
         low = x < 1
         shifted = np.where(low, x + 1, x)
         value = ((shifted - _DIGAMMA_ROOT) - _DIGAMMA_ROOT_REST) * rational(shifted, _DIGAMMA_P, _DIGAMMA_Q)
@@ -165,7 +165,7 @@ def polygamma(n: int, x: Array) -> Array:
 
 # --- modified Bessel functions ------------------------------------------------------------------------------------
 
-_BESSEL_SWITCH = 20.0  # the power series serves below, the asymptotic one (smallest term e^(−2x)) above
+_BESSEL_SWITCH = 20.0  # power series below, asymptotic series (smallest term e^(−2x)) above
 
 
 def _power_series(order: int) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""The regularised incomplete gamma functions on NumPy: P(a, x), the share of Γ(a) that lies below x, and Q = 1 − P.
+"""The regularised incomplete gamma functions on NumPy: P(a, x), the part of Γ(a) below x, and Q = 1 − P.
 
 A power series below the mean, a continued fraction above it, both computed in float64 and rounded once. They converge
 slowly where a is large; there the tail of the density is integrated numerically.
@@ -69,17 +69,17 @@ def _upper_series(a: Array, x: Array) -> Array:
 
 @cache
 def _nodes() -> tuple[Any, Any]:
-    """Places in [0, 1] and their weights (Gauss–Legendre)."""
+    """Return nodes in [0, 1] and their weights (Gauss–Legendre)."""
     places, weights = np.polynomial.legendre.leggauss(64)
     return (places + 1) / 2, weights / 2
 
 
 def _tail(a: Array, x: Array) -> Array:
-    """Return the share of Γ(a) beyond x, seen from its mean: above x if x is above a, else below x."""
+    """Return the tail of Γ(a) beyond x, seen from its mean: above x if x is above a, else below x."""
     away = (x - a) / a
     log_height = -a * (away - np.log1p(away)) - polynomial(1 / (a * a), _STIRLING) / a
     height = np.sqrt(a / (2 * math.pi)) / x * np.exp(log_height)
-    # The density falls by a factor of e⁻⁴⁰ within this reach.
+    # The density falls by a factor of e⁻⁴⁰ within this distance.
     slope, curve = np.abs(1 - (a - 1) / x), (a - 1) / (x * x)
     reach = 1.5 * 80 / (slope + np.sqrt(slope * slope + 80 * curve))
     reach = np.where(x > a, reach, -np.minimum(reach, x))
@@ -91,7 +91,7 @@ def _tail(a: Array, x: Array) -> Array:
 
 
 def _shares(a: Array, x: Array, upper: bool) -> Array:
-    """P(a, x), or Q(a, x), elementwise over vectors."""
+    """Return P(a, x), or Q(a, x), elementwise over vectors."""
     out = np.full(x.shape, np.nan)
     fine = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
     out[((a == 0) & (x > 0)) | ((a > 0) & np.isfinite(a) & (x == np.inf))] = 0.0 if upper else 1.0

@@ -1,8 +1,8 @@
-"""Raw advanced indexing, masks and flat positions on NumPy. Scatters and gathers are in scatter.py.
+"""Advanced indexing, masks and flat positions on NumPy. Scatters and gathers are in scatter.py.
 
-`indices` has one entry per leading axis: an array of whole numbers, a mask over one or more axes, or None for an axis
-that is kept whole. Indices are in range when they come here; the public functions check. What is written to is copied with
-`np.array`, because a gradient without dimensions may be a NumPy scalar, which `.copy()` leaves one.
+`indices` has one entry per leading axis: an array of integers, a mask over one or more axes, or None for an axis that
+is kept whole. Indices are in range here; the public functions check. A target is copied with `np.array`, because a
+0-dim gradient may be a NumPy scalar, which stays one under `.copy()`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Indices = Sequence[Array | None]
 
 
 def numpy_key(indices: Indices) -> tuple[Any, ...]:
-    """Return indices as NumPy takes them: None for an axis would be a new one there."""
+    """Return indices as NumPy takes them: there, None would be a new axis."""
     return tuple(
         [slice(None) if each is None else each if each.dtype != np.uint8 else each.astype(bool) for each in indices]
     )
@@ -40,14 +40,14 @@ def index(x: Array, *indices: Array | None) -> Array:
 
 
 def index_summed(x: Array, shape: tuple[int, ...], *indices: Array | None) -> Array:
-    """x[indices] summed to a shape that stretches to it; the adjoint of index_put in what it writes."""
+    """Return x[indices] summed to a shape that broadcasts to it; the adjoint of index_put by its values."""
     return sum_to_shape(index(x, *indices), shape)
 
 
 def index_put(x: Array, values: Array, *indices: Array | None, accumulate: bool) -> Array:
-    """Return a copy of x with [indices] = values, or += with every repeated place counted."""
+    """Return a copy of x with [indices] = values, or += with repeated positions accumulated."""
     key = numpy_key(indices)
-    if accumulate and len(key) == 1 and key[0].dtype.kind == "b":  # a mask names no place twice
+    if accumulate and len(key) == 1 and key[0].dtype.kind == "b":  # a mask selects no position twice
         out = np.array(x, order="C")
         out[key] = out[key] + values
         return laid_out_as(x, out)
@@ -55,7 +55,7 @@ def index_put(x: Array, values: Array, *indices: Array | None, accumulate: bool)
 
 
 def index_backward(g: Array, shape: tuple[int, ...], *indices: Array | None) -> Array:
-    """Return the adjoint of `index`: g added up where it was taken from."""
+    """Return the adjoint of `index`: g accumulated where it was taken from."""
     first = indices[0]
     if len(indices) == 1 and first is not None and shape:
         if first.dtype.kind == "i":
@@ -72,14 +72,14 @@ def index_backward(g: Array, shape: tuple[int, ...], *indices: Array | None) -> 
 
 
 def index_select(x: Array, axis: int, index: Array) -> Array:
-    """Return the slices of an axis that an index names."""
+    """Return the slices of an axis that an index selects."""
     if not x.ndim:
         return x.reshape(1).take(index).reshape(())
     return x.take(index.reshape(-1), axis)
 
 
 def index_select_backward(g: Array, shape: tuple[int, ...], axis: int, index: Array) -> Array:
-    """Return the adjoint of `index_select`: slices added up where they were taken from."""
+    """Return the adjoint of `index_select`: slices accumulated where they were taken from."""
     if not shape:
         return np.asarray(g.sum(), g.dtype)
     outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
@@ -90,14 +90,14 @@ def index_select_backward(g: Array, shape: tuple[int, ...], axis: int, index: Ar
 
 
 def gather_backward(g: Array, shape: tuple[int, ...], axis: int, index: Array) -> Array:
-    """Return the adjoint of `gather`: elements added up where they were taken from."""
+    """Return the adjoint of `gather`: elements accumulated where they were taken from."""
     out = np.zeros(shape, g.dtype)
     np.add.at(out.reshape(-1), scatter.positions_along(index, axis, shape), g.reshape(-1))
     return out
 
 
 def index_copy(x: Array, axis: int, index: Array, source: Array) -> Array:
-    """Return a copy of x with the named slices replaced by source's."""
+    """Return a copy of x with the selected slices replaced by source's."""
     out = np.array(x, order="C")
     if x.ndim:
         out[(*leading(axis), index.reshape(-1))] = source
@@ -107,7 +107,7 @@ def index_copy(x: Array, axis: int, index: Array, source: Array) -> Array:
 
 
 def index_fill(x: Array, axis: int, index: Array, value: Any) -> Array:
-    """Return a copy of x with the named slices replaced by a value."""
+    """Return a copy of x with the selected slices replaced by a value."""
     out = copy(np.asarray(x))
     if x.ndim:
         out[(*leading(axis), index.reshape(-1))] = value
@@ -117,7 +117,7 @@ def index_fill(x: Array, axis: int, index: Array, value: Any) -> Array:
 
 
 def scatter_value(x: Array, axis: int, index: Array, value: Any) -> Array:
-    """Return a copy of x with one value at the places that an index along an axis names."""
+    """Return a copy of x with one value at the positions of an index along an axis."""
     out = np.array(x, order="C")
     out.reshape(-1)[scatter.positions_along(index, axis, x.shape)] = value
     return out
@@ -127,7 +127,7 @@ def scatter_value(x: Array, axis: int, index: Array, value: Any) -> Array:
 
 
 def masked_select(x: Array, mask: Array) -> Array:
-    """Return the elements where a mask is true, in order; both are stretched to one shape."""
+    """Return the elements where a mask is true, in order; both are broadcast to one shape."""
     if x.shape != mask.shape:
         x, mask = np.broadcast_arrays(x, mask)
     return x[mask]
@@ -143,7 +143,7 @@ def masked_scatter(x: Array, mask: Array, source: Array) -> Array:
 
 
 def masked_fill(x: Array, mask: Array, value: Any) -> Array:
-    """x with a value where a mask is true; both are stretched to one shape."""
+    """Return x with a value where a mask is true; both are broadcast to one shape."""
     if x.shape != mask.shape:
         x, mask = np.broadcast_arrays(x, mask)
     out = np.array(x, order="C")
@@ -152,12 +152,12 @@ def masked_fill(x: Array, mask: Array, value: Any) -> Array:
 
 
 def take_flat(x: Array, index: Array) -> Array:
-    """Elements by their place in x read row by row; negative places count from the end."""
+    """Return elements by their index in the flattened x; negative ones count from the end."""
     return x.reshape(-1).take(index)
 
 
 def put_flat(x: Array, index: Array, source: Array, accumulate: bool) -> Array:
-    """Return a copy of x with the elements at flat places replaced by source's, or source's added to them."""
+    """Return a copy of x with the elements at flat indices replaced by source's, or source's added to them."""
     out = np.array(x, order="C")
     flat, places = out.reshape(-1), index.reshape(-1)
     if accumulate:

@@ -1,10 +1,10 @@
-"""The order that PyTorch's sort leaves equal elements in.
+"""The order in which PyTorch's sort leaves equal elements.
 
-NOTE ties. `torch.sort` is C++'s std::sort, which does not keep equal elements in order: in pieces of more than sixteen it
-swaps elements around a pivot (the median of three), then sorts the short pieces by insertion, which does. Programs can
-see that order: sequences are packed by length, and dropout masks are then drawn for the packed rows. So the swaps are
-done here as there. They take Python's time, about a microsecond each, and are left out where more than `MOST` elements
-would have to be gone through: there ties keep their order.
+NOTE ties. `torch.sort` is C++'s std::sort, which is not stable: in pieces of more than sixteen it swaps elements around
+a pivot (the median of three), then sorts the short pieces by insertion, which is stable. Programs can see that order:
+sequences are packed by length, and dropout masks are then drawn for the packed rows. So the same swaps are done here.
+They cost about a microsecond each in Python, and are left out where more than `MOST` elements would have to be visited:
+there ties keep their order.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ MOST = 1 << 15
 
 
 def with_ties_swapped(order: Array, keys: Array, first: int | None = None) -> Array:
-    """`order` sorts the rows of `keys` and keeps ties in order; the order that PyTorch has.
+    """Return PyTorch's order, given a stable `order` that sorts the rows of `keys`.
 
-    first: how many are wanted, where the order is torch.topk's.
+    first: how many are needed, for the order of torch.topk.
     """
     length = keys.shape[1]
     values = np.take_along_axis(keys, order, 1)
@@ -49,7 +49,7 @@ def with_ties_swapped(order: Array, keys: Array, first: int | None = None) -> Ar
 
 
 def _sort(ranks: list[int], places: list[int], first: int, last: int) -> None:
-    """std::sort of a piece."""
+    """Sort a piece as std::sort does."""
     pieces = [(first, last, _depth(last - first))]
     while pieces:
         begin, end, depth = pieces.pop()
@@ -62,7 +62,7 @@ def _sort(ranks: list[int], places: list[int], first: int, last: int) -> None:
 
 
 def _bring_forward(ranks: list[int], places: list[int], nth: int) -> None:
-    """std::nth_element: the nth comes to where a sort would have it, what is smaller before it."""
+    """Partition as std::nth_element does: the nth gets its sorted position, with smaller elements before it."""
     first, last, depth = 0, len(ranks), _depth(len(ranks))
     while last - first > 3 and depth:
         depth -= 1
@@ -72,18 +72,18 @@ def _bring_forward(ranks: list[int], places: list[int], nth: int) -> None:
 
 
 def _depth(length: int) -> int:
-    """How often a piece may be cut before C++ suspects the worst and changes its method."""
+    """Return how often a piece may be cut before C++ falls back to a different method."""
     return 2 * (length.bit_length() - 1) if length else 0
 
 
 def _insert(ranks: list[int], places: list[int], first: int, last: int) -> None:
-    """Sorting by insertion, which keeps ties in order, as any such sort does."""
+    """Sort by insertion, which keeps ties in order."""
     order = sorted(range(first, last), key=ranks.__getitem__)
     ranks[first:last], places[first:last] = [ranks[i] for i in order], [places[i] for i in order]
 
 
 def _partition(ranks: list[int], places: list[int], first: int, last: int) -> int:
-    """Swap elements of a piece until none left of the cut, which is returned, is larger than one right of it."""
+    """Swap elements of a piece until none left of the cut is larger than one right of it; return the cut."""
     chosen = _median(ranks, first + 1, first + (last - first) // 2, last - 1)
     ranks[first], ranks[chosen] = ranks[chosen], ranks[first]
     places[first], places[chosen] = places[chosen], places[first]
@@ -102,7 +102,7 @@ def _partition(ranks: list[int], places: list[int], first: int, last: int) -> in
 
 
 def _median(ranks: list[int], a: int, b: int, c: int) -> int:
-    """Where the middle one of three elements is; of equal ones the one that C++ takes."""
+    """Return the position of the median of three elements; of equal ones, C++'s choice."""
     if ranks[a] < ranks[b]:
         return b if ranks[b] < ranks[c] else c if ranks[a] < ranks[c] else a
     return a if ranks[a] < ranks[c] else c if ranks[b] < ranks[c] else b

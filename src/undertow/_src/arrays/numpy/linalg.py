@@ -15,12 +15,12 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def by_columns(x: Array) -> Array:
-    """Matrices that lie column by column, as LAPACK leaves its results and PyTorch hands them on."""
+    """Return matrices in column-major order, as LAPACK returns its results and PyTorch passes them on."""
     return np.swapaxes(np.ascontiguousarray(np.swapaxes(x, -2, -1)), -2, -1)
 
 
 def by_rows(x: Any) -> Any:
-    """Results of functions that PyTorch computes into memory of their own."""
+    """Return results contiguous, for functions that PyTorch computes into new buffers."""
     return x if not isinstance(x, np.ndarray) or x.flags.c_contiguous else np.ascontiguousarray(x)
 
 
@@ -33,7 +33,7 @@ def matmul(x: Array, y: Array) -> Any:
 
 
 def addmm(bias: Array, x: Array, y: Array, beta: Any, alpha: Any) -> Array:
-    """beta bias + alpha x @ y; a bias of weight 0 is not looked at."""
+    """Return beta bias + alpha x @ y; a bias of weight 0 is not read."""
     out = x.dot(y) if x.ndim == 2 else np.matmul(x, y)
     if alpha != 1:
         out *= np.asarray(alpha, out.dtype)
@@ -45,14 +45,14 @@ def addmm(bias: Array, x: Array, y: Array, beta: Any, alpha: Any) -> Array:
 
 
 def cross(x: Array, y: Array, axis: int) -> Array:
-    """Return the vector product along an axis of length 3."""
+    """Return the cross product along an axis of length 3."""
     x, y = np.broadcast_arrays(x, y)
     (a, b, c), (d, e, f) = np.moveaxis(x, axis, 0), np.moveaxis(y, axis, 0)
     return by_rows(np.stack([b * f - c * e, c * d - a * f, a * e - b * d], axis))
 
 
 def eye(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Ones on the diagonal of a matrix of this shape."""
+    """Return ones on the diagonal of a matrix of this shape."""
     return np.eye(*shape[-2:], dtype=dtype)
 
 
@@ -69,7 +69,7 @@ def slogdet(x: Array) -> tuple[Any, Any]:
 
 
 def inverse(x: Array) -> Array:
-    """Return the inverse; nan for a singular matrix, whose error is the caller's to raise."""
+    """Return the inverse; nan for a singular matrix, for which the caller raises."""
     try:
         return by_columns(np.linalg.inv(x))
     except LinAlgError:
@@ -77,7 +77,7 @@ def inverse(x: Array) -> Array:
 
 
 def _each(function: Any, x: Array) -> Array:
-    """Return a function of square matrices one by one, nan where it fails."""
+    """Apply a function to square matrices one by one, with nan where it fails."""
     out = np.empty_like(x)
     for place in np.ndindex(x.shape[:-2]):
         try:
@@ -88,7 +88,7 @@ def _each(function: Any, x: Array) -> Array:
 
 
 def cofactors(x: Array, det: Array) -> Array:
-    """det(A) A⁻ᵀ; of a singular A zeros, as PyTorch has it where the gradient is not differentiated further."""
+    """Return det(A) A⁻ᵀ; zeros for a singular A, as in PyTorch where the gradient is not differentiated further."""
     solid = np.asarray(det != 0)
     if solid.all():
         return np.asarray(det)[..., None, None] * np.swapaxes(np.linalg.inv(x), -2, -1)
@@ -113,7 +113,7 @@ def solve(a: Array, b: Array) -> Array:
 
 
 def solve_triangular(a: Array, b: Array, upper: bool, unit: bool) -> Array:
-    """X with a X = b for a triangular a; what stands in a's other triangle does not count."""
+    """Return X with a X = b for a triangular a; its other triangle is not read."""
     return by_columns(_solve_triangular(a, b, upper, unit))
 
 
@@ -121,7 +121,7 @@ _TRIANGLE = 16  # triangles up to this size are solved row by row
 
 
 def _solve_triangular(a: Array, b: Array, upper: bool, unit: bool) -> Array:
-    """Block by block of rows: what is known is taken off, and the rest multiplied by the inverse of a small triangle."""
+    """Solve block by block of rows: subtract what is known, and multiply by the inverse of a small triangle."""
     n = a.shape[-1]
     starts = range(0, n, _TRIANGLE)
     if len(starts) < 2:
@@ -133,7 +133,7 @@ def _solve_triangular(a: Array, b: Array, upper: bool, unit: bool) -> Array:
         size = block.stop - block.start
         triangles[..., place, :size, :size] = a[..., block, block]
     inverses = _substituted(triangles, np.eye(_TRIANGLE, dtype=a.dtype), upper, unit)
-    if not np.isfinite(inverses).all():  # a zero on the diagonal: the rows that it does not reach have an answer
+    if not np.isfinite(inverses).all():  # a zero on the diagonal: the rows that it does not reach have a solution
         return _substituted(a, b, upper, unit)
     shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     out = np.array(np.broadcast_to(b, shape + b.shape[-2:]))
@@ -145,7 +145,7 @@ def _solve_triangular(a: Array, b: Array, upper: bool, unit: bool) -> Array:
 
 
 def _substituted(a: Array, b: Array, upper: bool, unit: bool) -> Array:
-    """Row by row."""
+    """Solve row by row."""
     n = a.shape[-1]
     shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     out = np.array(np.broadcast_to(b, shape + b.shape[-2:]))
@@ -163,9 +163,9 @@ def cholesky(x: Array, upper: bool) -> Array:
 
 
 def cholesky_as_far_as_it_goes(x: Array, upper: bool) -> Array:
-    """Return the factors of matrices, with LAPACK's rest where one is not positive definite: the columns before
-    that minor are
-    those of a factor, the ones after it are as they were.
+    """Return Cholesky factors; of a matrix that is not positive definite, LAPACK's partial result.
+
+    Its columns before the first bad minor are those of a factor, the ones after it are unchanged.
     """
     lower = np.tril(np.swapaxes(x, -2, -1).conj() if upper else x)
     for a in lower.reshape(-1, *x.shape[-2:]):
@@ -187,9 +187,9 @@ def cholesky_solve(b: Array, factor: Array, upper: bool) -> Array:
 
 
 def lu(x: Array) -> tuple[Array, Array, Array]:
-    """Both triangles in one matrix, the row exchanges as LAPACK counts them, and a permutation of the rows.
+    """Return both triangles in one matrix, the row exchanges as LAPACK counts them, and a permutation of the rows.
 
-    No error for a zero pivot: its column is left as it is.
+    A zero pivot is no error: its column is left unchanged.
     """
     out = np.array(x)
     rows, columns = x.shape[-2:]
@@ -227,7 +227,7 @@ def qr(x: Array, mode: str) -> tuple[Array, Array]:
 
 
 def geqrf(x: Array) -> tuple[Array, Array]:
-    """R above the diagonal and the reflections that make Q below it, and the weights of the reflections."""
+    """Return R above the diagonal, the reflections that make Q below it, and their weights."""
     h, tau = np.linalg.qr(x, "raw")
     return by_columns(np.swapaxes(h, -2, -1).astype(x.dtype)), np.asarray(tau).astype(x.dtype)
 
@@ -249,7 +249,7 @@ def eig(x: Array) -> tuple[Array, Array]:
 
 
 def pinv(x: Array, cutoff: Any, hermitian: bool) -> Array:
-    """Return the pseudo-inverse; singular values up to `cutoff` (as the largest of them gives it) count as zero."""
+    """Return the pseudo-inverse; singular values up to `cutoff` (of the largest) count as zero."""
     if hermitian:
         values, vectors = np.linalg.eigh(x)
         limit = cutoff(np.abs(values).max(-1, initial=0))[..., None]
@@ -287,9 +287,9 @@ def matrix_exp(x: Array) -> Array:
 
 
 def least_squares(a: Array, b: Array, cutoff: Any, driver: str) -> tuple[Array, Array, Array, Array]:
-    """Return the X of least norm among those with the least |a X - b|.
+    """Return the X of least norm that minimises |a X - b|.
 
-    With it the residuals, the rank and the singular values, as far as LAPACK's driver of that name gives them.
+    Also return the residuals, the rank and the singular values, as far as LAPACK's driver of that name computes them.
     """
     u, s, vh = np.linalg.svd(a, full_matrices=False)
     limit = cutoff(s.max(-1, initial=0))[..., None]
@@ -308,7 +308,7 @@ def least_squares(a: Array, b: Array, cutoff: Any, driver: str) -> tuple[Array, 
 
 
 def lu_factor(x: Array) -> tuple[Array, Array, Array]:
-    """Both triangles in one matrix, the row exchanges, and the permutation matrix P of x = P L U."""
+    """Return both triangles in one matrix, the row exchanges, and the permutation matrix P of x = P L U."""
     both, pivots, order = lu(x)
     return by_columns(both), pivots, _permutation(order, x.dtype)
 
@@ -341,7 +341,7 @@ def first_zero_pivot(x: Array) -> tuple[tuple[int, ...], int] | None:
 
 
 def zero_on_diagonal(both: Array) -> tuple[tuple[int, ...], int] | None:
-    """Return the same of factors that are known."""
+    """Return the same for known factors."""
     pivots = np.diagonal(both, axis1=-2, axis2=-1)
     for place in np.ndindex(both.shape[:-2]):
         zeros = np.flatnonzero(pivots[place] == 0)
@@ -351,7 +351,7 @@ def zero_on_diagonal(both: Array) -> tuple[tuple[int, ...], int] | None:
 
 
 def first_bad_minor(x: Array, upper: bool) -> tuple[tuple[int, ...], int] | None:
-    """Return the first matrix of a stack that is not positive definite, and the order of its first minor that is not."""
+    """Return the first matrix of a stack that is not positive definite, and the order of its first bad minor."""
     if _is_definite(x, upper):
         return None
     for place in np.ndindex(x.shape[:-2]):

@@ -14,7 +14,7 @@ def class_loss(
 ) -> tuple[Array, Array, Array, Array]:
     """−weight · x[target] along the class axis (a mean divides by the weights), with the weights' sum.
 
-    For the gradient also the targets as indices, and what each adds to the result per unit of x[target].
+    For the gradient also the targets as indices, and the factor of each x[target] in the result.
     """
     axis, dtype = 1 if x.ndim > 1 else 0, x.dtype
     index, ignored = target, target == ignore_index
@@ -31,7 +31,7 @@ def class_loss(
     picked = _picked(x, index, axis)
     loss = picked * slopes
     if some_ignored:
-        loss = np.where(ignored, dtype.type(0), loss)  # whatever was picked there, an infinity too
+        loss = np.where(ignored, dtype.type(0), loss)  # even if an infinity was picked there
     if reduction:
         loss = np.add.reduce(loss, axis=None) + dtype.type(0)  # no negative zero
         if reduction == 1 and not total:
@@ -46,7 +46,7 @@ def _picked(x: Array, index: Array, axis: int) -> Array:
 
 
 def _widened(index: Array, axis: int) -> Array:
-    """Return an index with an axis of length 1 put in."""
+    """Return an index with an axis of length 1 inserted."""
     return index.reshape(*index.shape[:axis], 1, *index.shape[axis:])
 
 
@@ -63,7 +63,7 @@ def class_loss_grad(g: Array, index: Array, slopes: Array, shape: tuple[int, ...
 
 
 def class_weights(target: Array, weight: Array | None, ignore_index: int, dtype: np.dtype) -> tuple[Array, Array]:
-    """Targets as an index along the class axis, and the weight of each: its class's, or 0 where it is ignored."""
+    """Return targets as an index along the class axis, and their weights: the class's, or 0 if ignored."""
     axis = 1 if target.ndim else 0
     ignored = target == ignore_index
     if ignored.any():
@@ -76,14 +76,14 @@ def class_weights(target: Array, weight: Array | None, ignore_index: int, dtype:
 
 
 def put_along(values: Array, axis: int, index: Array, shape: tuple[int, ...]) -> Array:
-    """Zeros, but out[index[i, j, …], j, …] = values[i, j, …] along an axis: the adjoint of gather if no index repeats."""
+    """Return zeros with out[index[i, j, …], j, …] = values[i, j, …] along an axis: gather's adjoint if no index repeats."""
     out = np.zeros(shape, values.dtype)
     out.reshape(-1)[positions_along(index, axis, shape)] = values.reshape(-1)
     return out
 
 
 def labels(target: Array, dtype: np.dtype) -> tuple[Array, Array, Array]:
-    """Return each row's labels up to the first −1: as indices (0 after them), which are listed, which classes are."""
+    """Return each row's labels up to the first −1 as indices (0 after them), a mask of them, and of their classes."""
     listed = np.logical_and.accumulate(target >= 0, axis=-1)
     index = np.where(listed, target, 0).astype(np.int64)
     labelled = np.zeros(target.shape, dtype)
@@ -154,7 +154,7 @@ def ctc_loss_grad(
     g: Array, log_probs: Array, targets: Array, loss: Array, alpha: Array, input_lengths: Lengths,
     target_lengths: Lengths, blank: int, zero_infinity: bool,
 ) -> Array:  # fmt: skip
-    """g · (e^log_probs − the share of each symbol in the alignments), zero behind each sequence's end."""
+    """Return g · (e^log_probs − each symbol's share of the alignments), zero after each sequence's end."""
     symbols, skips = _states(targets, target_lengths, blank)
     time, batch, classes = log_probs.shape
     rows, last, end = np.arange(batch), np.asarray(input_lengths) - 1, 2 * np.asarray(target_lengths)
@@ -182,6 +182,6 @@ def ctc_loss_grad(
         np.add.at(share, (rows[:, None], symbols), np.exp(np.where(np.isnan(shares), -np.inf, shares)))
         grad[step] -= share
     grad *= g[:, None]
-    grad[:, np.isinf(loss)] = 0 if zero_infinity else np.nan  # no alignment: nothing that more of any symbol would help
+    grad[:, np.isinf(loss)] = 0 if zero_infinity else np.nan  # no alignment: more of any symbol would not help
     grad[np.arange(time)[:, None] > last] = 0
     return grad

@@ -30,7 +30,7 @@ from undertow._src.arrays.numpy.shape import (  # noqa: F401
     squeeze, stack, sum_to_shape, swapaxes, tile, transpose, windows, windows_backward,
 )  # fmt: skip
 
-# What these files have is put here when a program first uses it.
+# The functions of these files are put here at their first use.
 _LATE = {
     "undertow._src.arrays.numpy.attention": "attention attention_grad",
     "undertow._src.arrays.numpy.conv": "conv conv_input_grad conv_weight_grad",
@@ -89,5 +89,5 @@ def constant(array: Any) -> Any:
 
 
 def as_index(x: Any) -> Any:
-    """Whole numbers as indices, which have no gradient."""
+    """Return integers as indices, which have no gradient."""
     return x.astype(np.int64)

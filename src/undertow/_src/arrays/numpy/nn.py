@@ -29,8 +29,8 @@ from undertow._src.arrays.quiet import quiet
 _UNSHIFTED_LIMIT = {np.float32: 40.0, np.float64: 300.0}
 _SMALLEST_UNSHIFTED_SUM = 1e-8
 _PLAIN = 4096  # elements up to which the plain expression beats rows and blocks
-_HALF_AN_ULP = 3e-7  # of a float32 near 6: what is smaller than this is not worth a pass over the rows
-_SMALL = 2048  # elements up to which asking whether a shift is needed costs more than shifting
+_HALF_AN_ULP = 3e-7  # precision of a float32 near 6: smaller errors are not worth a pass over the rows
+_SMALL = 2048  # elements up to which checking whether a shift is needed costs more than shifting
 
 
 def _is_half(x: Array) -> bool:
@@ -41,7 +41,7 @@ def _is_half(x: Array) -> bool:
 
 
 def _unshifted_sums(source: Array, target: Array) -> Array | None:
-    """Row sums of eˣ, with eˣ left in target, if that is safe; NOTE: finding a row's maximum costs more than eˣ itself."""
+    """Return row sums of eˣ, with eˣ left in target, if that is safe; NOTE: a row's maximum costs more than eˣ itself."""
     if source.size <= _SMALL or not source.max() <= _UNSHIFTED_LIMIT.get(source.dtype.type, -math.inf):
         return None
     np.exp(source, out=target)
@@ -51,7 +51,7 @@ def _unshifted_sums(source: Array, target: Array) -> Array | None:
 
 @quiet
 def softmax(x: Array, axis: int) -> Array:
-    """eˣ / Σ eˣ along an axis, shifted by the maximum where sizes demand it."""
+    """Return eˣ / Σ eˣ along an axis, shifted by the maximum where magnitudes require it."""
     if _is_half(x):
         return softmax(x.astype(np.float32), axis).astype(x.dtype)
     if 0 < x.size <= _PLAIN and x.ndim:
@@ -128,7 +128,7 @@ def logsumexp(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     if rows.shape[1]:
         for block in row_blocks(rows):
             head, rest = _log_sums(rows[block], np.empty(rows[block].shape, x.dtype))
-            np.add(head, rest, out=out[block], where=np.isfinite(head))  # an infinite maximum is the answer itself
+            np.add(head, rest, out=out[block], where=np.isfinite(head))  # an infinite maximum is the result itself
             np.copyto(out[block], head, where=~np.isfinite(head))
     if keepdims:
         return out.reshape([1 if a in reduced else n for a, n in enumerate(x.shape)])

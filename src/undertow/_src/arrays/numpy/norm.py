@@ -1,10 +1,11 @@
 """Layer norm and batch norm with their weights, and their gradients in closed form, a block of rows or images at a time.
 
-NOTE: how it is fast. Sums over rows are products with a vector, which BLAS does faster than NumPy reduces. NumPy is also
-slow to stretch a column or a row over a matrix, so such terms are made by BLAS as a product of rank two and then combined
-element by element. The passes over a block find it in the cache.
+NOTE: how it is fast. Sums over rows are products with a vector, which BLAS does faster than NumPy reduces. NumPy is
+also slow to broadcast a column or a row over a matrix, so such terms are made by BLAS as a product of rank two and then
+combined element by element. The passes over a block find it in the cache.
 
-NOTE: far from zero. Sums of squares serve only values whose mean is small beside their spread; others are centred first.
+NOTE: far from zero. Sums of squares serve only values whose mean is small compared to their spread; others are centred
+first.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from undertow._src.arrays.numpy.rows import (
 
 Needs = tuple[bool, ...]
 _SMALL = 4096  # elements up to which calls cost more than arithmetic
-_FAR = 4.0  # squared standard deviations between the mean and zero from which values are centred first
+_FAR = 4.0  # squared ratio of mean to standard deviation from which values are centred first
 
 
 # --- over trailing axes -------------------------------------------------------------------------------------------
@@ -66,7 +67,7 @@ def layer_norm(
 def _small_layer_norm(
     x: Array, trailing: int, weight: Array | None, bias: Array | None, eps: float
 ) -> tuple[Array, Array, Array]:
-    """layer_norm where calls cost more than arithmetic."""
+    """Compute layer_norm where calls cost more than arithmetic."""
     axes = tuple(range(x.ndim - trailing, x.ndim))
     columns = max(1, math.prod(x.shape[x.ndim - trailing :]))
     mean = np.add.reduce(x, axis=axes, keepdims=True) / columns
@@ -81,7 +82,7 @@ def _small_layer_norm(
 
 
 def _centred(x: Array, mean: Array, axes: tuple[int, ...], columns: int) -> Array:
-    """x − mean, then less what rounding the mean has left of it, which shows far from zero."""
+    """Return x − mean, minus the rounding error of the mean, which matters far from zero."""
     out = np.subtract(x, mean, order="C")
     out -= np.add.reduce(out, axis=axes, keepdims=True) / columns
     return out
@@ -110,9 +111,10 @@ def _small_layer_norm_grad(
 def layer_norm_grad(
     g: Array, x: Array, mean: Array, rstd: Array, weight: Array | None, trailing: int, needs: Needs
 ) -> tuple[Array | None, Array | None, Array | None]:
-    """Gradients of x, weight and bias: with u = (x − mean) · rstd and h = g · weight,
+    """Return the gradients of x, weight and bias.
 
-    ∂x = rstd · (h − mean(h) − u · mean(h · u)),  ∂weight = Σ g · u,  ∂bias = Σ g  (means along rows, sums over them).
+    With u = (x − mean) · rstd and h = g · weight: ∂x = rstd · (h − mean(h) − u · mean(h · u)),  ∂weight = Σ g · u,
+    ∂bias = Σ g  (means along rows, sums over them).
     """
     if x.size <= _SMALL:
         return _small_layer_norm_grad(g, x, mean, rstd, weight, trailing, needs)
@@ -153,14 +155,14 @@ def layer_norm_grad(
 
 
 def _moments(rows: Array) -> tuple[Array, Array]:
-    """Mean and variance of each row, the variance from the sum of squares."""
+    """Return mean and variance of each row, the variance from the sum of squares."""
     columns = max(1, rows.shape[1])
     mean = row_sums(rows) / columns
     return mean, np.maximum(row_dots(rows, rows) / columns - mean * mean, 0)
 
 
 def _stacked(weight: Array | None, bias: Array | None, columns: int, dtype: np.dtype) -> Array:
-    """Weight (or ones) above bias (or zeros), as a matrix of two rows."""
+    """Stack weight (or ones) above bias (or zeros), as a matrix of two rows."""
     both = np.zeros((2, columns), dtype)
     both[0] = 1 if weight is None else weight.reshape(-1)
     if bias is not None:
@@ -169,7 +171,7 @@ def _stacked(weight: Array | None, bias: Array | None, columns: int, dtype: np.d
 
 
 def _columns(first: Array, second: int | None) -> Array:
-    """Return a vector beside ones or zeros, as a matrix of two columns."""
+    """Return a vector and ones or zeros, as a matrix of two columns."""
     both = np.zeros((len(first), 2), first.dtype)
     both[:, 0] = first
     if second:
@@ -193,7 +195,10 @@ def rms_norm(x: Array, trailing: int, weight: Array | None, eps: float) -> tuple
 def rms_norm_grad(
     g: Array, x: Array, rstd: Array, weight: Array | None, trailing: int, needs: Needs
 ) -> tuple[Array | None, Array | None]:
-    """Gradients of x and weight: with h = g · weight, ∂x = rstd · (h − x · rstd² · mean(h · x)), ∂weight = Σ g·x·rstd."""
+    """Return the gradients of x and weight.
+
+    With h = g · weight: ∂x = rstd · (h − x · rstd² · mean(h · x)), ∂weight = Σ g·x·rstd.
+    """
     rows, values = as_rows(g, trailing), as_rows(x, trailing)
     columns = rows.shape[1]
     rstd = rstd.reshape(-1)
@@ -221,7 +226,7 @@ def rms_norm_grad(
 
 
 def channel_moments(x: Array) -> tuple[Array, Array]:
-    """Mean and biased variance of each channel, over every axis but axis 1."""
+    """Return mean and biased variance of each channel, over every axis but axis 1."""
     count = max(1, x.size // max(1, x.shape[1]))
     mean = channel_sums(x) / count
     variance = np.maximum(channel_dots(x, x) / count - mean * mean, 0)
@@ -234,7 +239,7 @@ def channel_moments(x: Array) -> tuple[Array, Array]:
 
 
 def channel_affine(x: Array, scale: Array, shift: Array | None, center: Array | None = None) -> Array:
-    """(x − center) · scale + shift with one of each per channel. A center near zero goes into the shift."""
+    """Return (x − center) · scale + shift with one of each per channel. A center near zero is merged into the shift."""
     if center is not None and not (np.square(center * scale) > _FAR).any():
         shift = -center * scale if shift is None else shift - center * scale
         center = None
@@ -254,7 +259,10 @@ def channel_affine(x: Array, scale: Array, shift: Array | None, center: Array | 
 def batch_norm_grad(
     g: Array, x: Array, mean: Array, rstd: Array, weight: Array | None, training: bool, needs: Needs, eps: float
 ) -> tuple[Array | None, Array | None, Array | None]:
-    """Gradients of x, weight and bias through (x − mean) · rstd · weight + bias; in training mean and rstd are x's own."""
+    """Return the gradients of x, weight and bias through (x − mean) · rstd · weight + bias.
+
+    In training mean and rstd are x's own.
+    """
     if (np.square(mean * rstd) > _FAR).any() and (training or needs[1]):
         x, mean = x - _per_channel(mean, x.ndim), np.zeros_like(mean)
     if has_channels_last(x):
@@ -291,12 +299,12 @@ def _like_images(x: Array) -> tuple[Array, bool]:
 
 
 def _as_images(x: Array, last: bool) -> Array:
-    """x as a matrix with a row per image, its elements in the order of memory if its channels are `last` or first."""
+    """Return x as a matrix with a row per image, its elements in memory order if its channels are `last` or first."""
     return (channels_to_back(x) if last else x).reshape(x.shape[0], math.prod(x.shape[1:]))
 
 
 def _spread(values: Array, x: Array, last: bool) -> Array:
-    """One value per channel as one per element of such a row."""
+    """Repeat one value per channel for each element of such a row."""
     area = math.prod(x.shape[2:])
     return np.tile(values, area) if last else np.repeat(values, area)
 

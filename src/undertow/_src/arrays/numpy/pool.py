@@ -1,9 +1,9 @@
 """Pooling over the last axes of an array, and the adjoint of each pooling.
 
 Leading axes are free (batch and channel, or channel alone): a plane is what the last `len(kernel)` axes span. Max
-pooling returns PyTorch's flat index within the plane beside each value, so its gradient is `add_to_planes`, the gradient
-of that is `take_from_planes`, and max-unpooling is `put_in_planes`. Average pooling is separable: a windowed sum along
-one axis after another, then one division.
+pooling returns PyTorch's flat index within the plane along with each value, so its gradient is `add_to_planes`, the
+gradient of that is `take_from_planes`, and max-unpooling is `put_in_planes`. Average pooling is separable: a windowed
+sum along one axis after another, then one division.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PLANE_BLOCK_BYTES = 1 << 18  # outputs pooled at a time, so that the running ma
 def pool_counts(
     size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool = False
 ) -> Sizes:
-    """How many windows each axis has; ceil_mode adds a partial last one unless it would start in the right padding."""
+    """Return how many windows each axis has; ceil_mode adds a partial last one unless it starts in the right padding."""
     counts = []
     for n, k, s, p, d in zip(size, kernel, stride, padding, dilation, strict=True):
         count = (n + 2 * p - d * (k - 1) - 1 + (s - 1 if ceil_mode else 0)) // s + 1
@@ -36,13 +36,13 @@ def pool_counts(
 
 
 def _planes(x: Array, rank: int) -> tuple[Array, Sizes, Sizes]:
-    """x as (plane, *size), with its leading shape and its size."""
+    """Return x as (plane, *size), with its leading shape and its size."""
     lead, size = x.shape[: x.ndim - rank], x.shape[x.ndim - rank :]
     return x.reshape(math.prod(lead), *size), lead, size
 
 
 def _every_plane(place: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the index of one place, or one window, in every plane."""
+    """Return the index of one position, or one window, in every plane."""
     return (slice(None), *place)
 
 
@@ -73,7 +73,7 @@ def max_pool(
 
 
 def _max_over_kernel(windows: Array, kernel: Sizes, values: Array, choice: Array) -> None:
-    """Reduce (plane, *kernel, *counts) into values, and the winner's position in the kernel into choice."""
+    """Reduce (plane, *kernel, *counts) into values, and the maximum's position in the kernel into choice."""
     for position, offset in enumerate(kernel_offsets(kernel)):
         candidate = windows[_every_plane(offset)]
         if position == 0:
@@ -82,7 +82,7 @@ def _max_over_kernel(windows: Array, kernel: Sizes, values: Array, choice: Array
             better = np.greater(candidate, values).astype(choice.dtype)
             better *= choice.dtype.type(position)
             np.maximum(choice, better, out=choice)  # positions only grow, so the latest improvement is the largest
-            np.maximum(values, candidate, out=values)  # carries a nan along
+            np.maximum(values, candidate, out=values)  # propagates a nan
     if values.dtype.kind not in "iub" and np.isnan(values).any():
         for position, offset in enumerate(kernel_offsets(kernel)):  # the last nan wins
             np.copyto(choice, position, where=np.isnan(windows[_every_plane(offset)]))
@@ -93,7 +93,7 @@ def _lowest(dtype: np.dtype) -> Any:
 
 
 def first_inside(kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, counts: Sizes) -> Array:
-    """Each window's first kernel position that is not padding: the winner when the whole window is −inf."""
+    """Return each window's first kernel position that is not padding: its result when the whole window is −inf."""
     position: Array = np.zeros((), np.intp)
     for k, s, p, d, c in zip(kernel, stride, padding, dilation, counts, strict=True):
         first = -((np.arange(c) * s - p).clip(max=0) // d)  # ⌈(p − o·s) / d⌉ where that is positive
@@ -103,7 +103,7 @@ def first_inside(kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, 
 
 def _flat_indices(choice: Array, size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes,
                   counts: Sizes) -> Array:  # fmt: skip
-    """Kernel positions (plane, *counts) as flat indices into a plane of `size`."""
+    """Return kernel positions (plane, *counts) as flat indices into a plane of `size`."""
     corner: Array = np.zeros((), np.int64)
     inside: Array = np.zeros((), np.int64)
     for n, k, s, p, d, c in zip(size, kernel, stride, padding, dilation, counts, strict=True):
@@ -115,13 +115,13 @@ def _flat_indices(choice: Array, size: Sizes, kernel: Sizes, stride: Sizes, padd
 
 
 def adaptive_edges(n: int, count: int) -> tuple[list[int], list[int]]:
-    """Where each of `count` adaptive windows over n elements starts and ends: ⌊i·n/count⌋ and ⌈(i+1)·n/count⌉."""
+    """Return where each of `count` adaptive windows over n elements starts and ends: ⌊i·n/count⌋ and ⌈(i+1)·n/count⌉."""
     return [i * n // count for i in range(count)], [-(-(i + 1) * n // count) for i in range(count)]
 
 
 @quiet
 def adaptive_max_pool(x: Array, counts: Sizes) -> tuple[Array, Array]:
-    """Max pooling with windows spread so that there are `counts` of them; values and flat indices."""
+    """Max-pool over adaptive windows, `counts` of them; return values and flat indices."""
     rank = len(counts)
     if all(c and n % c == 0 for n, c in zip(x.shape[x.ndim - rank :], counts, strict=True)):
         kernel = tuple(n // c for n, c in zip(x.shape[x.ndim - rank :], counts, strict=True))
@@ -129,7 +129,7 @@ def adaptive_max_pool(x: Array, counts: Sizes) -> tuple[Array, Array]:
             return max_pool(x, kernel, kernel, (0,) * rank, (1,) * rank)
     x, lead, size = _planes(x, rank)
     values = np.empty((len(x), *counts), x.dtype)
-    # Which elements a window reads along each axis: as many as the longest does, a shorter one its last element again.
+    # The elements that a window reads along each axis: as many as the longest does; a shorter one repeats its last.
     taps = []
     for axis, (n, c) in enumerate(zip(size, counts, strict=True)):
         starts, ends = np.array(adaptive_edges(n, c))
@@ -180,12 +180,12 @@ def add_to_planes(values: Array, indices: Array, size: Sizes, distinct: bool = F
 def max_pool_grad(
     g: Array, indices: Array, size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
 ) -> Array:
-    """g at the places that max_pool chose, added up where windows overlap."""
+    """Return g at the indices that max_pool chose, accumulated where windows overlap."""
     return add_to_planes(g, indices, size, lie_apart(kernel, stride, dilation))
 
 
 def lie_apart(kernel: Sizes, stride: Sizes, dilation: Sizes) -> bool:
-    """Whether no two windows reach into each other."""
+    """Whether no two windows overlap."""
     return all(s > d * (k - 1) for k, s, d in zip(kernel, stride, dilation, strict=True))
 
 
@@ -207,7 +207,7 @@ def _along(axis: int, part: slice) -> tuple[Any, ...]:
 
 
 def _aligned(n: int, k: int, s: int, p: int, c: int) -> Iterator[tuple[slice, slice]]:
-    """For each kernel position, the windows that find an element there and the elements that they find."""
+    """Yield for each kernel position the windows that have an element there, and those elements."""
     for position in range(k):
         first = max(0, -((position - p) // s))
         last = min(c - 1, (n - 1 + p - position) // s)
@@ -240,7 +240,7 @@ def _spread_windows(g: Array, axis: int, k: int, s: int, p: int, n: int) -> Arra
 
 def divisor_of(size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, counts: Sizes, count_include_pad: bool,
              divisor_override: int | None) -> Array | int:  # fmt: skip
-    """Return what each window's sum is divided by: a number where all agree, else an array (*counts)."""
+    """Return the divisor of each window's sum: a number where all are equal, else an array (*counts)."""
     if divisor_override is not None:
         return divisor_override
     lengths = []
@@ -295,7 +295,7 @@ def avg_pool_grad(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Array:
-    """Return the adjoint of avg_pool over planes of `size`: each window's gradient, divided, on every element of it."""
+    """Return the adjoint of avg_pool over planes of `size`: each window's gradient, divided, at each of its elements."""
     if g.dtype.itemsize < 4:
         return _in_float32(avg_pool_grad, g, size, kernel, stride, padding, count_include_pad, divisor_override)
     rank = len(kernel)
@@ -319,7 +319,7 @@ def adaptive_divisor(size: Sizes, counts: Sizes) -> Array:
 
 @quiet
 def adaptive_avg_pool(x: Array, counts: Sizes) -> Array:
-    """Average pooling with windows spread so that there are `counts` of them."""
+    """Average over adaptive windows, `counts` of them."""
     if x.dtype.itemsize < 4:
         return _in_float32(adaptive_avg_pool, x, counts)
     rank = len(counts)

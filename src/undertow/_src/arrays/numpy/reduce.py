@@ -1,7 +1,7 @@
 """Reductions on NumPy, with PyTorch's result dtypes and accumulation.
 
-Integers and bools add up in int64, float16 and bfloat16 in float32. Large float sums are products with a vector of
-ones: BLAS adds several rows at once where NumPy's loop pays for each.
+Integers and bools sum in int64, float16 and bfloat16 in float32. Large float sums are products with a vector of ones:
+BLAS adds several rows at once where NumPy's loop pays for each.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from undertow._src.arrays.numpy import rows as numpy_rows
 Array = np.ndarray[Any, np.dtype[Any]]
 Axes = tuple[int, ...] | int | None
 
-# Positional arguments save half a microsecond; NumPy's stubs know them by name only.
+# Positional arguments save half a microsecond; NumPy's stubs only know the keywords.
 _add: Any = np.add.reduce
 _multiply: Any = np.multiply.reduce
 _maximum: Any = np.maximum.reduce
@@ -31,24 +31,24 @@ _SHORT = 16  # rows up to which a product with ones has nothing to gain
 
 
 def accumulator(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype in which values of a dtype are added up or multiplied."""
+    """Return the dtype in which values of a dtype are summed or multiplied."""
     return np.dtype(np.int64) if dtype.kind in "biu" else DTYPE_OF[dtype].opmath.numpy
 
 
 def result_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype of a sum of values of a dtype, unless another is asked for."""
+    """Return the dtype of a sum of values of a dtype, unless one is given."""
     return np.dtype(np.int64) if dtype.kind in "biu" else dtype
 
 
 def axes_of(axis: Axes, ndim: int) -> tuple[int, ...]:
-    """Axes counted from the front, in order."""
+    """Return axes counted from the front, in order."""
     if axis is None:
         return tuple(range(ndim))
     return tuple(sorted([each % ndim for each in (axis if isinstance(axis, tuple) else (axis,))])) if ndim else ()
 
 
 def in_rows(result: Any) -> Any:
-    """Return a reduction's result, which lies row by row whatever the order of its input."""
+    """Return a reduction's result in row-major order, whatever the order of its input."""
     if type(result) is np.ndarray and result.ndim > 1 and not result.flags.c_contiguous:
         return np.ascontiguousarray(result)
     return result
@@ -74,7 +74,7 @@ def sum(x: Array, axis: Axes = None, keepdims: bool = False, dtype: Any = None) 
 
 
 def _sum_large(x: Array, axis: Axes, keepdims: bool) -> Any:
-    """Return a float32 or float64 sum by way of BLAS, if memory allows a matrix to be seen."""
+    """Return a float32 or float64 sum by BLAS, if the strides allow a view as a matrix."""
     ndim = x.ndim
     axes = axes_of(axis, ndim)
     count = len(axes)
@@ -133,7 +133,7 @@ def prod(x: Array, axis: Any = None, keepdims: bool = False, dtype: Any = None) 
 
 
 def prod_of_others(x: Array, axis: int, product: Array) -> Array:
-    """For each element the product of all others along the axis; exact also where there are zeros."""
+    """Return for each element the product of all others along the axis; exact even with zeros."""
     if not x.ndim:
         return np.ones_like(x)
     if x.all():
@@ -177,12 +177,12 @@ def argmin(x: Array, axis: int | None = None, keepdims: bool = False) -> Any:
 
 
 def max_with_index(x: Array, axis: int, keepdims: bool) -> tuple[Any, Any]:
-    """Return the maximum along an axis and where it stands; nan counts as largest."""
+    """Return the maximum along an axis and its index; nan counts as largest."""
     return _with_index(x, np.argmax, _maximum, axis, keepdims)
 
 
 def min_with_index(x: Array, axis: int, keepdims: bool) -> tuple[Any, Any]:
-    """Return the minimum along an axis and where it stands; nan counts as smallest."""
+    """Return the minimum along an axis and its index; nan counts as smallest."""
     return _with_index(x, np.argmin, _minimum, axis, keepdims)
 
 
@@ -196,7 +196,7 @@ def _with_index(x: Array, choose: Any, extreme: Any, axis: int, keepdims: bool) 
 
 
 def take_along(x: Array, indices: Array, axis: int, keepdims: bool) -> tuple[Any, Any]:
-    """x's values at one index per row along the axis, with the indices."""
+    """Return x's values at one index per row along the axis, with the indices."""
     values = np.take_along_axis(x, indices, axis)
     if keepdims:
         return values, indices
@@ -209,7 +209,7 @@ def abs_squared(x: Array) -> Array:
 
 
 def sum_of_squares(x: Array, axis: Axes = None, keepdims: bool = False) -> Any:
-    """Σ |x|²: dot products of rows where memory allows it."""
+    """Return Σ |x|²: dot products of rows where the strides allow it."""
     if x.dtype not in _FAST or x.size <= _SMALL or not x.flags.c_contiguous:
         return sum(abs_squared(x), axis, keepdims)
     axes, ndim = axes_of(axis, x.ndim), x.ndim

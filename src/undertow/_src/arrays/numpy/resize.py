@@ -43,9 +43,9 @@ def _scale(size: int, count: int, align_corners: bool, scale_factor: float | Non
 
 def nearest_indices(size: int, count: int, scale_factor: float | None = None, exact: bool = False,
                     dtype: Any = np.float32) -> Array:  # fmt: skip
-    """Which element each output copies: ⌊i·scale⌋, or ⌊(i + ½)·scale⌋ for nearest-exact."""
+    """Return the element that each output copies: ⌊i·scale⌋, or ⌊(i + ½)·scale⌋ for nearest-exact."""
     real = _real(dtype)
-    if exact:  # by way of the pixel centre, which is not the same in rounding arithmetic
+    if exact:  # by way of the pixel centre, which rounds differently
         position = np.maximum(_source_positions(size, count, False, scale_factor, real), real(0)) + real(0.5)
     else:
         position = np.arange(count, dtype=real) * _scale(size, count, False, scale_factor, real)
@@ -53,7 +53,7 @@ def nearest_indices(size: int, count: int, scale_factor: float | None = None, ex
 
 
 def _real(dtype: Any) -> type:
-    """Return the type positions are computed in: float64 for float64 data, float32 for all other."""
+    """Return the dtype of positions: float64 for float64 data, else float32."""
     return np.float64 if np.dtype(dtype) == np.float64 else np.float32
 
 
@@ -62,7 +62,7 @@ def _identity_taps(size: int, real: type) -> Taps:
 
 
 def _source_positions(size: int, count: int, align_corners: bool, scale_factor: float | None, real: type) -> Array:
-    """Where each output lies on the input's axis: i·scale, or (i + ½)·scale − ½ for pixel centres."""
+    """Return where each output is on the input's axis: i·scale, or (i + ½)·scale − ½ for pixel centres."""
     scale = _scale(size, count, align_corners, scale_factor, real)
     place: Array = np.arange(count, dtype=real)
     return place * scale if align_corners else (place + real(0.5)) * scale - real(0.5)
@@ -70,9 +70,9 @@ def _source_positions(size: int, count: int, align_corners: bool, scale_factor: 
 
 def linear_taps(size: int, count: int, align_corners: bool = False, scale_factor: float | None = None,
                 dtype: Any = np.float32) -> Taps:  # fmt: skip
-    """Return the two neighbours of each output, weighted by nearness."""
+    """Return the two neighbours of each output, weighted by distance."""
     real = _real(dtype)
-    if size == count:  # whatever the scale factor says
+    if size == count:  # whatever the scale factor is
         return _identity_taps(size, real)
     position = np.maximum(_source_positions(size, count, align_corners, scale_factor, real), real(0))
     left = np.minimum(np.floor(position).astype(np.intp), size - 1)

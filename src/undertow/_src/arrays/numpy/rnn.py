@@ -1,15 +1,15 @@
 """Recurrent layers on NumPy: one layer in one direction over a packed batch, and its gradient.
 
-Packed means that step t holds rows for the first `batch_sizes[t]` sequences (longest first), all steps laid end to end;
-a plain batch is the case where every step has the same size. The input's share of the gates, `gx = x W_ih^T + b`, is
-one matrix product made by the caller; what is left here is the part that goes step by step.
+Packed means that step t holds rows for the first `batch_sizes[t]` sequences (longest first), all steps concatenated; a
+plain batch is the case where every step has the same size. The input's part of the gates, `gx = x W_ih^T + b`, is one
+matrix product made by the caller; what remains here is the part that goes step by step.
 
     LSTM  i, f, g, o = gx_t + h W^T;  c' = s(f) c + s(i) tanh(g);  h' = s(o) tanh(c')      (then h' P^T with projection)
     GRU   r, z, n: n = tanh(gx_n + s(r) (h W_n^T + b_n));  h' = (1 - s(z)) n + s(z) h
     RNN   h' = tanh or relu(gx_t + h W^T)
 
-with s the logistic function. Gradients are taken step by step only where they must be; the factors that do not depend
-on what comes back are computed for all steps at once.
+with s the logistic function. Gradients go step by step only where they must; the factors that do not depend on the
+incoming gradient are computed for all steps at once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Sizes = tuple[int, ...]
 
 
 def steps(batch_sizes: Sizes, reverse: bool) -> Iterator[tuple[slice, int]]:
-    """For each step in the order of the recurrence: its rows in the packed data, and how many."""
+    """Yield for each step in the order of the recurrence: its rows in the packed data, and their number."""
     spans, start = [], 0
     for size in batch_sizes:
         spans.append((slice(start, start + size), size))
@@ -72,7 +72,7 @@ def lstm_scan_grad(
     g_out: Array, g_h: Array, g_c: Array, gates: Array, c_before: Array, tanh_c: Array, w_hh: Array, w_hr: Array | None,
     batch_sizes: Sizes, reverse: bool,
 ) -> Any:  # fmt: skip
-    """(gradient of the gates before activation, of h0, of c0, and all that came to each step's output)."""
+    """Return (gradient of the gates before activation, of h0, of c0, and of each step's output)."""
     rows, wide = gates.shape
     size = wide // 4
     i, f, g, o = (gates[:, k * size : (k + 1) * size] for k in range(4))

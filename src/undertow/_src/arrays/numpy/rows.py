@@ -1,7 +1,7 @@
 """Reductions along the last axis, which NumPy does slowly where rows are short.
 
-NumPy starts a loop per row, about 50 ns each; a product with a vector of ones, and a sweep over columns, do not. Softmax,
-the norms and global pooling are built on these.
+NumPy starts a loop per row, about 50 ns each; a product with a vector of ones, or a loop over columns, does not.
+Softmax, the norms and global pooling are built on these.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BLOCK_BYTES = 1 << 18  # rows handled at a time, so that several passes over th
 _BLAS_TYPES = (np.float32, np.float64)
 _LONGEST_DOT_ROW = 4096  # beyond this NumPy's pairwise sum is as fast and more accurate
 _SHORTEST_DOT_ROW = 48  # below this NumPy's vecdot spends its time between rows
-_LONGEST_SWEPT_ROW = 96  # up to this a sweep over columns beats a loop per row
+_LONGEST_SWEPT_ROW = 96  # up to this a loop over columns beats a loop per row
 
 
 def row_blocks(x: Array) -> Iterator[slice]:
@@ -92,12 +92,12 @@ def max_along(x: Array, axis: int) -> Array:
 
 
 def channels_to_back(x: Array) -> Array:
-    """Images (batch, channel, *size) as (batch, *size, channel)."""
+    """Return images (batch, channel, *size) as (batch, *size, channel)."""
     return x.transpose(0, *range(2, x.ndim), 1)
 
 
 def has_channels_last(x: Array) -> bool:
-    """Whether the channels of images lie side by side in memory: an order that PyTorch keeps, but not for sequences."""
+    """Whether images are channels last in memory: an order that PyTorch keeps, but not for sequences."""
     return x.ndim > 3 and not x.flags.c_contiguous and channels_to_back(x).flags.c_contiguous
 
 

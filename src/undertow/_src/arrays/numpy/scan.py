@@ -12,11 +12,11 @@ from undertow._src.arrays.quiet import quiet
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_WIDE = 128  # elements side by side from which steps along an axis beat NumPy's runs, one for each of them
+_WIDE = 128  # inner elements from which stepping along an axis beats a separate run for each of them
 
 
 def _accumulator(dtype: np.dtype) -> np.dtype:
-    """Return the type a running sum is kept in: int64 for integers, and the wide type of each kind of float."""
+    """Return the dtype of a running sum: int64 for integers, and the wide type of each kind of float."""
     if dtype.kind in "biu":
         return np.dtype(np.int64)
     return np.dtype(np.complex128 if dtype.kind == "c" else np.float64)

@@ -2,8 +2,8 @@
 
 NumPy's one fast scatter is `np.add.at` on a flat array with a flat index (about a nanosecond per element, where rows or
 tuples of indices take ten times that), so everything here turns its index into flat positions first. Indices must be in
-range and not negative; negative ones are the caller's to wrap. gather and scatter_add are each other's adjoints, and so
-are `np.take` along an axis and index_add.
+range and not negative; the caller wraps negative ones. gather and scatter_add are each other's adjoints, and so are
+`np.take` along an axis and index_add.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from undertow._src.arrays.quiet import quiet
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_SMALL = 1 << 12  # grids of indices up to this size are kept
+_SMALL = 1 << 12  # grids of indices up to this size are cached
 _FEW_RUNS = 12  # up to this many slices are added faster than elements
 _CHUNK = 1 << 15  # flat positions made at a time: they are eight bytes each, and should stay in the cache
 
@@ -34,13 +34,13 @@ def _grid(shape: tuple[int, ...], steps: tuple[int, ...], skip: int = -1) -> Arr
 
 
 def _steps(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """How many elements one step along each axis of a C-contiguous array skips."""
+    """Return how many elements one step along each axis of a C-contiguous array skips."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 @lru_cache(maxsize=64)
 def _small_grid(shape: tuple[int, ...], target: tuple[int, ...], axis: int) -> tuple[int, Array]:
-    """One step along the axis of an array of `target` shape, and the grid of the other axes: a loop asks for the same."""
+    """Return one step along the axis of an array of `target` shape, and the cached grid of the other axes, for loops."""
     steps = _steps(target)
     grid = _grid(shape, steps, skip=axis)
     grid.flags.writeable = False
@@ -48,7 +48,7 @@ def _small_grid(shape: tuple[int, ...], target: tuple[int, ...], axis: int) -> t
 
 
 def positions_along(index: Array, axis: int, shape: tuple[int, ...]) -> Array:
-    """Flat positions in an array of `shape` that an index along `axis` names; its other axes may be shorter."""
+    """Return flat positions in an array of `shape` of an index along `axis`; its other axes may be shorter."""
     if not shape:
         return np.zeros(index.size, np.intp)
     axis %= len(shape)
@@ -64,7 +64,7 @@ def positions_along(index: Array, axis: int, shape: tuple[int, ...]) -> Array:
 
 
 def _like_index(source: Array, index: Array) -> Array:
-    """Return the corner of source that an index of fewer elements uses, flat."""
+    """Return the corner of source that a smaller index uses, flat."""
     if source.shape != index.shape:
         source = source[tuple(slice(n) for n in index.shape)]
     return source.reshape(-1)
@@ -96,8 +96,7 @@ _REDUCERS = {"sum": (np.add, 0), "mean": (np.add, 0), "prod": (np.multiply, 1), 
 
 @quiet
 def scatter_reduce(x: Array, axis: int, index: Array, source: Array, reduce: str, include_self: bool) -> Array:
-    """Return a copy of x whose indexed elements are reduced with source; without include_self their own value does
-    not count.
+    """Return a copy of x with indexed elements reduced with source; without include_self their own value does not count.
 
     `reduce` is sum, prod, mean, amax or amin.
     """
@@ -116,7 +115,7 @@ def scatter_reduce(x: Array, axis: int, index: Array, source: Array, reduce: str
 
 
 def _representable(identity: float, dtype: np.dtype) -> Any:
-    """Return the identity of a reduction in the dtype; integers have no infinity but a largest value, and so have bools."""
+    """Return the identity of a reduction in the dtype; integers and bools have no infinity but a largest value."""
     if dtype.kind == "b":
         return identity > 0
     if dtype.kind in "iu" and math.isinf(identity):
@@ -174,7 +173,7 @@ def index_add(x: Array, axis: int, index: Array, source: Array) -> Array:
 
 
 def _runs(index: Array) -> list[tuple[int, int, int]] | None:
-    """Return an index as a few runs that go up or down by ones (from, to, ±1), as padding's do; None for any other."""
+    """Return an index as a few ascending or descending runs (from, to, ±1), as padding has; None for any other."""
     if index.size < _FEW_RUNS:
         return None
     steps = np.diff(index)
@@ -193,7 +192,7 @@ def _runs(index: Array) -> list[tuple[int, int, int]] | None:
 
 @quiet
 def index_put(x: Array, index: tuple[Any, ...], values: Array, accumulate: bool) -> Array:
-    """Return a copy of x with out[index] = values, or += with every repeated index counted."""
+    """Return a copy of x with out[index] = values, or += with repeated indices accumulated."""
     out = np.array(x, order="C")
     if not accumulate:
         out[index] = values
@@ -206,7 +205,7 @@ def index_put(x: Array, index: tuple[Any, ...], values: Array, accumulate: bool)
 
 
 def _indexed_positions(shape: tuple[int, ...], index: tuple[Any, ...]) -> tuple[Array, int]:
-    """Which rows of an array of `shape` an index names, and how many trailing axes a row spans."""
+    """Return which rows of an array of `shape` an index selects, and how many trailing axes a row spans."""
     arrays = [part for part in index if isinstance(part, np.ndarray) and part.dtype.kind in "iu"]
     if len(arrays) == len(index):
         lead = shape[: len(index)]
@@ -215,7 +214,7 @@ def _indexed_positions(shape: tuple[int, ...], index: tuple[Any, ...]) -> tuple[
         for part, step in zip(wrapped, _steps(lead), strict=True):
             total = total + part * step
         return total, len(shape) - len(index)
-    return np.arange(math.prod(shape)).reshape(shape)[index], 0  # any index at all: ask NumPy which elements it means
+    return np.arange(math.prod(shape)).reshape(shape)[index], 0  # any index at all: let NumPy resolve it
 
 
 # --- one-hot and unique -------------------------------------------------------------------------------------------

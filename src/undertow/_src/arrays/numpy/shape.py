@@ -1,7 +1,7 @@
 """Raw views and rearrangements on NumPy, with the strides PyTorch gives them.
 
-NumPy leaves the stride of an axis of length 1 to chance and makes diagonals and stretched arrays read-only; PyTorch
-defines the one (`stride()` shows it) and lets the other be written to. Where they differ `restride` makes the view.
+NumPy does not define the stride of an axis of length 1 and makes diagonals and broadcast arrays read-only; PyTorch
+defines the one (`stride()` shows it) and allows writes to the other. Where they differ `restride` makes the view.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def leading(axis: int) -> tuple[Any, ...]:
 
 
 def alias(x: Array) -> Array:
-    """Return the same memory as an array of its own."""
+    """Return a view of the whole array."""
     return x.view()
 
 
@@ -39,9 +39,9 @@ _NO_INFINITY = np.dtype("float8_e4m3fn")
 
 
 def restride(x: Array, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Array:
-    """Return a view of x's memory with these strides, starting `offset` bytes from x's first element."""
+    """Return a view of x's buffer with these strides, starting `offset` bytes from x's first element."""
     if type(x) is not _ndarray:
-        return x  # on a device there is no memory to look at: a view is what its rule makes of its source
+        return x  # on a device there is no buffer to address: a view is what its rule makes of its source
     if x.flags.c_contiguous:
         if x.size and offset >= 0:
             return _ndarray(shape, x.dtype, x, offset, strides)
@@ -57,7 +57,7 @@ def restride(x: Array, shape: Sequence[int], strides: Sequence[int], offset: int
 
 
 def memory_of(x: Array) -> tuple[Array, int] | None:
-    """Return the contiguous array that owns x's memory, and x's offset there in bytes; None if its owner is foreign."""
+    """Return the contiguous array that owns x's buffer, and x's offset there in bytes; None if its owner is foreign."""
     owner = x
     while isinstance(owner.base, np.ndarray):
         owner = owner.base
@@ -78,7 +78,7 @@ def contiguous_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 
 
 def view_strides(x: Array, shape: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the strides with which x's memory shows `shape`, or None if it can't be done without a copy."""
+    """Return the strides of a view of x in `shape`, or None if it needs a copy."""
     if not x.size:
         return x.strides if x.shape == tuple(shape) else contiguous_strides(shape, x.itemsize)
     if not x.ndim:
@@ -87,7 +87,7 @@ def view_strides(x: Array, shape: Sequence[int]) -> tuple[int, ...] | None:
     place = len(new) - 1
     strides: list[int] = [0] * len(new)
     old, steps = x.shape, x.strides
-    elements = covered = 1  # of the run of old axes, and of the new axes laid over it
+    elements = covered = 1  # of the run of old axes, and of the new axes over it
     base = steps[-1]
     for axis in reversed(range(x.ndim)):
         elements *= old[axis]
@@ -111,7 +111,7 @@ def is_plain(x: Array) -> bool:
 
 
 def reshape(x: Array, shape: Any) -> Array:
-    """Return a view where memory allows it, else a copy."""
+    """Return a view where the strides allow it, else a copy."""
     if x.flags.c_contiguous or type(shape) is int or -1 in shape:
         return x.reshape(shape)
     strides = view_strides(x, shape)
@@ -119,7 +119,7 @@ def reshape(x: Array, shape: Any) -> Array:
 
 
 def sum_to_shape(x: Any, shape: tuple[int, ...]) -> Any:
-    """Undoes broadcasting: sums over the axes that were stretched to get from `shape` to x's shape."""
+    """Undo broadcasting: sum over the axes that were broadcast from `shape` to x's shape."""
     if x.shape == shape:
         return x
     lead = x.ndim - len(shape)
@@ -128,7 +128,7 @@ def sum_to_shape(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def broadcast_to(x: Array, shape: tuple[int, ...]) -> Array:
-    """Return a view stretched along axes of length 1 and new leading axes."""
+    """Return a view broadcast along axes of length 1 and new leading axes."""
     if type(x) is not _ndarray:
         x = np.asarray(x)
     have = x.shape
@@ -155,7 +155,7 @@ def swapaxes(x: Array, axis1: int, axis2: int) -> Array:
 
 
 def expand_dims(x: Array, axis: int) -> Array:
-    """Return a new axis of length 1."""
+    """Return a view with a new axis of length 1."""
     shape = x.shape
     if axis < 0:
         axis += len(shape) + 1
@@ -167,17 +167,17 @@ def expand_dims(x: Array, axis: int) -> Array:
 
 
 def squeeze(x: Array, axis: int | tuple[int, ...] | None = None) -> Array:
-    """Without the named axes, all of length 1 (without every such axis for None)."""
+    """Remove the given axes, all of length 1 (None: every such axis)."""
     return x.squeeze(axis)
 
 
 def select(x: Array, axis: int, index: int) -> Array:
-    """One index along an axis, which goes away."""
+    """Take one index along an axis, which is removed."""
     return x[(*leading(axis), index, ...)]
 
 
 def slice_along(x: Array, axis: int, start: int, stop: int, step: int = 1) -> Array:
-    """Return a range of one axis. NumPy begins an empty one at the axis's beginning, PyTorch where it was asked to."""
+    """Return a range of one axis. NumPy starts an empty one at the axis's beginning, PyTorch at the given start."""
     view = x[(*leading(axis), slice(start, stop, step))]
     if not view.size and x.size:
         at = min(start, x.shape[axis]) if start >= 0 else max(start + x.shape[axis], 0)
@@ -196,7 +196,7 @@ def diagonal(x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array
 
 
 def windows(x: Array, axis: int, size: int, step: int) -> Array:
-    """Windows of `size` along an axis, `step` apart; the positions within a window become the last axis."""
+    """Return windows of `size` along an axis, `step` apart; the positions within a window become the last axis."""
     if not x.ndim:
         return restride(x, (size,), (x.itemsize,))
     shape, strides = list(x.shape), list(x.strides)
@@ -210,7 +210,7 @@ Geometry = tuple[tuple[int, ...], tuple[int, ...], int]  # sizes, strides and of
 
 
 def as_strided(x: Array, size: tuple[int, ...], stride: tuple[int, ...], offset: int, layout: Geometry) -> Array:
-    """Return the elements that a strided view shows of a memory in which x lies as `layout` says."""
+    """Return the elements of a strided view of a buffer, in which x has the given `layout`."""
     n = x.itemsize
     if x.strides == tuple([step * n for step in layout[1]]) and x.flags.c_contiguous and offset >= layout[2]:
         last = offset - layout[2] + sum([(m - 1) * step for m, step in zip(size, stride, strict=True)])
@@ -224,7 +224,7 @@ def as_strided(x: Array, size: tuple[int, ...], stride: tuple[int, ...], offset:
 def as_strided_backward(
     g: Array, size: tuple[int, ...], stride: tuple[int, ...], offset: int, layout: Geometry
 ) -> Array:
-    """Return the adjoint of `as_strided`: elements shown several times add up, elements stored once are shared out."""
+    """Return the adjoint of `as_strided`: elements viewed several times are summed, elements stored once are shared."""
     here = (size, stride, offset)
     extent = extent_of(here, layout)
     memory = np.zeros(extent, g.dtype)
@@ -274,7 +274,7 @@ def diagonal_backward(g: Array, shape: tuple[int, ...], offset: int, axis1: int,
 
 
 def windows_backward(g: Array, shape: tuple[int, ...], axis: int, size: int, step: int) -> Array:
-    """Windows added back where they came from."""
+    """Add windows back where they came from."""
     if not shape:
         return np.asarray(g.sum(), g.dtype)
     out = np.zeros(shape, g.dtype)
@@ -309,7 +309,7 @@ def contiguous(x: Array) -> Array:
 
 
 def flip(x: Array, axis: int | Sequence[int] | None = None) -> Array:
-    """Reversed along axes. A copy, as in the other namespaces: a hook may write to what it is given."""
+    """Reverse along axes, as a copy, as in the other namespaces: a hook may write to its argument."""
     return copy(np.flip(x if 0 not in x.strides else copy(x), axis))  # type: ignore[arg-type]
 
 
@@ -328,13 +328,13 @@ def rot90(x: Array, k: int, axes: tuple[int, int]) -> Array:
 
 
 def concatenate(arrays: Sequence[Array], axis: int = 0) -> Array:
-    """Arrays one after the other along an axis, in C order also where all of them are transposed."""
+    """Concatenate arrays along an axis, in C order even where all of them are transposed."""
     joined = _concatenate(arrays, axis)
     return joined if joined.flags.c_contiguous else joined.copy("C")
 
 
 def stack(arrays: Sequence[Array], axis: int = 0) -> Array:
-    """Arrays of one shape side by side along a new axis."""
+    """Stack arrays of one shape along a new axis."""
     shape = arrays[0].shape
     if axis < 0:
         axis += len(shape) + 1
@@ -346,12 +346,12 @@ def stack(arrays: Sequence[Array], axis: int = 0) -> Array:
 
 
 def tile(x: Array, repeats: tuple[int, ...]) -> Array:
-    """x laid out side by side; one number per axis of the result."""
+    """Tile x; one number per axis of the result."""
     lead = len(repeats) - x.ndim
     shape = (1,) * lead + x.shape
     pairs = [each for n, m in zip(repeats, shape, strict=True) for each in (n, m)]
     ones = [each for m in shape for each in (1, m)]
-    copy = np.array(broadcast_to(x.reshape(ones), tuple(pairs)), order="C")  # the reshape alone may copy nothing
+    copy = np.array(broadcast_to(x.reshape(ones), tuple(pairs)), order="C")  # the reshape alone may be a view
     return copy.reshape([n * m for n, m in zip(repeats, shape, strict=True)])
 
 
@@ -365,7 +365,7 @@ def diag_embed(x: Array, offset: int, axis1: int, axis2: int) -> Array:
 
 
 def pad(x: Array, widths: tuple[tuple[int, int], ...], value: Any) -> Array:
-    """x framed by a value; a negative width crops."""
+    """Pad x with a value; a negative width crops."""
     inner, outer, shape = [], [], []
     for n, (before, after) in zip(x.shape, widths, strict=True):
         shape.append(n + before + after)
@@ -377,14 +377,14 @@ def pad(x: Array, widths: tuple[tuple[int, int], ...], value: Any) -> Array:
 
 
 def cast(x: Array, dtype: np.dtype[Any]) -> Array:
-    """Return a fresh copy in another dtype; complex numbers lose their imaginary part, unrepresentable ones wrap."""
+    """Return a fresh copy in a different dtype; complex numbers lose their imaginary part, numbers out of range wrap."""
     if x.dtype.kind == "c" and dtype.kind not in "cb":
         x = x.real
-    if 0 in x.strides:  # where dims repeat NumPy has another order than PyTorch
+    if 0 in x.strides:  # where dims repeat, NumPy's order differs from PyTorch's
         x = copy(x)
     if dtype.kind in "iu" and x.dtype.kind in "fV":
         with np.errstate(invalid="ignore"):
             return x.astype(dtype)
     if dtype == _NO_INFINITY and x.dtype != dtype:
-        x = np.clip(x, -448, 448)  # the largest number it holds; what does not fit would be nan
+        x = np.clip(x, -448, 448)  # the largest number it holds; beyond it would be nan
     return x.astype(dtype)

@@ -1,5 +1,7 @@
-"""Sorting and picking by rank on NumPy. nan is larger than every number, as in PyTorch; ties keep their order,
-except in a sort that is not asked to be stable (NOTE ties, in introsort.py).
+"""Sorting and selection by rank on NumPy.
+
+nan is larger than every number, as in PyTorch; ties keep their order, except in a sort that need not be stable (NOTE
+ties, in introsort.py).
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ __all__ = ["bincount", "histc", "histogram", "kthvalue", "median", "mode", "nanm
 
 
 def _keys(x: Array) -> Array:
-    """Return the values to compare: bfloat16 has no sort of its own."""
+    """Return the values to compare: bfloat16 has no sort in NumPy."""
     return x.astype(np.float32) if x.dtype.kind == "V" else x
 
 
@@ -56,7 +58,7 @@ def topk(x: Array, k: int, axis: int, largest: bool) -> tuple[Any, Any]:
         return np.array(x), np.zeros((), np.int64)
     n = x.shape[axis]
     sorts = n < 64 or k > n // 4 or k == 0
-    exact = 0 < k and n < 64 * k and n <= MOST  # also about the order of equal ones
+    exact = 0 < k and n < 64 * k and n <= MOST  # also about the order of equal elements
     chosen = None if sorts else _beyond(x, k, axis, largest)
     if chosen is not None:
         found, places = _best_first(x, chosen, axis, largest)
@@ -74,14 +76,14 @@ def topk(x: Array, k: int, axis: int, largest: bool) -> tuple[Any, Any]:
 
 
 def _best_first(x: Array, chosen: Array, axis: int, largest: bool) -> tuple[Any, Any]:
-    """Return the elements of some places, and the places, in order."""
+    """Return the elements at given positions, and the positions, in order."""
     few = np.take_along_axis(x, chosen, axis)
     order = _order(few, axis, largest)
     return np.take_along_axis(few, order, axis), np.take_along_axis(chosen, order, axis)
 
 
-# NOTE values before places: NumPy finds the value of a rank ten times faster than its place. The place is where that
-# value stands, unless it stands in several, or is nan.
+# NOTE values before positions: NumPy finds the value of a rank ten times faster than its position. The position is
+# where that value is, unless it occurs several times, or is nan.
 
 
 def _value_of_rank(x: Array, rank: int, axis: int) -> Array:
@@ -89,7 +91,7 @@ def _value_of_rank(x: Array, rank: int, axis: int) -> Array:
 
 
 def _beyond(x: Array, k: int, axis: int, largest: bool) -> Array | None:
-    """Return the places of the k largest (or smallest), in order of place; None if ties or nan leave them open."""
+    """Return the positions of the k largest (or smallest), in ascending order; None if ties or nan leave them open."""
     keys = _keys(x)
     bound = _value_of_rank(keys, x.shape[axis] - k if largest else k - 1, axis)
     among = keys >= bound if largest else keys <= bound
@@ -101,7 +103,7 @@ def _beyond(x: Array, k: int, axis: int, largest: bool) -> Array | None:
 
 
 def _place_of_rank(x: Array, rank: int, axis: int) -> Array | None:
-    """Where the element of a rank stands; None if ties or nan leave that open."""
+    """Return the position of the element of a rank; None if ties or nan leave that open."""
     keys = _keys(x)
     value = _value_of_rank(keys, rank, axis)
     there = keys == value
@@ -152,7 +154,7 @@ def nanmedian(x: Array, axis: int, keepdims: bool) -> tuple[Any, Any]:
 
 
 def mode(x: Array, axis: int, keepdims: bool) -> tuple[Any, Any]:
-    """Return the smallest of the most frequent elements, and the last place it stands."""
+    """Return the smallest of the most frequent elements, and its last index."""
     if not x.ndim:
         return np.array(x), np.zeros((), np.int64)
     order = _order(x, axis, False)
@@ -163,7 +165,7 @@ def mode(x: Array, axis: int, keepdims: bool) -> tuple[Any, Any]:
     places = np.arange(n)
     first = np.maximum.accumulate(np.where(starts, places, 0), -1)  # where each element's run begins
     length = places - first
-    # The longest run; argmax takes the first of equals, which is the smallest value, at its run's last place.
+    # The longest run; argmax takes the first of equals, which is the smallest value, at its run's last index.
     rank = np.expand_dims(np.argmax(length, -1), axis)
     place = np.take_along_axis(order, rank, axis)
     found, places = take_along(x, place, axis, keepdims)
@@ -181,7 +183,7 @@ def bincount(x: Array, weights: Array | None, minlength: int) -> Array:
 
 
 def histc(x: Array, bins: int, low: float, high: float) -> Array:
-    """How many elements fall into each of equal bins; those outside the range count nowhere."""
+    """Count the elements in each of equal bins; those outside the range are not counted."""
     flat = x.reshape(-1)
     if low == high:
         low, high = (float(flat.min()), float(flat.max())) if flat.size else (low, high)
@@ -201,7 +203,7 @@ def histogram(x: Array, edges: Array, weight: Array | None, density: bool) -> tu
 
 
 def searchsorted(edges: Array, x: Array, sorter: Array | None, right: bool, dtype: Any) -> Array:
-    """Where elements would be inserted to keep each row of edges sorted."""
+    """Return where elements would be inserted to keep each row of edges sorted."""
     side = "right" if right else "left"
     if edges.ndim == 1:
         return np.asarray(np.searchsorted(_keys(edges), _keys(x), side, sorter)).astype(dtype)  # type: ignore[call-overload]

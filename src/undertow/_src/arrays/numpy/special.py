@@ -1,9 +1,10 @@
 """Special functions that NumPy lacks: the logistic family and the error-function family.
 
-Every function takes one float array of any shape and returns a fresh array of the same dtype and order in memory. Large
-arrays are walked in blocks that stay in the cache, so that a formula of twenty passes costs arithmetic and not traffic.
-The rational approximations are minimax fits of our own, made in 50-digit arithmetic; each says its interval and error.
-Overflow to inf and nan from nan are answers here, not accidents, so every function silences NumPy's warnings.
+Every function takes one float array of any shape and returns a fresh array of the same dtype and memory order. Large
+arrays are processed in blocks that stay in the cache, so that a formula of twenty passes costs arithmetic and not
+memory traffic. The rational approximations are our own minimax fits, made in 50-digit arithmetic; each states its
+interval and error. Overflow to inf and nan from nan are valid results here, so every function silences NumPy's
+warnings.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def fill_blocks(kernel: Callable[[Array, Array], None], x: Array) -> Array:
 
 
 def fill_blocks_of_two(kernel: Callable[[Array, Array, Array], None], x: Array, y: Array) -> Array:
-    """`fill_blocks` for a kernel(x, y, target) of two arrays of one shape."""
+    """Run `fill_blocks` for a kernel(x, y, target) of two arrays of one shape."""
     if x.dtype.itemsize < 4:
         return fill_blocks_of_two(kernel, x.astype(np.float32), y.astype(np.float32)).astype(x.dtype)
     out = np.empty(x.shape, x.dtype)
@@ -81,7 +82,7 @@ def rational(x: Array, numerator: Sequence[float], denominator: Sequence[float])
 
 
 def pick(mask: Array, yes: Callable[[], Array], no: Callable[[], Array]) -> Array:
-    """np.where that computes only the sides some element needs."""
+    """Compute np.where, evaluating only the sides that some element needs."""
     if mask.all():
         return yes()
     if not mask.any():
@@ -101,7 +102,7 @@ def _sigmoid_into(source: Array, target: Array) -> None:
 
 @quiet
 def sigmoid(x: Array) -> Array:
-    """1 / (1 + e⁻ˣ); e⁻ˣ may overflow to inf, which divides to the right answer, 0."""
+    """Return 1 / (1 + e⁻ˣ); e⁻ˣ may overflow to inf, which divides to the right result, 0."""
     return fill_blocks(_sigmoid_into, x)
 
 
@@ -195,7 +196,7 @@ _ERF_SATURATES = 28.0  # erfc underflows beyond this, and the fit of erfcx ends 
 def _erf_float32_into(source: Array, target: Array) -> None:
     """erf x = tanh(x + x R(x²)): one rational and NumPy's vectorised tanh, accurate near 0 and at the ends alike."""
     square = np.square(source)
-    np.clip(square, 0, 16, out=square)  # vectorised, as np.minimum beside a number is not
+    np.clip(square, 0, 16, out=square)  # vectorised, as np.minimum with a number is not
     p, q = square * np.float32(_ATANH_ERF_P[3]), square * np.float32(_ATANH_ERF_Q[3])
     for total, coefficients in ((p, _ATANH_ERF_P), (q, _ATANH_ERF_Q)):
         for c in coefficients[2:0:-1]:

@@ -68,7 +68,7 @@ def kernel_offsets(kernel: Sizes) -> Iterator[Sizes]:
 
 
 def add_windows(view: Array, columns: Array, rank: int, kernel: Sizes) -> None:
-    """view += columns for a window view whose windows overlap: one kernel position at a time, since those do not.
+    """Add columns to a window view whose windows overlap: one kernel position at a time, since those do not.
 
     Both have their kernel axes just before their last `rank` axes.
     """
@@ -79,7 +79,7 @@ def add_windows(view: Array, columns: Array, rank: int, kernel: Sizes) -> None:
 
 
 def unfold(x: Array, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes) -> Array:
-    """Columns (batch, channel·kernel, windows) of every window of x (im2col); the adjoint of fold."""
+    """Return columns (batch, channel·kernel, windows) of every window of x (im2col); the adjoint of fold."""
     counts = window_counts(x.shape[2:], kernel, stride, padding, dilation)
     view = window_view(pad_spatial(x, padding, padding), kernel, stride, dilation, counts)
     columns = np.ascontiguousarray(view)

@@ -41,7 +41,7 @@ from undertow._src.rules import activation, special
 
 
 def tied(result: Any, saved: Any) -> Any:
-    """For gradients that are `stepwise`: the result, hanging on the saved tensors that ask for gradients."""
+    """Connect the result of a `stepwise` gradient to the saved tensors that require gradients."""
     for value in saved:
         if value is not None and value.requires_grad:
             result = apply(activation.tied, result, value)

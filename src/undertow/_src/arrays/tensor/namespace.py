@@ -1,6 +1,6 @@
 """The array functions a rule may use, on undertow's own tensors: a backward pass run with these is itself recorded.
 
-NumPy's names and arguments, each made of public ops. See vocabulary.py for the list.
+It has NumPy's names and arguments, each made of public ops. See vocabulary.py for the list.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ gru_scan, gru_scan_grad, lstm_scan, lstm_scan_grad, rnn_scan, rnn_scan_grad = [
     )
 ]  # fmt: skip
 
-RECORDED = True  # gradients computed with this namespace are tensors with a history of their own
+RECORDED = True  # gradients computed with this namespace are tensors with their own history
 
 
 def dtype_of(x: Any) -> np.dtype[Any]:

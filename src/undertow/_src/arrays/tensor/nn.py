@@ -1,6 +1,6 @@
-"""The layers' part of the vocabulary on undertow's own tensors, for a backward pass that is itself recorded.
+"""The layers of the vocabulary on undertow's own tensors, for a backward pass that is itself recorded.
 
-Linear maps come in pairs, a rule and its adjoint; the rest is composed of the vocabulary's other words.
+Linear maps come in pairs, a rule and its adjoint; the rest is composed of the vocabulary's other functions.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def embedding_grad(g: Any, index: Any, count: int, padding: int, by_frequency: b
 
 
 def sparse_embedding_grad(g: Any, index: Any, count: int, padding: int) -> Any:
-    if type(g._array) is not np.ndarray:  # only NumPy's arrays lie in sparse tensors
+    if type(g._array) is not np.ndarray:  # sparse tensors hold only NumPy arrays
         return embedding_grad(g, index, count, padding, False)
     rows, flat = g.reshape(-1, g.shape[-1]), index._array.reshape(-1)
     if padding >= 0:
@@ -224,5 +224,5 @@ def resize_adjoint(g: Any, taps: Any, axis: int) -> Any:
 
 
 def as_index(x: Any) -> Any:
-    """Whole numbers as indices, which have no gradient."""
+    """Return integers as indices, which have no gradient."""
     return wrap(x._array.astype(np.int64))

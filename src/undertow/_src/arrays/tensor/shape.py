@@ -124,7 +124,7 @@ def contiguous(x: Any) -> Any:
 
 
 def in_rows(x: Any) -> Any:
-    return x  # the order of a gradient's memory is nobody's business
+    return x  # the memory order of a gradient does not matter
 
 
 def astype(x: Any, dtype: np.dtype[Any]) -> Any:
