@@ -44,7 +44,7 @@ from undertow._src.compile.callbacks.hook_view import Kept, tensors_of
 from undertow._src.compile.callbacks.host_calls import DeferredCallback, OrderedCallback, Placed
 from undertow._src.compile.callbacks.host_schedule import HostSchedule
 from undertow._src.compile.callbacks.registrations import Registrations
-from undertow._src.compile.effects import Effect, Effects, Read, analyse
+from undertow._src.compile.effects import Effect, Effects, analyse
 from undertow._src.compile.effects.objects import entries_of
 from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.places import PLAIN, contents_of, holder_of, same
@@ -86,7 +86,6 @@ class HookPlacer(HostSchedule):
         super().__init__(plan, registrations, known)
         self.thread = threading.get_ident()
         self.packs: dict[int, Any] = {}  # pack hooks that fired, by the id of the unpack hook beside them
-        self.reads: list[Read] = []  # values that hooks in the program depend on
         self.environment = Environment()
         self._met: set[Any] = set()  # hooks in parts that had their turn
         self._old: dict[int, Any] = {}  # what hooks change and the step has not made: to find that out takes a while
@@ -108,12 +107,12 @@ class HookPlacer(HostSchedule):
             raise self._refusal(hook, "a hook on the host takes it out, and its turn comes again in the same step")
         self._find_state(effects)
         if HookPlacer.witness is not None:
-            self.turns.append(DeferredCallback(_told, (hook, *args), []))
+            self.calls.turns.append(DeferredCallback(_told, (hook, *args), []))
         self._is_pack(hook)
         part = None if self.plan.splitter is None else self.plan.splitter.rest_of_hook((hook, *kinds))
         if part is not None:
             return self._in_parts(HookCall(hook, args, part[1], number), part[0])
-        lasting = [effect for effect in effects.effects if id(effect.target) not in self.groups]
+        lasting = [effect for effect in effects.effects if id(effect.target) not in self.scope.groups]
         holders = [holder for holder in map(_holder, lasting) if holder is not None]
         always = (
             not holders or running_trace().choice is None
@@ -135,12 +134,12 @@ class HookPlacer(HostSchedule):
     def _is_for_step(self, effect: Effect, hook: Any) -> bool:
         """Whether a hook changes a container, or a variable, that the step itself makes, reads or changes."""
         target, splitter = effect.target, self.plan.splitter
-        if splitter is None or self.known is None or not isinstance(target, (list, dict, set, deque, CellType)):
+        if splitter is None or self.scope.known is None or not isinstance(target, (list, dict, set, deque, CellType)):
             return False
         if self._is_new(target, hook):
             return True
         uses = effect.feeds(splitter.rest.places) or any(other.target is target for other in splitter.rest.effects)
-        return uses and id(target) in self.known
+        return uses and id(target) in self.scope.known
 
     def _is_new(self, target: Any, hook: Any) -> bool:
         """Whether the step has made a container or a variable that a hook changes."""
@@ -171,8 +170,10 @@ class HookPlacer(HostSchedule):
     def _run(self, hook_call: HookCall, holders: list[MutableMapping[Any, Any]], why: str) -> Any:
         hook, args, effects, _ = hook_call
         before = [(array, array.value) for array in _arrays(args, effects)]
-        self.stores += [(holder, entries_of(holder)) for holder in holders]
-        self.stored += [(holder, effect) for effect in effects.effects if (holder := _holder(effect)) is not None]
+        self.in_program.stores += [(holder, entries_of(holder)) for holder in holders]
+        self.in_program.stored += [
+            (holder, effect) for effect in effects.effects if (holder := _holder(effect)) is not None
+        ]
         stopped: list[BaseException] = running_trace().stopped
         earlier = len(stopped)
         hangs = any("register" in effect.what for effect in effects.effects)
@@ -188,14 +189,14 @@ class HookPlacer(HostSchedule):
             for array, value in before:
                 array.write(value)
             raise
-        self.reads += [  # a tensor of this trace is one that each call leaves there before the hook reads it
+        self.in_program.reads += [  # a tensor of this trace is one that each call leaves there before the hook reads it
             read
             for read in (*effects.reads, *effects.holds)
             if not (isinstance(read.value, SymbolicScalar) or self._is_renewed(read.value))
         ]
-        self.traced.append((hook, effects))
+        self.in_program.traced.append((hook, effects))
         if effects.effects:
-            self.seen_by_keepers.update(array.buffer for array in _arrays_of((args, answer)))
+            self.in_program.seen_by_keepers.update(array.buffer for array in _arrays_of((args, answer)))
         self._place(hook, "in the program", why)
         return answer
 
@@ -256,14 +257,14 @@ class HookPlacer(HostSchedule):
                 why = f"it {effect}, which the step itself has made, and it has to run on the host, because {why}"
                 raise self._refusal(hook, f"{why}. Make that before the step, or let a hook of its own fill it")
         self._find_variables(hook_call, why)
-        for other, its in self.traced:  # in this step it would read what they only leave at the end
+        for other, its in self.in_program.traced:  # in this step it would read what they only leave at the end
             if its.effects and (its.feeds(effects) or self._contend(its, effects)):
                 self._again(other)
         if effects.draws:  # draws that follow are to be made after its own
             if not self.plan.all_inside:
                 self.plan.all_inside, self.plan.waits_for = True, self._place(hook, "", "").name
                 raise Retrace
-            running_trace().host_inputs.inside = self.has_inside = True
+            running_trace().host_inputs.inside = self.calls.has_inside = True
         self.hosted.append((hook, effects))
         self._taken_out += [effect.target for effect in effects.effects if isinstance(effect.target, RemovableHandle)]
         found, places = self._found(hook, effects)
@@ -271,7 +272,7 @@ class HookPlacer(HostSchedule):
             placed = self._place(hook, "after the program", why)
             self._put_off(self._noted(effects, DeferredCallback(hook, args, found, placed, places), hook_call.number))
             return None
-        if self.later and (effects.effects or self._must_be_hosted(hook)):
+        if self.calls.later and (effects.effects or self._must_be_hosted(hook)):
             self.plan.all_inside, self.plan.waits_for = True, self._place(hook, "", "").name
             raise Retrace
         if effects.effects:
@@ -322,13 +323,13 @@ class HookPlacer(HostSchedule):
             )
         placed = self._place(hook, "inside the program, on the host", why)
         call = self._noted(effects, OrderedCallback(hook, args, found, placed, places), hook_call.number)
-        self.has_inside = True
+        self.calls.has_inside = True
         self._waited_for.append((hook, effects))
         if packs:
-            return call.keep(args[0]._array, self.raised)
+            return call.keep(args[0]._array, self.calls.raised)
         if unpacks:
-            return call.give(args[0], self.raised)
-        answer = call.place(changed if effects.returns is not False else None, effects.writes, self.raised, flows)
+            return call.give(args[0], self.calls.raised)
+        answer = call.place(changed if effects.returns is not False else None, effects.writes, self.calls.raised, flows)
         return None if takes_no_answer(args) else answer
 
     def meets(self, probe: StatementProbe, variables: dict[str, Any]) -> bool:
@@ -349,7 +350,7 @@ class HookPlacer(HostSchedule):
         function = probe.alone(given)
         effects = analyse(function, [kind_of_variable(known[name]) if name in known else "plain" for name in given])
         self._find_state(effects)
-        inside_objects = [*hidden(known, self.known or ())]
+        inside_objects = [*hidden(known, self.scope.known or ())]
         if probe.returns and not any(map(is_used_up, inside_objects)):
             return self._returns(Statement(probe, function, given, self.environment), effects, variables)
         feeding = [effect for effect in splitter.rest.effects if effect.feeds(effects.places)]
@@ -359,7 +360,7 @@ class HookPlacer(HostSchedule):
         if not all(shown) or inside_objects or probe.opens_saved:
             splitter.keep(probe)
             raise Retrace
-        for other, its in self.traced:
+        for other, its in self.in_program.traced:
             if its.effects and (its.feeds(effects) or self._contend(its, effects)):
                 self._again(other)
         statement = Statement(probe, function, given, self.environment)
@@ -371,12 +372,12 @@ class HookPlacer(HostSchedule):
         begins = not inside and self._begins(effects, known)
         runs = "inside the program, on the host" if inside else "before the program" if begins else "after the program"
         placed = PlacedStatement(statement, runs, why)
-        self.placed.append(placed)
+        self.calls.placed.append(placed)
         if inside:
-            self.has_inside = True
+            self.calls.has_inside = True
             self._waited_for.append((statement, effects))
             call = self._noted(effects, OrderedCallback(statement, (known,), found, placed, places), number)
-            call.place(None, False, self.raised)
+            call.place(None, False, self.calls.raised)
             return False
         later = self._noted(effects, DeferredCallback(statement, (known,), found, placed, places), number)
         later.may_write, later.begins = effects.writes, begins
@@ -386,7 +387,7 @@ class HookPlacer(HostSchedule):
 
     def _begins(self, effects: Effects, variables: dict[str, Any]) -> bool:
         """Whether a statement is the first on the host and reads a clock: the time at which the step begins."""
-        if self.turns or self.begins or not any(effect.field == "clock" for effect in effects.effects):
+        if self.calls.turns or self.calls.begins or not any(effect.field == "clock" for effect in effects.effects):
             return False
         return not any(isinstance(leaf, (TensorCore, SymbolicScalar)) for leaf in leaves([*variables.values()]))
 
@@ -399,19 +400,19 @@ class HookPlacer(HostSchedule):
         if effects.effects:
             self.hosted.append((statement, effects))
         placed = PlacedStatement(statement, "after the program", statement.probe.why)
-        self.placed.append(placed)
+        self.calls.placed.append(placed)
         _leave_schedulers(effects, placed)
-        self.returned = Returned(
+        self.calls.returned = Returned(
             statement, {name: variables[name] for name in statement.probe.used if name in variables}
         )
         return False
 
     def result_for(self, returned: Any) -> Any:
         """Return the program's results, for what the traced step returned."""
-        if self.returned is None or returned is RETURNED:
-            return returned if self.returned is None else self.returned.variables
-        self.turns += self.returned.behind  # `finally` returned something else
-        self.returned = None
+        if self.calls.returned is None or returned is RETURNED:
+            return returned if self.calls.returned is None else self.calls.returned.variables
+        self.calls.turns += self.calls.returned.behind  # `finally` returned something else
+        self.calls.returned = None
         return returned
 
     def _variable(self, value: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Container, Iterable, MutableMapping, Sequence
+from dataclasses import dataclass, field
 from types import CellType
 from typing import Any, TypeVar
 from weakref import WeakSet
@@ -60,51 +61,68 @@ _APART = (
 )
 
 
+@dataclass(eq=False)
+class HookScope:
+    """What is known of the step that hooks belong to. `known` is None where that does not matter."""
+
+    known: Container[int] | None = None  # ids of the modules and optimizers that the step is known to use
+    states: set[int] = field(default_factory=set)  # ids of optimizers' states
+    groups: set[int] = field(default_factory=set)  # ids of optimizers' groups, the numbers in which are the program's
+    gradients: set[int] = field(default_factory=set)  # ids of those that leaves had, unless the step reaches them
+    entry: Snapshot | None = None  # the Python state before the trace
+    stand_ins: dict[Place, Any] = field(default_factory=dict)  # what is found in places that are inputs of the program
+
+
+@dataclass(eq=False)
+class PlacedCalls:
+    """The calls on the host that a trace has placed, and what a program has to know of them."""
+
+    host_calls: list[HostCall] = field(default_factory=list)
+    later: list[DeferredCallback] = field(default_factory=list)
+    begins: list[DeferredCallback] = field(default_factory=list)  # calls that are made before the program
+    turns: list[DeferredCallback] = field(default_factory=list)  # after it, with what the witness is told, in order
+    placed: list[Placed] = field(default_factory=list)  # hooks in the program, too
+    raised: list[BaseException] = field(default_factory=list)  # by hooks that the program stops for
+    has_inside: bool = False  # whether there are such hooks
+    returned: Returned | None = None  # the statement that gives the step's result
+    early: list[tuple[Any, Any]] = field(default_factory=list)  # entries that the step adds before calls add others
+
+
+@dataclass(eq=False)
+class TracedHooks:
+    """The hooks that became part of the program, and what they read and stored."""
+
+    traced: list[tuple[Any, Effects]] = field(default_factory=list)
+    reads: list[Read] = field(default_factory=list)  # values that they depend on
+    stores: Stores = field(default_factory=list)  # where they store something, and what was there
+    stored: list[tuple[MutableMapping[Any, Any], Effect]] = field(default_factory=list)  # those stores
+    seen_by_keepers: WeakSet[Buffer] = field(default_factory=WeakSet)  # memories seen by those that keep something
+
+
 class HostSchedule:
     """The calls on the host that a trace has noted."""
 
     def __init__(self, plan: Plan, registrations: Registrations, known: Container[int] | None = None) -> None:
-        self.plan = plan
-        self.registrations = registrations
-        self.known = (
-            known  # ids of the modules and optimizers that the step is known to use; None: that does not matter
-        )
+        self.plan, self.registrations = plan, registrations
+        self.scope, self.calls, self.in_program = HookScope(known), PlacedCalls(), TracedHooks()
         self.mirrors = HostMirrors()
         self._calls: list[tuple[Effects, HostCall]] = []  # what each is known to do, until the trace is over
         self.fired = 0  # how many hooks and marked statements had their turn
-        self.host_calls: list[HostCall] = []
-        self.later: list[DeferredCallback] = []
-        self.begins: list[DeferredCallback] = []  # calls that are made before the program
-        self.turns: list[DeferredCallback] = []  # those, and what the witness is told, in their order
-        self.placed: list[Placed] = []
-        self.raised: list[BaseException] = []  # by hooks inside the program
-        self.has_inside = False
         self._waited_for: list[tuple[Any, Effects]] = []  # those that the program stops for
-        self.states: set[int] = set()  # ids of optimizers' states
-        self.groups: set[int] = set()  # ids of optimizers' groups, the numbers in which are the program's
-        self.returned: Returned | None = None  # the statement that gives the step's result
-        self.traced: list[tuple[Any, Effects]] = []
         self.hosted: list[tuple[Any, Effects]] = []
-        self.early: list[tuple[Any, Any]] = []  # entries that the step adds before calls on the host add others
-        self._added_to: set[Place] = set()  # the mappings to which those add
+        self._added_to: set[Place] = set()  # mappings to which calls on the host add entries
         self.variables: dict[int, tuple[CellType, Any]] = {}  # of the step, that the host updates
-        self.stores: Stores = []  # where traced hooks store something, and what was there
-        self.stored: list[tuple[MutableMapping[Any, Any], Effect]] = []  # those stores, and the mappings
-        self.gradients: set[int] = set()  # ids of those that leaves had before the trace, unless the step reaches them
-        self.entry: Snapshot | None = None  # what the step's Python state was before the trace
-        self.seen_by_keepers: WeakSet[Buffer] = WeakSet()  # memories that hooks in the program saw which keep something
-        self.stand_ins: dict[Place, Any] = {}  # what the trace finds in places that are inputs of the program
 
     def _find_state(self, effects: Effects) -> None:
         """Return what a module, an optimizer or a tensor holds is state of the step, also if only a hook reaches it."""
-        if self.known is None:
+        if self.scope.known is None:
             return
         held = [(each, read.name) for read in (*effects.holds, *effects.reads) for each in _parts(read.get())]
         new = [
             (each, name)
             for each, name in held
-            if (_has_state(each) or id(each) in self.gradients)
-            and id(each) not in self.known
+            if (_has_state(each) or id(each) in self.scope.gradients)
+            and id(each) not in self.scope.known
             and not (isinstance(each, TensorCore) and running_trace().is_made(each))  # which the next trace makes anew
         ]
         if new:
@@ -181,13 +199,13 @@ class HostSchedule:
 
         Those with tensors only if the call is known to look there: each tensor is one more output of the program.
         """
-        if self.entry is None:
+        if self.scope.entry is None:
             return []
         read, changed = Places(effects.places), Places(map(_place, effects.effects))  # see `refuse_shared`
         # Parameters that `functional_call` replaces are found in many ways, as by `model.parameters()`.
         of_modules = {id(own) for each in running_trace().state.modules for own in (each._parameters, each._buffers)}
         looks_anywhere = any(effect.field == "unknown" for effect in effects.effects)
-        changes = [*self.entry.changes()]
+        changes = [*self.scope.entry.changes()]
         self._note_early(effects, changes)
         return [
             (change.holder, change.key)
@@ -209,15 +227,15 @@ class HostSchedule:
         for here in holders.keys() - self._added_to:
             self._added_to.add(here)
             added = [each for each in changes if each.holder is holders[here] and each.before is ABSENT]
-            self.early += [(each.holder, each.key) for each in added]
+            self.calls.early += [(each.holder, each.key) for each in added]
 
     def _is_stand_in(self, change: Change) -> bool:
         """Whether the step has changed nothing: the trace finds something in the place that stands for what is there."""
         if not isinstance(change.key, slice):
-            return self.stand_ins.get(place_at(change.holder, change.key), ABSENT) is change.now
+            return self.scope.stand_ins.get(place_at(change.holder, change.key), ABSENT) is change.now
         pairs = enumerate(zip(change.before, change.now))
         return len(change.before) == len(change.now) and all(
-            now is before or self.stand_ins.get(place_at(change.holder, place), ABSENT) is now
+            now is before or self.scope.stand_ins.get(place_at(change.holder, place), ABSENT) is now
             for place, (before, now) in pairs
         )
 
@@ -225,20 +243,20 @@ class HostSchedule:
         """Whether a call on the host finds at its turn what it would find eagerly."""
         if isinstance(read.value, SymbolicScalar) or id(read.owner) in running_trace().schedules.hosted:
             return True
-        if self.entry is None:
+        if self.scope.entry is None:
             return False
         if read.kept_at is not None:  # a tuple does not change: the place that holds it does
-            return isinstance(read.kept_at[0], tuple) or self.entry.covers(*read.kept_at)
-        return self.entry.covers(read.get() if read.owner is None else read.owner)
+            return isinstance(read.kept_at[0], tuple) or self.scope.entry.covers(*read.kept_at)
+        return self.scope.entry.covers(read.get() if read.owner is None else read.owner)
 
     def finish(self) -> None:
         """After the trace: a traced hook must not depend on what hooks on the host change from step to step."""
         self._show_changes()
         self.mirrors.finish()
         self._calls.clear()
-        for call in self.host_calls:
+        for call in self.calls.host_calls:
             call.draws_follow = call.draws_before < len(running_trace().host_inputs)
-        for hook, effects in self.traced:
+        for hook, effects in self.in_program.traced:
             if any(its.feeds(effects) or self._contend(effects, its) for _, its in self.hosted):
                 self._again(hook)
 
@@ -256,7 +274,9 @@ class HostSchedule:
         holder = None if effect.target is None else holder_of(effect.target, effect.attribute)
         if holder is None or isinstance(holder, Slots):
             return False
-        was = next((held for each, held in self.stores if place_at(each, None) == place_at(holder, None)), holder)
+        was = next(
+            (held for each, held in self.in_program.stores if place_at(each, None) == place_at(holder, None)), holder
+        )
         keys = effect.entries if effect.attribute is None else {effect.attribute}
         return not keys or any(key not in was for key in keys)
 
@@ -265,11 +285,11 @@ class HostSchedule:
         if self.mirrors.is_up_to_date():
             return
         if self.plan.all_inside:
-            OrderedCallback(_nothing, (), []).place(None, False, self.raised)
+            OrderedCallback(_nothing, (), []).place(None, False, self.calls.raised)
         else:
             last = DeferredCallback(_nothing, (), [])
-            self.later.append(last)
-            self.turns.append(last)
+            self.calls.later.append(last)
+            self.calls.turns.append(last)
 
     def note_gradient(self, shown: Any, gradient: Any) -> None:
         """Return a leaf's gradient takes over the memory of a tensor that hooks may have seen."""
@@ -279,12 +299,12 @@ class HostSchedule:
 
     def keeps_alias(self, tensor: Any, known: Sequence[Any]) -> bool:
         """Whether a hook in the program keeps another tensor over the memory of one, which it has seen, than the known."""
-        return tensor._array.buffer in self.seen_by_keepers and has_aliases(tensor, known)
+        return tensor._array.buffer in self.in_program.seen_by_keepers and has_aliases(tensor, known)
 
     def _noted(self, effects: Effects, call: _Call, number: int) -> _Call:
         """Note a call on the host: those that read what it keeps are to see its tensors as they are at their turn."""
         self._calls.append((effects, call))
-        self.host_calls.append(call)
+        self.calls.host_calls.append(call)
         call.order, call.draws_before = number, len(running_trace().host_inputs)
         own = [self.variables.get(id(effect.target)) for effect in effects.effects]
         call.variables = [each for each in own if each is not None]
@@ -308,11 +328,11 @@ class HostSchedule:
             )
 
     def _put_off(self, later: DeferredCallback) -> None:
-        self.later.append(later)
+        self.calls.later.append(later)
         if later.begins:
-            self.begins.append(later)
+            self.calls.begins.append(later)
             return
-        (self.turns if self.returned is None else self.returned.behind).append(later)
+        (self.calls.turns if self.calls.returned is None else self.calls.returned.behind).append(later)
 
     def refuse_other_turns(self, of_step: Effects) -> None:
         """Hooks on the host run beside the step's Python code, not at their turn in it: neither may depend on the other."""
@@ -329,7 +349,7 @@ class HostSchedule:
                         hook, f"it reads `{read.name}`, which the step changes after its turn. {_APART}"
                     )
             for effect in effects.effects:
-                if id(effect.target) in self.groups:
+                if id(effect.target) in self.scope.groups:
                     self._keep(hook)
                     raise self._refusal(
                         hook,
@@ -342,13 +362,13 @@ class HostSchedule:
 
     def refuse_shared(self, left: Iterable[tuple[Any, Any, Any]]) -> None:
         """Refuse a hook on the host that changes what the step itself changes: they would not take turns."""
-        stored = Places([_place(effect) for _, effects in self.traced for effect in effects.effects])
+        stored = Places([_place(effect) for _, effects in self.in_program.traced for effect in effects.effects])
         of_step = [(holder, key) for holder, key, _ in left if not stored.meet(holder, key)]
         for hook, effects in self.hosted:
             for effect in effects.effects:
                 changed = Places([_place(effect)])
                 if any(changed.meet(*place) for place in of_step):
-                    if id(effect.target) in self.states:
+                    if id(effect.target) in self.scope.states:
                         raise RunsAsWritten("a hook reads the state of an optimizer, which begins with this step")
                     self._keep(hook)
                     raise self._refusal(hook, f"it {effect}, and the step itself changes that. {_APART}")
@@ -356,7 +376,7 @@ class HostSchedule:
     def _count(self, effect: Effect) -> bool:
         """Whether what the step changes is a number, and an input: hooks on the host see it as it is at their turn."""
         holder, key = effect.target, effect.attribute
-        if id(holder) in self.groups:
+        if id(holder) in self.scope.groups:
             return True
         if not isinstance(holder, (dict, CellType)):
             holder = instance_dict(holder)
@@ -371,14 +391,14 @@ class HostSchedule:
 
     def _remembers(self, effect: Effect) -> bool:
         """Whether the step changes what a snapshot has: calls on the host find it there as it is at their turn."""
-        if self.entry is None or effect.target is None:
+        if self.scope.entry is None or effect.target is None:
             return False
         holders = (effect.target, instance_dict(effect.target))
-        return any(self.entry.covers(holder, effect.attribute) for holder in holders)
+        return any(self.scope.entry.covers(holder, effect.attribute) for holder in holders)
 
     def _options(self, effects: Effects) -> list[tuple[Any, Any]]:
         """Return the places of optimizers' options that a hook reads."""
-        owners = [each.owner for each in effects.places if id(each.owner) in self.groups]
+        owners = [each.owner for each in effects.places if id(each.owner) in self.scope.groups]
         found = {place_at(group, key): (group, key) for group in owners for key in group}
         numbers = (SymbolicScalar, *PLAIN)
         return [place for place in found.values() if all(isinstance(each, numbers) for each in leaves(held_at(*place)))]
@@ -395,7 +415,7 @@ class HostSchedule:
         if (
             self.plan.splitter is not None
         ):  # statements that this trace does not come to, and what no other code changes
-            read = [place for _, its in self.traced for place in its.places]
+            read = [place for _, its in self.in_program.traced for place in its.places]
             own = self.plan.splitter.rest.effects
             effects += [
                 effect
@@ -406,7 +426,7 @@ class HostSchedule:
 
     def _place(self, hook: Any, runs: str, why: str) -> Placed:
         placed = Placed(hook, runs, why, self.registrations.of(hook))
-        self.placed.append(placed)
+        self.calls.placed.append(placed)
         return placed
 
     def _refusal(self, hook: Any, why: str) -> CompileError:

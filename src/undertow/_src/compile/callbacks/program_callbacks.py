@@ -23,11 +23,11 @@ class ProgramCallbacks:
     def __init__(
         self, placer: HookPlacer, streams: list[Any], handed: Handed, early: list[tuple[Any, Any]], code: ProbedCode
     ) -> None:
-        self.host_calls, self.placed = placer.host_calls, placer.placed
-        self.before, self.after = placer.begins, placer.turns  # the program
-        self.are_deferred = bool(placer.later)  # whether hooks run after the program, and not only a witness
-        self.interrupt_program, self._raised = placer.has_inside, placer.raised
-        self.mirrors, self._returned = placer.mirrors, placer.returned
+        self.host_calls, self.placed = placer.calls.host_calls, placer.calls.placed
+        self.before, self.after = placer.calls.begins, placer.calls.turns  # the program
+        self.are_deferred = bool(placer.calls.later)  # whether hooks run after the program, and not only a witness
+        self.interrupt_program, self._raised = placer.calls.has_inside, placer.calls.raised
+        self.mirrors, self._returned = placer.mirrors, placer.calls.returned
         self._handed, self._early, self._code = handed, early, code
         self._streams = streams  # from which the step draws
         self._stream_states: list[tuple[Any, Any]] = []  # before the call

@@ -94,7 +94,11 @@ class Graph:
         strides = tuple([_strides_of(g) for g in grads if g is not None])
         key = body.__name__, defined, strides, Precision.float32_products
         known = self.programs.get(key)
-        if known is None or any(each.changed() for each in known[1].reads) or not all_hold(known[2], call.numbers):
+        if (
+            known is None
+            or any(each.changed() for each in known[1].in_program.reads)
+            or not all_hold(known[2], call.numbers)
+        ):
             placer, asked = HookPlacer(self.plan, self.registrations), list[ScalarGuard]()
             options = options_for(jax_device(self.device).platform)
             numbers, layouts = NumbersOfCall(self.scalars, call.numbers, asked), list[Any]()
@@ -109,11 +113,11 @@ class Graph:
             return self._run(defined, body, call, grads)
         except (NeedsValue, jax.errors.ConcretizationTypeError) as error:
             raise explained(error) from None
-        if placer.has_inside:
+        if placer.calls.has_inside:
             jax.block_until_ready(found)
             jax.effects_barrier()
-            if placer.raised:
-                raise placer.raised.pop()
+            if placer.calls.raised:
+                raise placer.calls.raised.pop()
         arrays = [None if value is None else DeviceArray(value, self.device) for value in found]
         for array, laid in zip(arrays, layouts, strict=True):
             if array is not None:

@@ -104,11 +104,11 @@ class _Capturing:
         self.trace = trace = Trace(inputs.device)
         self.placer = placer = HookPlacer(plan, inputs.registrations, state.seen)
         trace.placer, trace.state, trace.schedules = placer, state, inputs.schedules
-        trace.before, placer.entry = inputs.registrations.reached(), inputs.entry
+        trace.before, placer.scope.entry = inputs.registrations.reached(), inputs.entry
         placer.mirrors.expect(inputs.given.own())
-        placer.gradients = {*map(id, inputs.given.gradients())}
-        placer.states = {id(optimizer.state) for optimizer in state.optimizers}
-        placer.groups = {id(group) for optimizer in state.optimizers for group in optimizer.param_groups}
+        placer.scope.gradients = {*map(id, inputs.given.gradients())}
+        placer.scope.states = {id(optimizer.state) for optimizer in state.optimizers}
+        placer.scope.groups = {id(group) for optimizer in state.optimizers for group in optimizer.param_groups}
         self.numbers, self.marks = inputs.options.values(), TensorMarks(state.tensors, inputs.given.tensors)
         placer.mirrors.marks = self.marks
         trace.decisions = self.decisions = Decisions(plan.answers, plan.hints)
@@ -123,7 +123,7 @@ class _Capturing:
         inputs, trace, placer = self.inputs, self.trace, self.placer
         renewed = inputs.given.renewed
         roll_back = Rollback(
-            inputs.entry, inputs.options, inputs.counters, renewed, inputs.schedules, placer.stores
+            inputs.entry, inputs.options, inputs.counters, renewed, inputs.schedules, placer.in_program.stores
         )  # fmt: skip
         try:
             closed = self._trace()
@@ -195,7 +195,7 @@ class _Capturing:
                 trace.input_checks.captured(tensor, tensor._array, originals.get(id(tensor)))
             as_inputs = inputs(self.numbers, options, found.scalars, len(found.counters.places))
             given = self._show(as_inputs)
-            placer.stand_ins = found.counters.shown() | found.given.renewed.stand_ins()
+            placer.scope.stand_ins = found.counters.shown() | found.given.renewed.stand_ins()
             args, kwargs = self.call.args, self.call.kwargs
             args, kwargs = records_together(together(from_places((args, kwargs), self.plan.numbers)))
             self.handed = Handed((args, [*kwargs.values()]), self.plan.kinds)
@@ -281,7 +281,9 @@ class _Capturing:
     def _reads(self) -> ReadGuard:
         """Return the guard on what hooks read of objects."""
         shown, watches = self.inputs.given.renewed.shown(), self.inputs.entry.watches
-        reads = [read for read in self.placer.reads if id(read.value) not in shown and not watches(read.owner)]
+        reads = [
+            read for read in self.placer.in_program.reads if id(read.value) not in shown and not watches(read.owner)
+        ]
         return ReadGuard(reads + self.left.unchanged)
 
     def _guards(self, reads: ReadGuard) -> list[Guard]:
@@ -302,7 +304,7 @@ class _Capturing:
 
     def _hook_guards(self) -> list[Guard]:
         """Return the guards on the code of hooks in the program, and on all that it names."""
-        effects = [each for _, each in self.placer.traced]
+        effects = [each for _, each in self.placer.in_program.traced]
         functions = [function for each in effects for function in each.functions]
         names = names_in(functions, [name for each in effects for name in each.names], self.inputs.state)
         if not names.functions:

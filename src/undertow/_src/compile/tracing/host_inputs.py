@@ -112,8 +112,8 @@ class TracedStream:
             inputs.streams[id(self._stream)] = self._stream
             sources = [inputs.earlier(arg) if type(arg) is DeviceArray else arg for arg in args]
             if inputs.inside or any(source is None and arg is not None for source, arg in zip(sources, args)):
-                inputs.inside = trace.placer.has_inside = True
-                return draw_inside(self._stream, name, args, kwargs, trace.placer.raised, trace.decisions)
+                inputs.inside = trace.placer.calls.has_inside = True
+                return draw_inside(self._stream, name, args, kwargs, trace.placer.calls.raised, trace.decisions)
             draw = Draw(self._stream, name, tuple(sources), kwargs)
             return inputs.add(draw, draw.again(inputs.first))
 

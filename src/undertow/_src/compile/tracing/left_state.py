@@ -59,7 +59,11 @@ def find_left_state(
     """Find out what a step left where, at the end of its trace, and refuse what a program can't leave there."""
     known, guards, state = inputs.known, inputs.guards, inputs.state
     entries = _settle(inputs, plan, placer)
-    unchanged = [*unchanged_by_stores(placer.stored, placer.stores, lambda *place: _is_guarded(inputs, *place))]
+    unchanged = [
+        *unchanged_by_stores(
+            placer.in_program.stored, placer.in_program.stores, lambda *place: _is_guarded(inputs, *place)
+        )
+    ]
     parts = [result, *[value for _, _, value in entries if value is not ABSENT]]
     places = {place_at(holder, key) for holder, key, _ in entries if not isinstance(key, slice)}
     handed.refuse_to_leave([*parts, *[entry[1] for entry in entries]], known)
@@ -87,7 +91,7 @@ def find_left_state(
         result, entries, only_if, known, own_objects, scalars,
         has_numbers=bool(scalars or values_in(parts, known, SymbolicScalar)),
         runs_once=any(id(entry[0]) in states and place not in only_if for place, entry in enumerate(entries)),
-        early=[place for place in placer.early if place_at(*place) in places],
+        early=[place for place in placer.calls.early if place_at(*place) in places],
         unchanged=unchanged,
     )  # fmt: skip
 
@@ -99,7 +103,7 @@ def _settle(inputs: StepInputs, plan: Plan, placer: HookPlacer) -> list[Entry]:
     noted = len(plan.replaced) + len(plan.counters)
     entered = {place_at(holder, None) for holder, _ in entry.maps}
     others: dict[Place, tuple[Any, dict[Any, Any]]] = {}
-    for holder, held in placer.stores:
+    for holder, held in placer.in_program.stores:
         others.setdefault(place_at(holder, None), (holder, held))  # the first knew it unchanged
     changes = [each for place, pair in others.items() if place not in entered for each in changes_in(*pair)]
     for holder, key, before, now in (*entry.changes(), *changes):

@@ -209,11 +209,12 @@ class Real(SymbolicScalar):
         return format(self._answer(_itself), spec)
 
 
-class Whole(Real):
+class Whole(SymbolicScalar):
     """A whole number of the user's."""
 
-    __slots__ = ()
+    __slots__ = ("value", "traced", "of", "known")
 
+    __init__, __repr__, __format__ = Real.__init__, Real.__repr__, Real.__format__
     __class__ = property(lambda self: int)
 
     def __index__(self) -> int:
@@ -244,7 +245,7 @@ def scalar_for(value: Any, traced: Any, of: Of, known: Known, counted: bool) -> 
     return kind(value, traced, of, known)
 
 
-def _kind(value: Any, about: Any = None) -> type[Real] | None:
+def _kind(value: Any, about: Any = None) -> type[Real] | type[Whole] | None:
     """Return what stands for a number of the user's, if anything can. It depends on n of which kind 2 ** n is, and
     n ** 0.5.
     """

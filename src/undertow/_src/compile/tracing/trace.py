@@ -350,8 +350,8 @@ class Trace:
 
     def check_in_program(self, holds: DeviceArray, complaint: str) -> None:
         """Stop the program with a RuntimeError unless a value is true."""
-        raised, decisions = self.placer.raised, self.decisions
-        self.placer.has_inside = True
+        raised, decisions = self.placer.calls.raised, self.decisions
+        self.placer.calls.has_inside = True
 
         def on_host(held: Any, *values: Any) -> None:
             if not held and not raised and decisions.hold(values):
