@@ -121,7 +121,8 @@ def step_with(make: Make, which: str) -> Callable[[], Case]:
 
         def step(x: Any) -> Any:
             y = model(x)
-            y.register_hook(make(x if which == "argument" else y.detach(), log))
+            tensor = {"argument": x, "view of it": x[0], "computed": y.detach()}[which]
+            y.register_hook(make(tensor, log))
             y.pow(2).mean().backward()
 
         return Case(step, model, args=lambda turn: (torch.full((2, 2), 0.5 + turn),), log=log)
@@ -129,7 +130,7 @@ def step_with(make: Make, which: str) -> Callable[[], Case]:
     return build
 
 
-@pytest.mark.parametrize("which", ["argument", "computed"])
+@pytest.mark.parametrize("which", ["argument", "view of it", "computed"])
 @pytest.mark.parametrize("make", MAKES, ids=lambda make: make.__name__)
 def test_a_hook_finds_the_tensors_of_its_call(make: Make, which: str) -> None:
     agree(step_with(make, which), steps=4, programs=2)

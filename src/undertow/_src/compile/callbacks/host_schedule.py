@@ -135,7 +135,9 @@ class HostSchedule:
         In places it finds, at its turn, a number that the step changes, or a tensor that is another one in each call.
         """
         renewed = [read for read in effects.holds if read.kept_at is not None and self._is_renewed(read.get())]
-        found = [tensor for read in effects.holds if read not in renewed for tensor in tensors_of(read.get())]
+        found = [
+            tensor for read in effects.holds if not self._is_renewed(read.get()) for tensor in tensors_of(read.get())
+        ]
         found += [
             tensor for its, call in self._calls if its.feeds(effects) for tensor in call.view.tensors_from_outside()
         ]
