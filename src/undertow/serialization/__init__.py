@@ -1,4 +1,4 @@
-"""torch.serialization: `save` and `load` in PyTorch's file format, which passes both ways. PyTorch is not needed."""
+"""torch.serialization: `save` and `load` in PyTorch's file format, in both directions. PyTorch is not needed."""
 
 import pickle as pickle
 

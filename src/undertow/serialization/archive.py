@@ -1,8 +1,8 @@
-"""The zip archive of a checkpoint: written without compression and aligned, read with every byte checked.
+"""The zip archive of a checkpoint: written uncompressed and aligned, read with all checks.
 
 A checkpoint holds `data.pkl` (the objects, storages named by number), `data/0`, `data/1` … (the storages' bytes) and a
-few one-line records, all under one folder. The bytes of each record begin at a multiple of 64 (which can be set), so that
-a file can be mapped into memory as it is.
+few one-line records, all in one folder. Each record's bytes are aligned to 64 (or as set), so that a file can be mapped
+into memory.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _UTF8_NAMES = 1 << 11
 _LONGEST = ELSEWHERE
 _MOST_ENTRIES = COUNTED_ELSEWHERE
 _PADDING_ID = b"FB"
-_EXPANSION = 16  # how many times its size a compressed file may unpack to, beyond what is free
+_EXPANSION = 16  # the largest expansion of a compressed file, beyond the free allowance
 _FREE_PICKLE, _FREE_DATA = 64 << 10, 16 << 20
 _PIECE = 1 << 20  # bytes unpacked at once
 _CORRUPT = "The file was cut short, damaged or changed after it was saved: save it, copy it or download it again."
 
 
 class ArchiveWriter:
-    """Writes records one after the other; `out` needs `write` only."""
+    """Writes records one after the other; `out` needs only `write`."""
 
     def __init__(self, out: IO[bytes], folder: str) -> None:
         self.out = out
@@ -98,7 +98,7 @@ class ArchiveWriter:
 
 
 def write_all(out: Any, data: Any) -> None:
-    """Write all of some bytes: a file without a buffer may take a part of them, and says how many."""
+    """Write all bytes: an unbuffered file may write only a part of them per call."""
     count = out.write(data)
     while type(count) is int and count < len(data):
         if count <= 0:
@@ -108,13 +108,13 @@ def write_all(out: Any, data: Any) -> None:
 
 
 class ArchiveReader:
-    """Reads the records of the checkpoint that begins where `file` stands; errors call it `label`."""
+    """Reads the records of the checkpoint at the current position of `file`; errors call it `label`."""
 
     def __init__(self, file: IO[bytes], label: str, mapped: Any = None) -> None:
         self.file = file
         self.label = label
         self.mapped = mapped
-        self.unpacked = 0  # bytes that compressed records gave so far
+        self.unpacked = 0  # bytes unpacked from compressed records so far
         self.base = file.tell()
         self.length = file.seek(0, os.SEEK_END) - self.base
         try:
@@ -135,41 +135,41 @@ class ArchiveReader:
         return self.folder + name in self.records
 
     def size(self, name: str) -> int:
-        """How many bytes a record holds."""
+        """Return the size of a record in bytes."""
         return self.record(name).size
 
     def read(self, name: str) -> Bytes:
-        """Return a record's bytes in memory of their own."""
+        """Return a copy of a record's bytes."""
         record = self.record(name)
         begin = self.begin(record)
         content = self._unpack(record, begin) if record.compressed else self._read_stored(record, begin)
-        if record.checksum and zlib.crc32(content.data) != record.checksum:  # 0 where the writer left checksums out
+        if record.checksum and zlib.crc32(content.data) != record.checksum:  # 0 if the writer left checksums out
             raise self._broken(record, "its checksum does not fit its bytes (mmap=True does not look at it)")
         return content
 
     def map(self, name: str) -> Bytes:
-        """Return a record's bytes where the file is mapped into memory; nothing is read before it is used."""
+        """Return a record's bytes from the mapped file; they are read when used."""
         record = self.record(name)
         if record.compressed or not record.size:
             return self.read(name)
         return np.frombuffer(self.mapped, np.uint8, record.size, self.begin(record))
 
     def blank(self, name: str) -> Bytes:
-        """Memory for a record's bytes, which are not read."""
+        """Return memory of a record's size, without reading its bytes."""
         record = self.record(name)
         if record.compressed:
             self._check_expansion(record)
         return np.empty(record.size, np.uint8)
 
     def record(self, name: str) -> Record:
-        """Return what the directory says of a record."""
+        """Return the directory entry of a record."""
         found = self.records.get(self.folder + name)
         if found is None:
             raise RuntimeError(f"PytorchStreamReader failed locating file {name[:80]}: file not found in {self.label}.")
         return found
 
     def begin(self, record: Record) -> int:
-        """Where a record's bytes begin in the file."""
+        """Return the file offset of a record's bytes."""
         self.file.seek(self.base + record.start)
         header = self.file.read(LOCAL.size)
         if len(header) < LOCAL.size or header[:4] != b"PK\3\4":
@@ -202,7 +202,7 @@ class ArchiveReader:
         return content
 
     def _unpack(self, record: Record, begin: int) -> Bytes:
-        """Return a record that another program compressed; never more than its directory entry says."""
+        """Unpack a compressed record, to at most the size in its directory entry."""
         self._check_expansion(record)
         self.file.seek(begin)
         content = np.empty(record.size, np.uint8)
@@ -214,14 +214,14 @@ class ArchiveReader:
                 piece = np.frombuffer(unpacker.decompress(packed, _PIECE), np.uint8)
                 content[place : place + len(piece)] = piece
                 place += len(piece)
-        except (zlib.error, ValueError) as error:  # a ValueError where a piece is longer than what is left
+        except (zlib.error, ValueError) as error:  # raises ValueError if a piece is longer than the rest
             raise self._broken(record, str(error)) from None
         if place != record.size or not unpacker.eof:
             raise self._broken(record, "its size is not what the directory says")
         return content
 
     def _check_expansion(self, record: Record) -> None:
-        """Refuse a small file that unpacks to a large one; a pickle more so, as its objects are larger than it."""
+        """Refuse a small file that unpacks to a large one; stricter for a pickle, whose objects are larger still."""
         self.unpacked += record.size
         of_pickle = record.name == f"{self.folder}data.pkl"
         within = _FREE_PICKLE + _EXPANSION * record.packed if of_pickle else _FREE_DATA + _EXPANSION * self.length
@@ -234,7 +234,7 @@ class ArchiveReader:
 
 
 def map_file(path: str | os.PathLike[str]) -> mmap.mmap:
-    """Return a file in memory; writes go to private pages unless MAP_SHARED was asked for."""
+    """Map a file into memory; writes go to private pages unless MAP_SHARED is set."""
     shared = config.load.mmap_flags == getattr(mmap, "MAP_SHARED", None)
     with open(path, "r+b" if shared else "rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)

@@ -1,4 +1,4 @@
-"""A file that is replaced at once or not at all."""
+"""Atomic replacement of a file."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from typing import IO
 
 try:
     import fcntl
-except ImportError:  # Windows, where a file that is open cannot be removed anyway
+except ImportError:  # Windows, where an open file cannot be removed anyway
     fcntl = None  # type: ignore[assignment]
 
 
 @contextlib.contextmanager
 def replacing(path: str) -> Iterator[IO[bytes]]:
-    """Return a file that takes the place of `path` once it is complete and safely on the disk.
+    """Open a file for writing that replaces `path` at the end of the block, once it is safely on disk.
 
-    Until then it has a name of its own beside it. What saves that were killed have left there is removed.
+    Until then it has a temporary name in the same folder. Leftovers of killed saves there are removed.
     """
     target, mode = _target(path)
     if mode is not None and not stat.S_ISREG(mode):  # a pipe or a device cannot be replaced
@@ -38,7 +38,7 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def replacing_by_name(path: str) -> Iterator[str]:
-    """Do the same for a library that makes the file itself: give the name to use, in a folder of its own."""
+    """Do the same for a library that creates the file itself: yield the name to use, in a temporary folder."""
     target, mode = _target(path)
     if mode is not None and not stat.S_ISREG(mode):
         yield target
@@ -57,7 +57,7 @@ def replacing_by_name(path: str) -> Iterator[str]:
 
 
 def _target(path: str) -> tuple[str, int | None]:
-    """Return the file to be replaced, which is what a link points to, and its mode if there is one."""
+    """Return the file to be replaced, following links, and its mode if it exists."""
     target = os.path.realpath(path)
     if not os.path.isdir(os.path.dirname(target)):
         raise RuntimeError(f"Parent directory {os.path.dirname(path)} does not exist.")
@@ -75,16 +75,16 @@ def _put_in_place(name: str, descriptor: int, target: str, mode: int | None) -> 
     _sync_folder(os.path.dirname(target))
 
 
-# --- files of saves that are under way: locked by their process, which the system undoes when it ends
+# --- files of running saves: locked by their process; the system releases the lock when it ends
 
 _ENDING = ".saving"
-_FOLDER = ".files"  # of a library's own, after the name of the file that is locked
+_FOLDER = ".files"  # a library's file, named after the locked one
 _LONGEST_NAME = 200
 
 
 @contextlib.contextmanager
 def _claim(target: str, mode: int | None) -> Iterator[IO[bytes]]:
-    """Return a locked file beside the target, which is removed if it is still there at the end."""
+    """Create a locked file next to the target; it is removed if it still exists at the end of the block."""
     folder, name = os.path.split(target)
     prefix = f".{_short(name)}.{_machine()}-"
     _remove_abandoned(folder, prefix)
@@ -99,18 +99,18 @@ def _claim(target: str, mode: int | None) -> Iterator[IO[bytes]]:
 
 @cache
 def _machine() -> str:
-    """Return a short name of this machine: whether a process of another one still lives cannot be told here."""
+    """Return a short name of this machine: processes of other machines cannot be checked here."""
     return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
 
 
 def _short(name: str) -> str:
-    """Return a file's name, or what stands for it where no more letters would fit after it."""
+    """Return a file's name, or a short form of it if a longer name would not fit."""
     raw = os.fsencode(name)
     return name if len(raw) <= _LONGEST_NAME else hashlib.sha256(raw).hexdigest()
 
 
 def _new_file(prefix: str, mode: int) -> IO[bytes]:
-    """Return a new file that is locked; try the next one if another process removes it before it is."""
+    """Return a new locked file; try the next name if another process removes it before it is locked."""
     while True:
         path = f"{prefix}{secrets.token_hex(6)}{_ENDING}"
         out = open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode))
@@ -122,7 +122,7 @@ def _new_file(prefix: str, mode: int) -> IO[bytes]:
 
 
 def _locked(file: IO[bytes]) -> bool:
-    """Lock a file, unless another process has; true also where the system has no locks."""
+    """Lock a file unless another process has; return True also if the system has no locks."""
     if fcntl is None:
         return True
     try:
@@ -135,7 +135,7 @@ def _locked(file: IO[bytes]) -> bool:
 
 
 def _remove_abandoned(folder: str, prefix: str) -> None:
-    """Remove what killed saves to the same place have left."""
+    """Remove the leftovers of killed saves to the same path."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             if name.startswith(prefix) and name.endswith(_ENDING):
@@ -147,13 +147,13 @@ def _remove_if_abandoned(path: str) -> None:
     found = os.lstat(path)
     if not stat.S_ISREG(found.st_mode) or (fcntl is not None and found.st_uid != os.geteuid()):
         return
-    if fcntl is None:  # fails while its process lives
+    if fcntl is None:  # fails while its process is running
         os.unlink(path)
         shutil.rmtree(path + _FOLDER, ignore_errors=True)
         return
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # never waits, whatever the file has become
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # never blocks, even on a pipe
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while its process lives
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while its process is running
         shutil.rmtree(path + _FOLDER, ignore_errors=True)
         os.unlink(path)
     finally:
@@ -161,7 +161,7 @@ def _remove_if_abandoned(path: str) -> None:
 
 
 def _sync_folder(folder: str) -> None:
-    """Make the new name itself survive a power cut, where the system can."""
+    """Make the new name survive a power failure, if the system can."""
     if os.name != "posix":
         return
     with contextlib.suppress(OSError):

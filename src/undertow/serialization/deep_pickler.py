@@ -1,7 +1,7 @@
-"""A pickler for nests of any depth: what is still to be written waits on a list, not on Python's stack.
+"""A pickler for nesting of any depth: it uses a list instead of Python's stack.
 
-Python's own picklers call themselves for each object in an object. Theirs fail at some hundred levels, and the limit can
-only be moved for the whole process, so that two saves at a time leave it wrong.
+Python's picklers are recursive. They fail at a few hundred levels, and the limit can only be changed for the whole
+process, so two concurrent saves could restore it wrongly.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-Steps = Iterator[Any]  # yields each object that is to be written next
+Steps = Iterator[Any]  # yields each object to write next
 
 _BATCH = 1000
 _TUPLES = {1: pickle.TUPLE1, 2: pickle.TUPLE2, 3: pickle.TUPLE3}
-_Pickler: Any = pickle._Pickler  # the one written in Python
+_Pickler: Any = pickle._Pickler  # the pickler written in Python
 _ATOMS = (int, float, bool, type(None))
 
 
 class DeepPickler(_Pickler):
-    """Writes what Python's picklers write."""
+    """Writes the same bytes as Python's picklers."""
 
     def save(self, obj: Any, save_persistent_id: bool = True) -> None:
-        """Write an object and all that it holds."""
-        if self.proto < 2:  # of Python 2's time, with instructions of its own
+        """Write an object and everything in it."""
+        if self.proto < 2:  # old protocols have different opcodes
             super().save(obj, save_persistent_id)
             return
         waiting = [self._steps(obj, save_persistent_id)]
@@ -77,7 +77,7 @@ class DeepPickler(_Pickler):
         self, obj: Any, function: Any, args: Any, state: Any = None, items: Any = None, pairs: Any = None,
         setter: Any = None,
     ) -> Steps:  # fmt: skip
-        """Write the call that makes an object, then what is put into it."""
+        """Write the call that creates an object, then its state and items."""
         if not isinstance(args, tuple):
             raise pickle.PicklingError("args from save_reduce() must be a tuple")
         if not callable(function):
@@ -89,7 +89,7 @@ class DeepPickler(_Pickler):
             yield function
             yield args
             self.write(pickle.REDUCE)
-        if id(obj) in self.memo:  # an argument holds the object itself, and has written it
+        if id(obj) in self.memo:  # an argument contains the object itself and has written it
             self.write(pickle.POP + self.get(self.memo[id(obj)][0]))
         else:
             self.memoize(obj)
@@ -106,10 +106,10 @@ class DeepPickler(_Pickler):
             yield setter
             yield obj
             yield state
-            self.write(pickle.TUPLE2 + pickle.REDUCE + pickle.POP)  # its result is not asked for
+            self.write(pickle.TUPLE2 + pickle.REDUCE + pickle.POP)  # its result is discarded
 
     def _new(self, obj: Any, name: str, cls: Any, *args: Any) -> Steps:
-        """Write that an object is made by its class's `__new__`."""
+        """Write an object as a call of its class's `__new__`."""
         if cls is not obj.__class__:
             raise pickle.PicklingError(f"args[0] from {name} args has the wrong class")
         if name == "__newobj__":
@@ -129,7 +129,7 @@ class DeepPickler(_Pickler):
             self.write(pickle.REDUCE)
 
     def _batches(self, groups: Iterable[tuple[Any, ...]], one: bytes, several: bytes) -> Steps:
-        """Write what goes into a container, a thousand at a time."""
+        """Write the items of a container in batches of a thousand."""
         rest = iter(groups)
         while batch := list(islice(rest, _BATCH)):
             single = len(batch) == 1 and bool(one)
@@ -158,7 +158,7 @@ class DeepPickler(_Pickler):
         yield from obj
         if not obj:
             return
-        if id(obj) in self.memo:  # a list in it holds the tuple itself, and has written it
+        if id(obj) in self.memo:  # a list in it contains the tuple itself and has written it
             self.write((pickle.POP * len(obj) if short else pickle.POP_MARK) + self.get(self.memo[id(obj)][0]))
         else:
             self.write(_TUPLES.get(len(obj), pickle.TUPLE))

@@ -1,8 +1,8 @@
-"""The directory of a zip archive, read strictly: one folder, and in it each record once, in bytes of its own.
+"""The directory of a zip archive, read strictly: one folder with unique records that do not overlap.
 
-Zip readers differ in what they make of an archive that contradicts itself (two records of one name, records that share
-bytes, a count that is wrong), so that a check may see another file than the loader does. Here each contradiction is
-refused, and nothing is unpacked to find it.
+Zip readers differ in how they read an inconsistent archive (two records of one name, overlapping records, a wrong
+count), so a scanner may see a different file than the loader. Here every inconsistency is refused, without unpacking
+anything.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CENTRAL = struct.Struct("<4s6H3I5H2I")
 END = struct.Struct("<4s4H2IH")
 END64 = struct.Struct("<4sQ2H2I4Q")
 END64_PLACE = struct.Struct("<4sIQI")
-ELSEWHERE = 0xFFFFFFFF  # a 32-bit field with this value sends the reader to the zip64 fields
+ELSEWHERE = 0xFFFFFFFF  # a 32-bit field with this value refers to the zip64 fields
 COUNTED_ELSEWHERE = 0xFFFF
 
 _LONGEST_COMMENT = 0xFFFF
@@ -27,11 +27,11 @@ _STORED, _DEFLATED = 0, 8
 
 
 class BadArchive(ValueError):
-    """Why an archive is refused."""
+    """An archive is refused, with the reason."""
 
 
 class Record(NamedTuple):
-    """One record, by what the directory says of it. Places count from the beginning of the archive."""
+    """A record's directory entry. Offsets count from the beginning of the archive."""
 
     name: str
     compressed: bool
@@ -49,7 +49,7 @@ class _End(NamedTuple):
 
 
 def read_directory(file: IO[bytes], base: int, length: int) -> dict[str, Record]:
-    """Return the records of the archive of `length` bytes that begins at `base`, by name; folders are left out."""
+    """Return the records, by name, of the archive of `length` bytes that begins at `base`, without folders."""
     end = _end_of(file, base, length)
     file.seek(base + end.start)
     content = file.read(end.size)
@@ -68,7 +68,7 @@ def read_directory(file: IO[bytes], base: int, length: int) -> dict[str, Record]
 
 
 def _end_of(file: IO[bytes], base: int, length: int) -> _End:
-    """Find the end record, and check that the directory lies right before it."""
+    """Find the end record, and check that the directory ends right before it."""
     size = min(length, END.size + _LONGEST_COMMENT)
     file.seek(base + length - size)
     tail = file.read(size)
@@ -132,7 +132,7 @@ def _entries(content: bytes, count: int) -> Iterator[Record]:
 
 
 def _wide(extra: bytes, *fields: int) -> Iterator[int]:
-    """Replace those of an entry's 32-bit fields that are marked so by what its zip64 field says."""
+    """Replace the marked 32-bit fields of an entry by the values in its zip64 field."""
     wide = b""
     while len(extra) >= 4:
         kind, size = struct.unpack_from("<2H", extra)
@@ -157,13 +157,13 @@ def _name(raw: bytes) -> str:
         raise BadArchive("a record's name is not text") from None
     parts = name.removesuffix("/").split("/")
     if any(part in ("", ".", "..") for part in parts) or "\\" in name or "\0" in name:
-        raise BadArchive(f"{_short(name)} is no name of a record")
+        raise BadArchive(f"{_short(name)} is not a valid record name")
     return name
 
 
 def _check_folder(records: dict[str, Record]) -> None:
     if not any(name.endswith("/data.pkl") for name in records):
-        return  # some other zip file, which its reader says in words of its own
+        return  # a different kind of zip file, for which the caller has its own message
     folder = next(iter(records)).partition("/")[0] + "/"
     for name in records:
         if not name.startswith(folder):

@@ -1,4 +1,4 @@
-"""Small questions about files that PyTorch's `torch.serialization` answers, under its names."""
+"""Small file helpers of `torch.serialization`, under PyTorch's names."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _maybe_decode_ascii(bytes_str: bytes | str) -> str:
 
 
 def _is_zipfile(f: Any) -> bool:
-    """Whether a file goes on with the mark of a zip archive; it stays where it is."""
+    """Whether a file continues with the signature of a zip archive; its position is kept."""
     begin = f.tell()
     mark = f.read(4)
     f.seek(begin)
@@ -45,7 +45,7 @@ def _is_compressed_file(f: Any) -> bool:
 
 
 def _should_read_directly(f: Any) -> bool:
-    """Whether a file has a number of its own in the system, whose bytes are its own."""
+    """Whether a file has a file descriptor that reads its own bytes."""
     if _is_compressed_file(f):
         return False
     try:
@@ -55,7 +55,7 @@ def _should_read_directly(f: Any) -> bool:
 
 
 def _check_seekable(f: Any) -> bool:
-    """Return True, or raise an error that says what to do."""
+    """Return True if a file is seekable; otherwise raise an error that says what to do."""
     check_seekable(f)
     return True
 
@@ -66,7 +66,7 @@ def _check_save_filelike(f: Any) -> None:
 
 
 def _open_file_like(name_or_buffer: Any, mode: str) -> contextlib.AbstractContextManager[Any]:
-    """Return the file of a name, closed at the end of the block; or what is given, which stays open."""
+    """Open a path and close it at the end of the block; return an open file as it is, and leave it open."""
     if _is_path(name_or_buffer):
         return open(name_or_buffer, mode)
     if "r" in mode:
@@ -77,7 +77,7 @@ def _open_file_like(name_or_buffer: Any, mode: str) -> contextlib.AbstractContex
 
 
 def _get_restore_location(map_location: Any) -> Callable[[Any, str], Any]:
-    """Return what `load` does with each storage, by what `map_location` says."""
+    """Return the function that `load` applies to each storage, given `map_location`."""
     return restorer(map_location)
 
 

@@ -20,7 +20,7 @@ class PyTorchFileReader:
         self._archive = ArchiveReader(opened, str(file))
 
     def has_record(self, name: str) -> bool:
-        """Whether there is a record of this name."""
+        """Whether there is a record with this name."""
         return name in self._archive
 
     def get_record(self, name: str) -> bytes:
@@ -28,11 +28,11 @@ class PyTorchFileReader:
         return self._archive.read(name).tobytes()
 
     def get_storage_from_record(self, name: str, numel: int, dtype: dtype) -> Any:
-        """Return a record as a tensor of so many elements."""
+        """Return a record as a tensor with this number of elements."""
         return frombuffer(bytearray(self.get_record(name)), dtype=dtype, count=numel)
 
     def get_record_offset(self, name: str) -> int:
-        """Where in the file a record's bytes begin."""
+        """Return the offset of a record's bytes in the file."""
         return self._archive.begin(self._archive.record(name))
 
     def get_all_records(self) -> list[str]:

@@ -14,11 +14,11 @@ __all__ = [
 
 
 class SourceChangeWarning(Warning):
-    """The source of a saved module is another one now: PyTorch once compared them."""
+    """The source of a saved module has changed; PyTorch used to compare it."""
 
 
 class StorageType:
-    """The name of a class of storages, as a pickle holds it."""
+    """The name of a storage class in a pickle."""
 
     def __init__(self, name: str) -> None:
         self._dtype = getattr(typed_storage, name).dtype
@@ -34,7 +34,7 @@ class StorageType:
 def check_module_version_greater_or_equal(
     module: Any, req_version_tuple: tuple[int, ...], error_if_malformed: bool = True
 ) -> bool:
-    """Whether a module's `__version__` is at least so much."""
+    """Whether a module's `__version__` is at least this one."""
     try:
         numbers = tuple(
             kind(part) for kind, part in zip(map(type, req_version_tuple), module.__version__.split("."), strict=False)
@@ -52,17 +52,17 @@ def check_module_version_greater_or_equal(
 
 
 def normalize_storage_type(storage_type: Any) -> Any:
-    """Return the class of a storage under its name in `torch`."""
+    """Return the storage class with its name in `torch`."""
     return getattr(typed_storage, storage_type.__name__)
 
 
 def storage_to_tensor_type(storage: Any) -> Any:
-    """Return the class of the tensors over a storage of one dtype: of `torch.FloatStorage` it is `torch.FloatTensor`."""
+    """Return the tensor type of a storage: `torch.FloatTensor` for `torch.FloatStorage`."""
     return getattr(tensor_types, type(storage).__name__.replace("Storage", "Tensor"))
 
 
 def validate_cuda_device(location: Any) -> NoReturn:
-    """Return the number of a CUDA device, of which there is none."""
+    """Raise: there is no CUDA device."""
     raise RuntimeError(
         "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. Load with "
         "map_location='cpu'."
@@ -70,7 +70,7 @@ def validate_cuda_device(location: Any) -> NoReturn:
 
 
 def validate_hpu_device(location: Any) -> NoReturn:
-    """Return the number of an HPU, of which there is none."""
+    """Raise: there is no HPU."""
     raise RuntimeError(
         "Attempting to deserialize object on a HPU device but there is none. Load with map_location='cpu'."
     )

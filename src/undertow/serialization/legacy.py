@@ -1,4 +1,4 @@
-"""The format before PyTorch 1.6: pickles in a row (a magic number, the objects, the keys), then the storages."""
+"""The format before PyTorch 1.6: several pickles (a magic number, the objects, the keys), then the storages."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _no_storage(pid: Any) -> Any:
 
 
 class _LegacyFile:
-    """A file while it is read: the pickles first, which say how large the storages that follow are."""
+    """A legacy file being read: first the pickles, which give the sizes of the storages that follow."""
 
     def __init__(self, source: Source, file: IO[bytes], restore: Callable[[Any, str], Any]) -> None:
         self.source = source
@@ -56,9 +56,9 @@ class _LegacyFile:
         start = file.tell()
         self.length = file.seek(0, io.SEEK_END) - start
         file.seek(start)
-        self.made: dict[str, tuple[StorageType, Any]] = {}  # our memory for each storage
+        self.made: dict[str, tuple[StorageType, Any]] = {}  # the memory of each storage
         self.claimed = 0  # bytes of all storages
-        self.restored: dict[str, Any] = {}  # where map_location put it
+        self.restored: dict[str, Any] = {}  # the storage after map_location
 
     def load(self) -> Any:
         label = self.source.label
@@ -84,18 +84,18 @@ class _LegacyFile:
         return result
 
     def check_keys(self, keys: Any) -> None:
-        """Refuse a list of storages that leaves one out, or has one twice: its bytes would be others'."""
+        """Refuse a list of storages with missing or repeated keys, which would assign the wrong bytes."""
         if type(keys) is not list or not all(type(key) is str for key in keys) or len(set(keys)) != len(keys):
             raise TypeError("the keys of the storages are not a list of names")
         if self.made.keys() != set(keys):
             raise ValueError("the keys of the storages are not those that the objects lie in")
 
     def read_plain(self) -> Any:
-        """Return the next pickle, which holds numbers, text and containers only."""
+        """Return the next pickle, which may hold only numbers, strings and containers."""
         return self.source.read_safely(self.file, self.length, _no_storage)
 
     def guess(self, start: int) -> str:
-        """Return what the file may be instead."""
+        """Guess what kind of file this is instead."""
         self.file.seek(start)
         head = self.file.read(512)
         if head.startswith(b"version https://git-lfs"):
@@ -130,7 +130,7 @@ class _LegacyFile:
         return memory if kind.dtype is None else TypedStorage.over(memory, kind.dtype)
 
     def fill(self, keys: Any, byteorder: str) -> None:
-        """Read the storages, which come in the order of `keys`."""
+        """Read the storages, in the order of `keys`."""
         order = "<" if byteorder == "little" else ">"
         for key in keys:
             kind, memory = self.made[key]

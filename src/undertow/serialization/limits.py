@@ -1,8 +1,8 @@
-"""What reading a pickle may cost, in proportion to the bytes that were written for it.
+"""Limits on the cost of reading a pickle, in proportion to its size.
 
-A pickle can use an object any number of times for two bytes each. So a kilobyte can ask to hash a tuple of 2**60 parts,
-to copy one text a thousand times, or to fill a dict with keys that all collide. Whatever takes longer than writing it
-took is paid for from an allowance; a file that honest code saved needs a small part of it.
+A pickle can refer to an object any number of times, for two bytes each. So a kilobyte can request the hash of a tuple
+of 2**60 parts, a thousand copies of one string, or a dict whose keys all collide. Work beyond the file's size is
+charged to an allowance, of which a legitimate file needs a small part.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PER_BYTE = 16
 _MOST_PARTS_OF_A_KEY = 10_000
 _DEEPEST_KEY = 100
 _MOST_COLLISIONS = 64
-_HASHED_AS_ITSELF = 1 << 60  # smaller whole numbers have hashes of their own
+_HASHED_AS_ITSELF = 1 << 60  # smaller integers have distinct hashes
 
 
 class Limits:
@@ -24,20 +24,20 @@ class Limits:
 
     def __init__(self, length: int) -> None:
         self.left = _FREE + _PER_BYTE * length
-        self.hashes: dict[int, tuple[Any, Counter[int]]] = {}  # by the id of the dict or set, which must stay alive
+        self.hashes: dict[int, tuple[Any, Counter[int]]] = {}  # by the id of the dict or set, which is kept alive
 
     def spend(self, amount: int) -> None:
-        """Pay for `amount` steps, or bytes, that the file did not spell out."""
+        """Charge `amount` steps or bytes that are not in the file itself."""
         self.left -= amount
         if self.left < 0:
             raise pickle.UnpicklingError("the pickle asks for more than a file of its size can hold")
 
     def earn(self, nbytes: int) -> None:
-        """Allow for work on a storage that was read."""
+        """Increase the allowance for a storage that was read."""
         self.left += nbytes
 
     def key(self, owner: Any, key: Any) -> Any:
-        """Return a key of a dict or set, having checked that hashing and comparing it comes to an end."""
+        """Return a key of a dict or set after checking that hashing and comparing it terminates."""
         kind = type(key)
         if kind is str or (kind is int and -_HASHED_AS_ITSELF < key < _HASHED_AS_ITSELF):
             return key
@@ -54,7 +54,7 @@ class Limits:
 
 
 def _weight(key: Any) -> int:
-    """Count the parts of a key; refuse tuples so deep or so wide inside that hashing them would not end."""
+    """Count the parts of a key; refuse tuples too deep or too wide to hash."""
     weight, level = 0, [(key,)]
     for _ in range(_DEEPEST_KEY):
         for part in level:
@@ -68,12 +68,12 @@ def _weight(key: Any) -> int:
 
 
 def shown(text: str, longest: int = 200) -> str:
-    """Return text out of a file for an error: no longer than a line or two, and printable."""
+    """Return text from a file for an error message: short and printable."""
     text = text if len(text) <= longest else f"{text[:longest]}…"
     return text if text.isprintable() else ascii(text)
 
 
 def reason(error: BaseException) -> str:
-    """Return an error's words. Values it carries are named by type: those of a file may take for ever to format."""
+    """Return an error's message. Values in it are shown by type, because a file's values may be huge to format."""
     words = [shown(each) if isinstance(each, str) else f"<{type(each).__name__}>" for each in error.args]
     return f"{type(error).__name__}: {', '.join(words)}" if words else type(error).__name__

@@ -1,4 +1,4 @@
-"""`load`: objects out of a file that PyTorch or undertow saved."""
+"""`load`: read objects from a file that PyTorch or undertow saved."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def load(
     mmap: bool | None = None,
     **pickle_load_args: Any,
 ) -> Any:
-    """Load what `save` wrote, from a path or from a file that can seek.
+    """Load what `save` wrote, from a path or a seekable file.
 
     weights_only   True (the default): only tensors, numbers, text and plain containers, and what `add_safe_globals`
                    names; nothing in the file is run. False: a pickle that may run any code. Only for files you trust.
@@ -75,12 +75,12 @@ def load(
 
 
 def _opened(f: FileLike) -> contextlib.AbstractContextManager[Any]:
-    """Return a path opened for the length of a block; an open file as it is."""
+    """Return a path opened for the block, or an open file as it is."""
     return open(f, "rb") if isinstance(f, (str, os.PathLike)) else contextlib.nullcontext(f)
 
 
 def _default_weights_only(pickle_module: Any) -> bool:
-    """PyTorch's rule: yes, unless a pickle module is named or the environment says otherwise."""
+    """Return the default of weights_only: True, unless a pickle module is given or the environment says otherwise."""
     if os.environ.get("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "0").lower() in ("1", "y", "yes", "true"):
         return True
     if os.environ.get("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "0").lower() in ("1", "y", "yes", "true"):
@@ -145,15 +145,15 @@ def _byteorder(archive: ArchiveReader) -> str:
 
 
 def _aligned(content: Any, kind: StorageType) -> Any:
-    """Return the bytes where elements may be read in place; only files by other writers need a copy."""
+    """Return the bytes at an aligned address; only files by other writers need a copy."""
     address = content.__array_interface__["data"][0]
     return content if address % min(kind.itemsize, 8) == 0 else content.copy()
 
 
 def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:
-    """Return the names in a file that weights_only=True refuses, found without running anything.
+    """Return the names in a file that weights_only=True refuses, without running anything.
 
-    A file whose names cannot all be told without running it is refused.
+    A file is refused if its names cannot all be determined without running it.
     """
     source = Source(f, True, pickle, {})
     with _opened(f) as file:

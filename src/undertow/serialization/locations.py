@@ -1,4 +1,4 @@
-"""Where a storage lived when it was saved, and where it goes when it is loaded."""
+"""Locations of storages: where they were saved from, and where they are loaded to."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _cpu_deserialize(storage: Any, location: str) -> Any:
 
 
 class BoundStorage(UntypedStorage):
-    """Bytes from a file whose tensors go to a device when they are made."""
+    """Bytes from a file whose tensors are created on a device."""
 
     __slots__ = ("destination",)
     destination: device
@@ -65,7 +65,7 @@ _packages: list[tuple[int, Tagger, Deserializer]] = [
 def register_package(priority: int, tagger: Tagger, deserializer: Deserializer) -> None:
     """Add a kind of location: `tagger(storage)` names it, `deserializer(storage, location)` moves a storage there.
 
-    Each returns None for what it does not know; the lowest priority is asked first.
+    Each returns None for locations it does not know; the lowest priority is tried first.
     """
     _packages.append((priority, tagger, deserializer))
     _packages.sort(key=lambda package: package[0])
@@ -81,7 +81,7 @@ def location_tag(storage: Any) -> str:
 
 
 def default_restore_location(storage: Any, location: str) -> Any:
-    """Return the storage, moved to where it was saved from."""
+    """Return the storage, moved to the location it was saved from."""
     for _, _, deserializer in _packages:
         result = deserializer(storage, location)
         if result is not None:
@@ -93,7 +93,7 @@ def default_restore_location(storage: Any, location: str) -> Any:
 
 
 def restorer(map_location: MAP_LOCATION) -> Callable[[Any, str], Any]:
-    """Return what `load` does with each storage."""
+    """Return the function that `load` applies to each storage."""
     if map_location is None:
         return default_restore_location
     if isinstance(map_location, dict):

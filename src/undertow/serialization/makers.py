@@ -1,6 +1,7 @@
-"""What makes the objects of a pickle that is read with weights_only=True, without trusting what the file gives it.
+"""Constructors for the objects of a pickle read with weights_only=True, which do not trust their arguments.
 
-Each function stands for the class or function that the file names, checks its arguments, and pays for what it makes.
+Each function replaces the class or function that the file names, checks its arguments, and charges the limits for its
+result.
 """
 
 from __future__ import annotations
@@ -70,11 +71,11 @@ def _bytearray(limits: Limits, content: Any = b"", encoding: Any = "latin-1") ->
 
 
 def _bytes(limits: Limits) -> bytes:
-    return b""  # that is how empty bytes are written
+    return b""  # empty bytes are written like this
 
 
 def _encode(limits: Limits, text: Any, encoding: Any = "latin1") -> bytes:
-    """How bytes are written in older pickles; other codecs would be code of the file's choice."""
+    """Return bytes from their form in older pickles; other codecs would run code of the file's choice."""
     _check(
         type(text) is str and type(encoding) is str and encoding in ("latin1", "latin-1"), "bytes, written as latin1,"
     )
@@ -115,13 +116,13 @@ def _parameter(limits: Limits, data: Any = None, requires_grad: Any = True) -> A
 
 
 def _tensor(function: Maker, metadata: int) -> Maker:
-    """Make tensors by a rebuild function, whose argument of this number says how the memory is to be shown."""
+    """Return a constructor of tensors by a rebuild function; the argument of this number is the conj and neg metadata."""
 
     def make(limits: Limits, *args: Any) -> Any:
         limits.spend(_TENSOR)
         if len(args) > 2 and (_is_bound(args[0]) or (isinstance(args[-1], dict) and len(args) > metadata)):
             rebuild.check_layout(args[2], args[2], 0)
-            limits.spend(math.prod(args[2]))  # all elements are computed, and a stride of 0 makes any number of one
+            limits.spend(math.prod(args[2]))  # all elements are computed, and a stride of 0 costs no bytes
         return function(*args)
 
     return make

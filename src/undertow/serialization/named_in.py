@@ -1,8 +1,8 @@
-"""The names in a pickle, found by running its program without making anything of them.
+"""The names in a pickle, found by interpreting it without creating any objects.
 
-A program can keep a name's text and use it anywhere later, so looking through its text for names misses some. Here the
-stack machine runs in full: a name stands for itself, a call for a value that is not known. Where the program asks for
-something that only running it could tell, it is refused: an answer that leaves out a name would be believed.
+A pickle can store a name as text and use it later, so a scan of its opcodes misses some. Here the stack machine runs in
+full: a name is a symbol, and the result of a call is unknown. A pickle whose names depend on an unknown value is
+refused, because an incomplete list would be trusted.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from undertow.serialization.weights_only import Reader, Refused, full_name
 
 
 class _Unknown:
-    """A value that only running the program could tell."""
+    """A value that is known only by running the pickle."""
 
 
 _UNKNOWN = _Unknown()
 
 
 class NameReader(Reader):
-    """Collects the names that a pickle uses, in order. Once one that is not `allowed` is found, calls of values are too."""
+    """Collects the names in a pickle, in order. Once one is not `allowed`, calls of unknown values are accepted too."""
 
     def __init__(self, pickled: bytes, allowed: Container[str] = ()) -> None:
         super().__init__(io.BytesIO(pickled), len(pickled), lambda pid: _UNKNOWN)
@@ -60,24 +60,24 @@ class NameReader(Reader):
         self.stack[-1] = _UNKNOWN
 
     def instance(self) -> None:
-        """INST: a name in the text, and all arguments since the mark."""
+        """Handle INST: a name in the stream, and all arguments since the mark."""
         module = self.line()
         self.find(module, self.line())
         self.pop_mark()
         self.push(_UNKNOWN)
 
     def object(self) -> None:
-        """OBJ: the class and its arguments since the mark."""
+        """Handle OBJ: the class and its arguments since the mark."""
         function, *_ = self.pop_mark()
         self.push(self.apply(function, ()))
 
     def with_keywords(self) -> None:
-        """NEWOBJ_EX: a class, its arguments, and those by name."""
+        """Handle NEWOBJ_EX: a class, its arguments and its keyword arguments."""
         del self.stack[-2:]
         self.stack[-1] = self.apply(self.stack[-1], ())
 
     def extension(self, code: int) -> None:
-        """EXT1 and so on: a number in a table of the process, whose name may be found there."""
+        """Handle EXT1 and its variants: a number in the process's extension table, which has the name."""
         known: dict[int, tuple[str, str]] = copyreg._inverted_registry  # type: ignore[attr-defined]
         if code not in known:
             raise Refused(f"the pickle uses extension {code}, which is not registered here")
@@ -100,7 +100,7 @@ class NameReader(Reader):
 
 
 class _Named:
-    """A name's object, which may be called."""
+    """The object of a name, which may be called."""
 
 
 def _replace_items(reader: NameReader) -> None:
@@ -109,7 +109,7 @@ def _replace_items(reader: NameReader) -> None:
 
 
 def _unknown_text(layout: str) -> Callable[[Any], None]:
-    """Text of Python 2, which means what the loader's encoding says."""
+    """Return unknown text: a Python 2 string depends on the loader's encoding."""
 
     def step(reader: NameReader) -> None:
         reader.take(reader.number(layout))

@@ -1,4 +1,4 @@
-"""Names in a file are PyTorch's: what an object of undertow's is called there, and what answers to such a name here."""
+"""Names in files are PyTorch's: the PyTorch name of an undertow object, and the object for a PyTorch name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def get_layout(name: str) -> layout:
     return found
 
 
-# What a file may name that lives elsewhere here, or is answered by something of our own.
+# Names in files whose object is in a different module here, or is a replacement.
 _ANSWERS: dict[str, Any] = {
     **REBUILD,
     **BY_NAME,
@@ -29,27 +29,27 @@ _ANSWERS: dict[str, Any] = {
     "torch.Tensor": Tensor,
     "torch.serialization._get_layout": get_layout,
 }
-# PyTorch's modules of compiled functions, and where undertow's functions of those names are.
+# PyTorch's modules of compiled functions, and the modules of undertow's functions of those names.
 _COMPILED = {"torch._C._nn": "undertow.nn.functional", "torch._C._special": "undertow.special"}
 
-# Where functions are public that live somewhere else in undertow than in PyTorch.
+# The public modules of functions that undertow defines in a different module than PyTorch.
 _PUBLIC = ("undertow", "undertow.nn.functional", "undertow.special", "undertow.linalg", "undertow.fft")
 
 
 class UnknownName(AttributeError):
-    """A file names something of PyTorch's that undertow does not have."""
+    """A file names an object of PyTorch that undertow does not have."""
 
     def __init__(self, module: str, name: str) -> None:
         super().__init__(f"undertow has no {module}.{name}")
 
 
 def torch_name(obj: Any, name: str | None = None) -> tuple[str, str] | None:
-    """PyTorch's (module, name) for something of undertow's; None for anything else."""
+    """Return PyTorch's (module, name) of an undertow object; None for anything else."""
     if isinstance(obj, (StorageType, TorchFunction)):
         return obj.module, obj.name
     module = getattr(obj, "__module__", None)
     root, _, path = module.partition(".") if isinstance(module, str) else ("", "", "")
-    if root not in ("undertow", "torch"):  # some classes say that they live in torch
+    if root not in ("undertow", "torch"):  # some classes have a __module__ in torch
         return None
     name = name or getattr(obj, "__qualname__", None) or obj.__name__
     own = f"undertow.{path}" if path else "undertow"
@@ -60,11 +60,11 @@ def torch_name(obj: Any, name: str | None = None) -> tuple[str, str] | None:
 
 
 def undertow_object(module: str, name: str) -> Any:
-    """Return what answers here to a name of PyTorch's, importing undertow's module of that name if need be."""
+    """Return the object for a PyTorch name, importing undertow's module of that name if needed."""
     found = _ANSWERS.get(f"{module}.{name}")
     if found is not None:
         return found
-    if name == "_VariableFunctionsClass":  # by whose attributes PyTorch pickles torch.relu and its like
+    if name == "_VariableFunctionsClass":  # the class whose attributes PyTorch pickles functions such as torch.relu by
         return sys.modules["undertow"]
     home = _COMPILED.get(module, "undertow" + module.removeprefix("torch"))
     try:
@@ -72,7 +72,7 @@ def undertow_object(module: str, name: str) -> Any:
     except ImportError:
         if not module.startswith("torch._"):
             raise UnknownName(module, name) from None
-        found = sys.modules["undertow"]  # private modules of PyTorch's whose functions are public elsewhere
+        found = sys.modules["undertow"]  # private modules of PyTorch whose functions are public elsewhere
     try:
         for part in name.split("."):
             found = getattr(found, part)
@@ -82,5 +82,5 @@ def undertow_object(module: str, name: str) -> Any:
 
 
 def is_torch(module: str) -> bool:
-    """Whether a file's module name is PyTorch's."""
+    """Whether a module name in a file is PyTorch's."""
     return module == "torch" or module.startswith("torch.")

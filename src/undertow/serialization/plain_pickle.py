@@ -1,4 +1,4 @@
-"""Storages in files that were written by `pickle` itself: each is a file of PyTorch's in the bytes of the other."""
+"""Storages in files written by plain `pickle`: each is embedded as the bytes of a PyTorch file."""
 
 from __future__ import annotations
 

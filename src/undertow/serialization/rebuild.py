@@ -1,8 +1,8 @@
-"""Tensors to and from the calls that stand for them in a checkpoint, under PyTorch's names.
+"""Tensors to and from the rebuild calls in a checkpoint, under PyTorch's names.
 
 `reduced(tensor)` is what the pickler writes: one of PyTorch's rebuild functions and its arguments. The functions here
-answer those calls when a file is read. They check what they are given: a file can say anything. The argument `hooks` is
-always an empty dict: hooks are not saved, and a file cannot bring any.
+implement these calls when a file is read, and check their arguments, because a file may contain anything. The argument
+`hooks` is always an empty dict: hooks are not saved and cannot come from a file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LARGEST = 2**63 - 1
 
 
 class TorchFunction:
-    """A function of PyTorch's, of which only the name goes into the file."""
+    """A PyTorch function, of which only the name is written to the file."""
 
     __slots__ = ("module", "name")
 
@@ -44,7 +44,7 @@ class TorchFunction:
         self.name = name
 
     def __call__(self, *args: Any) -> Any:
-        """Picklers insist that what they write could be called."""
+        """Raise; defined because picklers require a callable."""
         raise TypeError(f"{self.module}.{self.name} stands for a name in a file")
 
 
@@ -57,7 +57,7 @@ _FROM_TYPE = TorchFunction("torch._tensor", "_rebuild_from_type_v2")
 
 
 def reduced(tensor: Any) -> Call:
-    """Return the call that makes the tensor again: of a plain tensor, a parameter, or a subclass with its attributes."""
+    """Return the call that rebuilds a tensor: plain, a parameter, or a subclass with its attributes."""
     if type(tensor) is SparseTensor:
         parts = (tensor._indices(), tensor._values().detach(), tensor.size(), tensor.is_coalesced())
         return _SPARSE, (tensor.layout, parts)
@@ -73,7 +73,7 @@ def reduced(tensor: Any) -> Call:
 
 
 def has_own_reduction(tensor: Any) -> bool:
-    """Whether a subclass says itself how it is pickled."""
+    """Whether a subclass defines how it is pickled."""
     known = (tensor_class().__reduce_ex__, Parameter.__reduce_ex__, SparseTensor.__reduce_ex__)
     return type(tensor).__reduce_ex__ not in known
 
@@ -81,12 +81,12 @@ def has_own_reduction(tensor: Any) -> bool:
 def _plain(tensor: Any) -> Call:
     array = tensor._array
     metadata: tuple[Any, ...] = ()
-    if reflections(array):  # what is saved is the memory, with a word on how to show it
+    if reflections(array):  # the memory is saved, with its conj and neg bits
         metadata = ({name: True for name, put_off in (("conj", is_conj), ("neg", is_neg)) if put_off(tensor)},)
         array = origin(array)
     memory, offset, strides = stored(array, str(tensor.device))
     args: tuple[Any, ...] = (memory, offset, tuple(array.shape), strides, bool(tensor.requires_grad), OrderedDict())
-    if memory.kind is UNTYPED:  # a dtype that came to PyTorch after its storage classes were frozen
+    if memory.kind is UNTYPED:  # a dtype that is newer than PyTorch's storage classes
         return _TENSOR_OF_DTYPE, (*args, tensor.dtype)
     return _TENSOR, args + metadata
 
@@ -104,7 +104,7 @@ def rebuild_tensor(storage: Any, storage_offset: Any, size: Any, stride: Any) ->
 def rebuild_tensor_v2(
     storage: Any, storage_offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, metadata: Any = None
 ) -> Any:
-    """Return a tensor over a storage that may want gradients."""
+    """Return a tensor over a storage, with requires_grad."""
     return _finished(rebuild_tensor(storage, storage_offset, size, stride), requires_grad, metadata)
 
 
@@ -112,7 +112,7 @@ def rebuild_tensor_v3(
     storage: Any, storage_offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, dtype: Any,
     metadata: Any = None,
 ) -> Any:  # fmt: skip
-    """Return the same where the dtype is said apart from the storage."""
+    """Return a tensor over a storage, with requires_grad and a separate dtype."""
     memory = storage.untyped() if isinstance(storage, TypedStorage) else storage
     if not isinstance(memory, UntypedStorage) or not isinstance(dtype, dtypes.dtype):
         raise TypeError("a tensor must lie in a storage and have a dtype")
@@ -134,7 +134,7 @@ def rebuild_parameter_with_state(data: Any, requires_grad: Any, hooks: Any, stat
 
 
 def rebuild_sparse_tensor(layout: Any, data: Any) -> Any:
-    """Return a sparse tensor of its parts, whose places must lie inside of it."""
+    """Return a sparse tensor from its parts, after checking the indices."""
     if layout is not sparse_coo:
         name = layout if isinstance(layout, Layout) else type(layout).__name__
         raise NotImplementedError(f"rebuilding sparse tensor for layout {name}")
@@ -151,7 +151,7 @@ def rebuild_from_type(function: Any, cls: Any, args: Any, state: Any) -> Any:
 
 
 def as_type(tensor: Any, cls: Any, state: Any, by_its_own_method: bool) -> Any:
-    """Return the tensor as one of a subclass, with attributes, which the class may set itself."""
+    """Return the tensor as a subclass instance with attributes, which the class may set itself."""
     result = tensor if type(tensor) is cls else tensor.as_subclass(cls)
     if by_its_own_method:
         result.__setstate__(state)
@@ -161,7 +161,7 @@ def as_type(tensor: Any, cls: Any, state: Any, by_its_own_method: bool) -> Any:
 
 
 def set_attributes(target: Any, state: Any) -> None:
-    """Give an object the attributes it was saved with: a dict, or one with another for its slots."""
+    """Restore an object's attributes: a dict, or a pair of dicts for attributes and slots."""
     slots = None
     if isinstance(state, tuple) and len(state) == 2:
         state, slots = state
@@ -178,7 +178,7 @@ def set_attributes(target: Any, state: Any) -> None:
 
 
 def _over(memory: UntypedStorage, kind: dtypes.dtype, offset: Any, size: Any, stride: Any) -> Any:
-    """Return a tensor at some place in a memory, which it must not leave."""
+    """Return a tensor at an offset in a storage, after a bounds check."""
     check_layout(size, stride, offset)
     itemsize = kind.itemsize
     last = -1 if 0 in size else offset + sum([(n - 1) * step for n, step in zip(size, stride)])
@@ -197,12 +197,12 @@ def _over(memory: UntypedStorage, kind: dtypes.dtype, offset: Any, size: Any, st
         return wrap(placed(array, memory.destination))
     tensor = wrap(array)
     tensor._storage = counted = Storage()
-    counted.version = 1  # PyTorch counts the setting of the storage as a write
+    counted.version = 1  # PyTorch counts setting the storage as a write
     return tensor
 
 
 def check_layout(size: Any, stride: Any, offset: Any) -> None:
-    """Refuse sizes, strides and an offset that no tensor has."""
+    """Refuse invalid sizes, strides and offsets."""
     for name, numbers in (("size", size), ("stride", stride), ("storage_offset", (offset,))):
         if not isinstance(numbers, tuple) or len(numbers) > _MOST_DIMS:
             raise TypeError(f"{name} must be a tuple of at most {_MOST_DIMS} numbers, not a {type(numbers).__name__}")

@@ -1,4 +1,4 @@
-"""What a file loaded with weights_only=True may name: containers, numbers and tensors, and what the user adds."""
+"""The names allowed in files loaded with weights_only=True: containers, numbers, tensors and the user's additions."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _added: list[SafeGlobal] = []
 
 
 def add_safe_globals(safe_globals: list[SafeGlobal]) -> None:
-    """Let files loaded with weights_only=True name these classes or functions, which may then be called.
+    """Allow files loaded with weights_only=True to use these classes or functions, which may then be called.
 
-    An item is the class itself, or a pair of it and the full name that files know it by.
+    An item is the class itself, or a pair of it and its full name in files.
     """
     for item in safe_globals:
         if item not in _added:
@@ -32,22 +32,22 @@ def add_safe_globals(safe_globals: list[SafeGlobal]) -> None:
 
 
 def get_safe_globals() -> list[SafeGlobal]:
-    """Return what was added."""
+    """Return the classes and functions that were added."""
     return list(_added)
 
 
 def clear_safe_globals() -> None:
-    """Forget what was added."""
+    """Remove everything that was added."""
     _added.clear()
 
 
 def remove_safe_globals(safe_globals: list[SafeGlobal]) -> None:
-    """Forget some of what was added. What other blocks add, which may overlap with this one, stays."""
+    """Remove some of what was added. Additions by other, overlapping blocks stay."""
     _added[:] = [item for item in _added if item not in safe_globals]
 
 
 class safe_globals:
-    """`with safe_globals([MyClass]): load(...)`: adds them for the length of the block."""
+    """Add classes or functions inside the block: `with safe_globals([MyClass]): load(...)`."""
 
     def __init__(self, safe_globals: list[SafeGlobal]) -> None:
         self.safe_globals = safe_globals
@@ -60,7 +60,7 @@ class safe_globals:
 
 
 def added_by_name() -> dict[str, Any]:
-    """Return what was added, by the name that files know it by."""
+    """Return what was added, by the name in files."""
     named = {}
     for item in _added:
         if isinstance(item, tuple):
@@ -75,7 +75,7 @@ def _own_name(item: Any) -> tuple[str, str]:
     try:
         return item.__module__, item.__qualname__
     except AttributeError:
-        raise TypeError(f"add_safe_globals wants classes and functions, not a {type(item).__name__}") from None
+        raise TypeError(f"add_safe_globals takes classes and functions, not a {type(item).__name__}") from None
 
 
 ALLOWED: dict[str, Any] = {

@@ -1,11 +1,11 @@
-"""`.safetensors` files: tensors by name, without any code, through the safetensors library.
+"""`.safetensors` files: tensors by name, without code, through the safetensors library.
 
     from undertow.serialization.safetensors import load_file, save_file
     save_file(model.state_dict(), "model.safetensors")
     model.load_state_dict(load_file("model.safetensors"))
 
-The functions are those of `safetensors.torch`. The library checks and writes the file; tensors are read straight into
-their own memory, bfloat16 too, or left in the file with `mmap=True`.
+The functions are those of `safetensors.torch`. The library checks and writes the file; tensors are read directly into
+their memory, bfloat16 included, or left in the file with `mmap=True`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DTYPES = {
     "BF16": dtypes.bfloat16, "F32": dtypes.float32, "F64": dtypes.float64, "C64": dtypes.complex64,
     "F8_E4M3": dtypes.float8_e4m3fn, "F8_E5M2": dtypes.float8_e5m2,
 }  # fmt: skip
-_LENGTH_BYTES = 8  # of the header's length, at the very beginning
+_LENGTH_BYTES = 8  # the size of the header's length field
 
 
 def _library() -> Any:
@@ -125,7 +125,7 @@ def save(tensors: Tensors, metadata: dict[str, str] | None = None) -> bytes:
 
 
 def _specs(library: Any, tensors: Tensors) -> tuple[dict[str, Any], list[Any]]:
-    """Return what the library wants to know of each tensor, and the arrays that must live until it has written them."""
+    """Return the library's description of each tensor, and the arrays to keep alive while it writes."""
     _check(tensors)
     specs, alive = {}, []
     for key, tensor in tensors.items():

@@ -1,4 +1,4 @@
-"""`save`: objects into a file that PyTorch and undertow both read. A path is replaced at once or not at all."""
+"""`save`: write objects to a file that PyTorch and undertow both read. A path is replaced atomically."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def save(
 ) -> None:
     """Save an object to a path or to anything with a `write` method, in PyTorch's format.
 
-    A path gets the new content at once: an interrupted save leaves the old file as it was.
+    A path is replaced atomically: an interrupted save leaves the old file as it was.
     """
     path = os.fspath(f) if isinstance(f, (str, os.PathLike)) else None
     if path is None and not hasattr(f, "write"):
@@ -106,7 +106,7 @@ def _pickled(
         key = numbers.get(id(memory.root))
         if key is None:
             key = numbers[id(memory.root)] = str(len(memories))
-            memories[key] = memory  # keeps the memory alive, so that its identity stays its own
+            memories[key] = memory  # keeps the memory alive, so that its id is not reused
         elif memories[key].kind is not memory.kind and extent_of(memory.root):
             raise RuntimeError("Cannot save multiple tensors or storages that view the same data as different types")
         pid = ("storage", memory.kind, key, memory.location, memory.size)
@@ -127,9 +127,9 @@ def _as_stored(item: StoredMemory | UntypedStorage | TypedStorage) -> StoredMemo
 
 
 def _pickler_class(pickle_module: Any) -> Any:
-    """Return a pickler that writes tensors as calls and undertow's own names as PyTorch's.
+    """Return a pickler class that writes tensors as rebuild calls and undertow's names as PyTorch's.
 
-    Names can only be changed in a pickler written in Python; those of another module in C keep undertow's.
+    Names can only be changed in a pickler written in Python; one written in C keeps undertow's.
     """
     base: Any = DeepPickler if pickle_module is pickle else pickle_module.Pickler
     theirs = getattr(base, "reducer_override", None)
@@ -176,7 +176,7 @@ def _pickler_class(pickle_module: Any) -> Any:
 
 
 def _in_words_of_c(save_global: Any, obj: Any, name: str | None) -> None:
-    """Save a name, and where that fails lets the pickler in C say why: its errors are the ones people know."""
+    """Save a name; if that fails, raise the C pickler's error, which users know."""
     try:
         save_global(obj, name)
     except pickle.PicklingError:
@@ -185,7 +185,7 @@ def _in_words_of_c(save_global: Any, obj: Any, name: str | None) -> None:
 
 
 def _folder(path: str | None) -> str:
-    """Return the name of the one folder in the archive, which is the file's without its ending."""
+    """Return the name of the archive's folder: the file's name without its extension."""
     stem = Path(path).name.rpartition(".") if path is not None else ("", "", "")
     name = stem[0] or stem[2]
     return name if name and name.isascii() and not name.startswith(".") else "archive"

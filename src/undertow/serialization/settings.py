@@ -1,4 +1,4 @@
-"""What can be set about reading and writing checkpoints."""
+"""Settings for reading and writing checkpoints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHARED: int | None = getattr(mmap, "MAP_SHARED", None)
 
 
 class LoadEndianness(Enum):
-    """The byte order of files that do not say theirs."""
+    """The byte order of files that do not specify it."""
 
     NATIVE = 1
     LITTLE = 2
@@ -22,7 +22,7 @@ class LoadEndianness(Enum):
 
 
 class _Settings(threading.local):
-    """What `skip_data` says, in each thread for itself; all else is in `utils.serialization.config`."""
+    """The state of `skip_data`, per thread; all other settings are in `utils.serialization.config`."""
 
     skips_data = False
 
@@ -49,12 +49,12 @@ def get_crc32_options() -> bool:
 
 
 def set_crc32_options(compute_crc32: bool) -> None:
-    """Whether `save` writes checksums; other zip programs complain about files without."""
+    """Set whether `save` writes checksums; other zip programs complain about files without."""
     config.save.compute_crc32 = compute_crc32
 
 
 def get_default_mmap_options() -> int | None:
-    """How `load(mmap=True)` maps files: `mmap.MAP_PRIVATE` (writes stay in memory) or `mmap.MAP_SHARED`."""
+    """Return how `load(mmap=True)` maps files: `mmap.MAP_PRIVATE` (writes stay in memory) or `mmap.MAP_SHARED`."""
     flags: int | None = config.load.mmap_flags
     return flags
 
@@ -79,9 +79,9 @@ class set_default_mmap_options:
 
 
 class skip_data:
-    """In a `with` block, `save` leaves the bytes of storages empty, and `load` does not read them.
+    """Skip the bytes of storages in `save` and `load` inside the block.
 
-    The place of each storage in the file is as usual, so the bytes can be written or read apart.
+    Each storage has its usual offset in the file, so the bytes can be written or read separately.
     """
 
     def __init__(self, materialize_fake_tensors: bool = False) -> None:

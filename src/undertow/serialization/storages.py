@@ -1,4 +1,4 @@
-"""Storages as checkpoints know them: a name that says the dtype (`FloatStorage`), and where the bytes live."""
+"""Storages in checkpoints: a type name with the dtype (`FloatStorage`), and the location of the bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONGEST_NAME = 200
 
 
 class StorageType:
-    """One of PyTorch's storage classes, of which only the name matters in a file."""
+    """One of PyTorch's storage classes; files contain only its name."""
 
     __slots__ = ("dtype", "module", "name")
 
@@ -31,7 +31,7 @@ class StorageType:
         return 1 if self.dtype is None else self.dtype.itemsize
 
     def swapped(self, content: Array) -> Array:
-        """Bytes of this type in the other byte order."""
+        """Return bytes of this type in the opposite byte order."""
         parts = 2 if self.dtype is not None and self.dtype.is_complex else 1
         return content.reshape(-1, self.itemsize // parts)[:, ::-1].reshape(-1)
 
@@ -43,14 +43,14 @@ UNTYPED = StorageType("UntypedStorage", None, "torch.storage")
 TYPED = {
     kind: StorageType(f"{kind.scalar_name}Storage", kind)
     for kind in dtypes.ALL
-    if kind not in (dtypes.uint16, dtypes.uint32, dtypes.uint64, dtypes.complex32)  # younger than the storage classes
+    if kind not in (dtypes.uint16, dtypes.uint32, dtypes.uint64, dtypes.complex32)  # newer than the storage classes
 }
 BY_NAME = {f"{each.module}.{each.name}": each for each in (UNTYPED, *TYPED.values())}
 BY_NAME["torch.UntypedStorage"] = UNTYPED
 
 
 class StoredMemory:
-    """A tensor's whole memory on its way into a file: the pickler writes its number, the archive its bytes."""
+    """A tensor's storage to be saved: the pickler writes its number, the archive its bytes."""
 
     __slots__ = ("kind", "location", "root")
 
@@ -61,12 +61,12 @@ class StoredMemory:
 
     @property
     def size(self) -> int:
-        """How many elements it holds."""
+        """Return the number of elements."""
         return extent_of(self.root) // self.kind.itemsize
 
 
 def stored(array: Any, location: str) -> tuple[StoredMemory, int, tuple[int, ...]]:
-    """Return the memory an array lies in, where it begins there and its strides, both in elements."""
+    """Return the memory of an array, and the array's offset and strides in elements."""
     kind = dtypes.DTYPE_OF[np.dtype(array.dtype)]
     array = shared_memory(array)
     if not isinstance(array, np.ndarray) or not _is_plain(array):
@@ -80,7 +80,7 @@ def stored(array: Any, location: str) -> tuple[StoredMemory, int, tuple[int, ...
 
 
 def _is_plain(array: Array) -> bool:
-    """Whether PyTorch could have the array: whole, non-negative strides inside its memory."""
+    """Whether PyTorch supports the array's layout: non-negative strides of whole elements, within its memory."""
     if not array.size:
         return True
     size = array.itemsize
@@ -108,7 +108,7 @@ def _empty_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def check_pid(pid: Any) -> tuple[StorageType, str, str, int]:
-    """Return a file's reference to a storage, as (type, key, location, number of elements)."""
+    """Check a file's reference to a storage and return it as (type, key, location, number of elements)."""
     if not isinstance(pid, tuple) or len(pid) != 5 or type(pid[0]) is not str or pid[0] != "storage":
         raise pickle.UnpicklingError(f"a reference to a storage was expected, not a {type(pid).__name__}")
     _, kind, key, location, count = pid

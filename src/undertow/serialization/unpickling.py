@@ -1,4 +1,4 @@
-"""Reading one pickle of a file, with care (`weights_only=True`) or with Python's own unpickler."""
+"""Reading one pickle of a file, safely (`weights_only=True`) or with Python's unpickler."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from undertow.serialization.limits import reason
 from undertow.serialization.names import is_torch, undertow_object
 from undertow.serialization.weights_only import Reader
 
-# What a damaged or hostile pickle can make the reader trip over.
+# The errors that a damaged or malicious pickle can cause.
 TRIPS = (
     AttributeError, IndexError, KeyError, LookupError, MemoryError, OverflowError, RecursionError, TypeError,
     UnicodeError, ValueError, ZeroDivisionError,
@@ -19,7 +19,7 @@ TRIPS = (
 
 
 class Source:
-    """How a file's pickles are to be read, and what the file is called."""
+    """How to read a file's pickles, and the file's name."""
 
     def __init__(self, f: Any, weights_only: bool, pickle_module: Any, load_args: dict[str, Any]) -> None:
         name = os.fspath(f) if isinstance(f, (str, os.PathLike)) else getattr(f, "name", None)
@@ -30,7 +30,7 @@ class Source:
         self.callers_error: Exception | None = None  # raised by the caller's map_location, not by the file
 
     def restored(self, restore: Callable[[Any, str], Any], storage: Any, location: str) -> Any:
-        """Return a storage where the caller wants it."""
+        """Return a storage at the location that map_location requests."""
         try:
             return restore(storage, location)
         except Exception as error:
@@ -38,7 +38,7 @@ class Source:
             raise
 
     def unpickle(self, file: IO[bytes], length: int, persistent_load: Callable[[Any], Any]) -> Any:
-        """Return the next pickle of the file, which has `length` bytes in all."""
+        """Return the next pickle of a file of `length` bytes."""
         if self.weights_only:
             return self.read_safely(file, length, persistent_load)
         try:
@@ -54,7 +54,7 @@ class Source:
         return self.run(Reader(file, length, persistent_load))
 
     def run(self, reader: Reader) -> Any:
-        """Return what a reader makes of its pickle; its errors name the file."""
+        """Run a reader on its pickle; errors name the file."""
         try:
             return reader.load()
         except pickle.UnpicklingError as error:

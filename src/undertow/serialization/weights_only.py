@@ -1,7 +1,7 @@
-"""The reader behind weights_only=True: an interpreter of pickles that knows only how to build data.
+"""The reader for weights_only=True: a pickle interpreter that can only build data.
 
-A pickle is a program for a small stack machine. Python's own machine imports and calls whatever the program names; this
-one resolves names in a fixed table and what the user added to it, and imports nothing.
+A pickle is a program for a small stack machine. Python's machine imports and calls whatever the program names; this one
+resolves names in a fixed table plus the user's additions, and imports nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from undertow.storage import UntypedStorage
 
 _DANGEROUS = {"sys", "os", "posix", "nt", "subprocess", "shutil", "runpy", "importlib", "pty", "socket"}
 _HIGHEST_PROTOCOL = 5
-_ONLY_NAMED_IDS = {id(Tensor)}  # a tensor's class may be named, but not called: it would make memory of any size
+_ONLY_NAMED_IDS = {id(Tensor)}  # a tensor class may be named but not called: it could allocate any amount of memory
 
 _MAKERS = {id(function): maker for function, maker in MAKERS.items()}
 _MAKES_TENSORS = {id(function) for function in TENSOR_MAKERS}
@@ -33,17 +33,17 @@ Refused = pickle.UnpicklingError
 
 
 def full_name(module: str, name: str) -> str:
-    """Return the name under which something may be allowed."""
+    """Return the name under which an object may be allowed."""
     return name if module in ("builtins", "__builtin__") else f"{module}.{name}"
 
 
 class Reader:
     """Builds the objects of one pickle.
 
-    `longest` is how many bytes the file has, and `persistent_load` answers its references to storages.
+    `longest` is the size of the file in bytes, and `persistent_load` resolves references to storages.
     """
 
-    steps: dict[bytes, Callable[[Reader], Any]]  # what each instruction does
+    steps: dict[bytes, Callable[[Reader], Any]]  # the handler of each opcode
 
     def __init__(self, file: IO[bytes], longest: int, persistent_load: Callable[[Any], Any]) -> None:
         self.file = file
@@ -56,11 +56,11 @@ class Reader:
         self.added = added_by_name()
         self.added_ids = {id(item) for item in self.added.values()} - _ONLY_NAMED_IDS
         self.callable_ids = _CALLABLE_IDS | self.added_ids
-        self.storages: set[str] = set()  # the keys of those that were read
+        self.storages: set[str] = set()  # the keys of the storages that were read
         self.added_classes = tuple([item for item in self.added.values() if isinstance(item, type)])
 
     def load(self) -> Any:
-        """Run the program to its end; what it leaves on the stack is the result."""
+        """Run the program to its end and return the value it leaves on the stack."""
         read = self.file.read
         while True:
             code = read(1)
@@ -101,7 +101,7 @@ class Reader:
     # --- names and calls
 
     def find(self, module: str, name: str) -> Any:
-        """Return what a name in the file stands for; nothing is imported to answer."""
+        """Return the object for a name in the file, without importing anything."""
         full = full_name(module, name)
         found = self.added.get(full)
         if found is None:
@@ -131,7 +131,7 @@ class Reader:
             self.stack[-1] = self.apply(cls, args)
 
     def apply(self, function: Any, args: Any) -> Any:
-        """Call what the file may call, or what stands for it here."""
+        """Call an allowed function, or its replacement."""
         self.check_callable(function, args)
         if function is rebuild_from_type:
             return self.rebuilt_from_type(*args)
@@ -143,15 +143,15 @@ class Reader:
         raise Refused(f"Trying to call a {type(function).__name__}, which files may only name")
 
     def check_callable(self, function: Any, args: Any) -> None:
-        """Everything callable on the stack came from `find`; anything else is a value that must not be called."""
+        """Check that a callable came from `find`; anything else is a value that must not be called."""
         if type(args) is not tuple or id(function) not in self.callable_ids:
             raise Refused(f"Trying to call a {type(function).__name__}, which the file did not get by an allowed name")
 
     def rebuilt_from_type(self, function: Any, cls: Any, args: Any, state: Any) -> Any:
-        """Return a tensor of a subclass, or with attributes: only what makes tensors may be called to make it."""
+        """Return a tensor of a subclass, or with attributes; only functions that create tensors may be called."""
         self.check_callable(function, args)
         if not (isinstance(cls, type) and issubclass(cls, TensorCore)):
-            raise Refused("a tensor's class is no class of tensors")
+            raise Refused("a tensor's class is not a tensor class")
         if id(function) not in (_MAKES_TENSORS if id(function) in _CALLABLE_IDS else self.added_ids):
             raise Refused(f"Trying to make a tensor by a {type(function).__name__} that makes none")
         tensor = self.apply(function, args)
@@ -304,7 +304,7 @@ _STEPS: dict[bytes, Callable[[Reader], Any]] = {
     b"j": lambda r: r.recall(r.number("<I")),
     b"0": lambda r: r.stack.pop(),
     b"\x80": Reader.protocol,
-    b"\x95": lambda r: r.take(8),  # a frame's length: framing is of no use here
+    b"\x95": lambda r: r.take(8),  # the length of a frame, which is not needed
 }
 
 Reader.steps = _STEPS
