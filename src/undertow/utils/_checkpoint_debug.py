@@ -21,7 +21,7 @@ class OperatorLog(TorchDispatchMode):
         super().__init__()
         self.lines: list[str] = []
         self.stacks: list[list[Site]] = []
-        self.tensors: list[Any] = []  # held, so that an id stays that of one tensor
+        self.tensors: list[Any] = []  # kept alive, so that ids are not reused
         self.numbers: dict[int, int] = {}
         self.next = itertools.count()
 
@@ -29,7 +29,7 @@ class OperatorLog(TorchDispatchMode):
         given = [str(tree_map(self.named, value)) for value in args]
         given += [f"{name}={tree_map(self.named, value)}" for name, value in (kwargs or {}).items()]
         out = func(*args, **(kwargs or {}))
-        if str(func) == "aten.detach.default":  # checkpointing itself detaches what it keeps
+        if str(func) == "aten.detach.default":  # checkpointing itself detaches the tensors it keeps
             return out
         results = out if isinstance(out, (tuple, list)) else (out,)
         made = ", ".join([self.named(value, described=True) for value in results])
@@ -38,7 +38,7 @@ class OperatorLog(TorchDispatchMode):
         return out
 
     def named(self, value: Any, described: bool = False) -> str:
-        """`$3` for a tensor; with `described`, `$3: f32[2]`."""
+        """Return `$3` for a tensor; with `described`, `$3: f32[2]`."""
         if not isinstance(value, TensorCore):
             return repr(value)
         if id(value) not in self.numbers:
@@ -48,7 +48,7 @@ class OperatorLog(TorchDispatchMode):
         return f"${self.numbers[id(value)]}{kind}"
 
     def with_stacks(self, run: str) -> str:
-        """Each operator and where it was called."""
+        """Return each operator with the place where it was called."""
         parts = []
         for nr, (line, stack) in enumerate(zip(self.lines, self.stacks, strict=True), 1):
             places = "\n".join([f"{site}: {site.source}" for site in reversed(stack)])

@@ -1,4 +1,4 @@
-"""Steps of checkpointing under PyTorch's names, for packages with a checkpoint of their own."""
+"""Private helpers of checkpointing under PyTorch's names, for packages with their own checkpoint function."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def _infer_device_type(*args: Any) -> str:
 
 
 def _get_device_module(device: str = "cuda") -> Any:
-    """`torch.cuda` for "cuda", and so on."""
+    """Return the module of a device type: `torch.cuda` for "cuda"."""
     return process_settings.get_device_module(device)
 
 
 def _get_autocast_kwargs(device_type: str = "cuda") -> tuple[dict[str, Any] | None, dict[str, Any]]:
-    """Return what `autocast` would have to be called with to be as it is now: on a device, and on the CPU."""
+    """Return the arguments of `autocast` that restore its current state: for a device, and for the CPU."""
     one, cpu = ({
         "enabled": casting.is_autocast_enabled(kind), "dtype": casting.get_autocast_dtype(kind),
         "cache_enabled": casting.is_autocast_cache_enabled(),
@@ -38,7 +38,7 @@ def _get_autocast_kwargs(device_type: str = "cuda") -> tuple[dict[str, Any] | No
 
 
 def _default_meta_extractor(x: Any) -> dict[str, Any]:
-    """Return what is compared of a tensor that is saved again."""
+    """Return the metadata of a saved tensor that both runs must agree on."""
     return {"shape": x.shape, "dtype": x.dtype, "device": x.device}
 
 
@@ -54,7 +54,7 @@ def _policy_from_bool(b: bool) -> CheckpointPolicy:
 
 
 class _VersionWrapper:
-    """A value with the count of writes to it, so that a later write is found out."""
+    """A value with its version, so that a later in-place write is detected."""
 
     def __init__(self, val: Any) -> None:
         self.val = val
@@ -70,7 +70,7 @@ class _VersionWrapper:
 
 
 def _detach_helper(x: Any) -> Any:
-    """Return a tensor outside its graph; anything else as it is."""
+    """Return a tensor detached, and anything else as it is."""
     return x.detach() if isinstance(x, TensorCore) else x
 
 
@@ -80,5 +80,5 @@ def _internal_assert(cond: bool) -> None:
 
 
 def _is_compiling(func: Any, args: Any, kwargs: Any) -> bool:
-    """Whether PyTorch's compiler is at work, which is not here."""
+    """Whether PyTorch's compiler is tracing: never."""
     return False

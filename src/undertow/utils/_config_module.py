@@ -1,7 +1,7 @@
 """Modules that hold settings: `install_config_module` makes one of a module whose variables are defaults.
 
-Only names that the module began with can be set. `patch` sets some for a block, a function or a class of tests. What is
-set holds in the thread (or the task of asyncio) that set it, as on PyTorch: two threads cannot undo each other's blocks.
+Only names that the module defines can be set. `patch` sets some for a block, a function or a class of tests. As in
+PyTorch, a value applies to the thread (or asyncio task) that set it, so threads cannot undo each other's blocks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _UNSET = object()
 
 
 class _Config:
-    """A setting that is more than a default: read from the environment, another name of a setting, or on its way out."""
+    """A setting that is more than a default: read from the environment, an alias, or deprecated."""
 
     def __init__(
         self, default: Any = _UNSET, justknob: str | None = None, env_name_default: Any = None, env_name_force: Any = None,
@@ -42,7 +42,7 @@ class _Config:
         self.warned = False
 
     def first_value(self) -> Any:
-        """Return what the setting is until somebody sets it."""
+        """Return the value of the setting until it is set."""
         for name in (*self.env_name_force, *self.env_name_default):
             found = _from_environment(name)
             if found is not None:
@@ -51,7 +51,7 @@ class _Config:
 
 
 def Config(*args: Any, **kwargs: Any) -> Any:
-    """Return the default of a setting, with where else it may come from."""
+    """Return the default of a setting, with its environment variables or alias."""
     return _Config(*args, **kwargs)
 
 
@@ -65,7 +65,7 @@ def _from_environment(name: str) -> bool | str | None:
 
 
 def get_tristate_env(name: str, default: Any = None) -> bool | None:
-    """Return a variable of the environment that says yes (1), no (0) or nothing."""
+    """Return an environment variable as True (1), False (0) or the default."""
     value = os.environ.get(name)
     return True if value == "1" else False if value == "0" else default
 
@@ -78,7 +78,7 @@ class ConfigModule(ModuleType):
     _config: dict[str, Any]  # both, in the order of the file
     _first: dict[str, Any]  # their values until they are set
     _set: ContextVar[dict[str, Any]]  # what was set in this context
-    _open_ended = False  # whether names may be set that the module did not begin with
+    _open_ended = False  # whether names may be set that the module does not define
 
     def _absent(self, name: str) -> AttributeError:
         return AttributeError(f"{self.__name__.replace('undertow', 'torch', 1)}.{name} does not exist")
@@ -107,7 +107,7 @@ class ConfigModule(ModuleType):
         return self._now()[name]
 
     def _now(self) -> dict[str, Any]:
-        """All values in this context."""
+        """Return all values in this context."""
         return {**self._first, **self._set.get()}
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -123,7 +123,7 @@ class ConfigModule(ModuleType):
             raise self._absent(name)
 
     def __delattr__(self, name: str) -> None:
-        """Undo the setting of a name; one that was not set here is removed."""
+        """Reset a setting; one that was not set here is removed."""
         for values in (self._set.get(), self._first, self.__dict__):
             if name in values:
                 if values is self._set.get():
@@ -137,7 +137,7 @@ class ConfigModule(ModuleType):
         return sorted({*super().__dir__(), *[name for name in self._now() if "." not in name]})
 
     def _values(self) -> dict[str, Any]:
-        """Every setting that has no other name, as it is now."""
+        """Return the current value of every setting that is not an alias."""
         values = self._now()
         return {name: values[name] for name in self._config if name in values}
 
@@ -153,7 +153,7 @@ class ConfigModule(ModuleType):
         return type(self._defaults[config_name] if special is None else special.first_value())
 
     def get_config_copy(self) -> dict[str, Any]:
-        """Return the settings as they are, by name."""
+        """Return the current settings by name."""
         return copy.deepcopy(self._values())
 
     def get_serializable_config_copy(self) -> dict[str, Any]:
@@ -162,11 +162,11 @@ class ConfigModule(ModuleType):
         return {name: value for name, value in self.get_config_copy().items() if name not in ignored}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return an old name of `get_config_copy`."""
+        """Call `get_config_copy` (a deprecated name)."""
         return self._old("to_dict")
 
     def shallow_copy_dict(self) -> dict[str, Any]:
-        """Return an old name of `get_config_copy`."""
+        """Call `get_config_copy` (a deprecated name)."""
         return self._old("shallow_copy_dict")
 
     def _old(self, name: str) -> dict[str, Any]:
@@ -183,7 +183,7 @@ class ConfigModule(ModuleType):
         return pickle.dumps(self.get_serializable_config_copy(), protocol=2)
 
     def save_config_portable(self, *, ignore_private_configs: bool = True, **_: Any) -> dict[str, Any]:
-        """Return the settings that mean the same on another machine."""
+        """Return the settings that do not depend on the machine."""
         saved = self.get_serializable_config_copy()
         prefixes = tuple(self._values().get("_cache_config_ignore_prefix", ()))
         return {
@@ -193,14 +193,14 @@ class ConfigModule(ModuleType):
         }
 
     def load_config(self, maybe_pickled_config: bytes | dict[str, Any]) -> None:
-        """Set what `save_config` has saved."""
+        """Restore the settings that `save_config` returned."""
         given = maybe_pickled_config
         for name, value in (pickle.loads(given) if isinstance(given, bytes) else given).items():
             if name in self._defaults or name in self._special:
                 setattr(self, name, value)
 
     def codegen_config(self) -> str:
-        """Return a program that sets what differs from the defaults."""
+        """Return source code that sets what differs from the defaults."""
         changed = {name: value for name, value in self._values().items() if not self._is_default(name)}
         ignored = self._values().get("_save_config_ignore", ())
         return "\n".join(
@@ -208,11 +208,11 @@ class ConfigModule(ModuleType):
         )
 
     def get_hash(self) -> bytes:
-        """Return a number for all the settings."""
+        """Return a hash of all settings."""
         return hashlib.md5(repr(sorted(self.save_config_portable().items())).encode()).digest()
 
     def patch(self, arg1: Any = None, arg2: Any = None, **kwargs: Any) -> ContextDecorator:
-        """Return some settings for a block, a function or a class of tests: `patch(name=value)`, `patch("name", value)`."""
+        """Change settings for a block, a function or a class of tests: `patch(name=value)`, `patch("name", value)`."""
         if arg1 is not None and arg2 is not None and not isinstance(arg1, str):
             raise AssertionError("first argument must be a string when passing 2 positional args to patch")
         if isinstance(arg1, str):
@@ -222,7 +222,7 @@ class ConfigModule(ModuleType):
         return _Patch(self, kwargs)
 
     def _make_closure_patcher(self, **changes: Any) -> Callable[[], Callable[[], None]]:
-        """Return a function that sets these and gives back the function that puts them back."""
+        """Return a function that changes these settings and returns a function that restores them."""
 
         def change() -> Callable[[], None]:
             patch = _Patch(self, changes)
@@ -277,7 +277,7 @@ class _Patch(ContextDecorator):
 
 
 def _get_or(config: ConfigModule, name: str) -> Any:
-    """Return a setting; where any may be set, one that nobody has set yet is `_UNSET`."""
+    """Return a setting; if any name may be set, one that is not set is `_UNSET`."""
     try:
         return getattr(config, name)
     except AttributeError:
@@ -303,7 +303,7 @@ class SubConfigProxy:
 
 
 def install_config_module(module: ModuleType, open_ended: bool = False) -> None:
-    """Make a module of settings of a module whose variables are their defaults."""
+    """Turn a module whose variables are defaults into a module of settings."""
     defaults: dict[str, Any] = {}
     special: dict[str, _Config] = {}
     order: dict[str, Any] = {}
@@ -332,7 +332,7 @@ def install_config_module(module: ModuleType, open_ended: bool = False) -> None:
 
 
 def _settings(owner: Any, prefix: str) -> Iterator[tuple[str, Any, Any]]:
-    """Every variable of a module, and of the classes in it, that is a setting or holds some."""
+    """Yield every variable of a module, and of its classes, that is a setting or contains settings."""
     for name, value in list(vars(owner).items()):
         if name.startswith("__") or isinstance(value, (ModuleType, FunctionType)):
             continue

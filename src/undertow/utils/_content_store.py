@@ -1,4 +1,4 @@
-"""Tensors in a folder of files: storages are kept once, under a name that is made of their bytes."""
+"""Tensors in a folder of files: each storage is stored once, under a hash of its bytes."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ __all__ = ["ContentStoreReader", "ContentStoreWriter", "hash_storage"]
 
 
 def hash_storage(storage: UntypedStorage, *, stable_hash: bool = False) -> str:
-    """Return a name of forty letters that the bytes of a storage decide."""
+    """Return a hash of a storage's bytes, forty hexadecimal digits."""
     return hashlib.sha1(flat_memory(storage.root).tobytes()).hexdigest()
 
 
 class ContentStoreWriter:
-    """Writes tensors to a folder: `tensors/NAME` says what each looks like, `storages/HASH` holds the bytes."""
+    """Writes tensors to a folder: metadata to `tensors/NAME`, bytes to `storages/HASH`."""
 
     def __init__(self, loc: str, stable_hash: bool = False) -> None:
         self.loc, self.stable_hash = loc, stable_hash
         self.seen_storage_hashes: set[str] = set()
 
     def write_storage(self, storage: UntypedStorage) -> str:
-        """Write a storage that is not there yet; its name."""
+        """Write a storage, if it is not stored yet; return its name."""
         name = hash_storage(storage, stable_hash=self.stable_hash)
         if name not in self.seen_storage_hashes:
             os.makedirs(os.path.join(self.loc, "storages"), exist_ok=True)
@@ -40,7 +40,7 @@ class ContentStoreWriter:
         return name
 
     def compute_tensor_metadata(self, t: Any, h: str | None = None) -> tuple[Any, ...]:
-        """Return what has to be known of a tensor beside its bytes."""
+        """Return the metadata of a tensor."""
         name = hash_storage(t.untyped_storage(), stable_hash=self.stable_hash) if h is None else h
         return t.dtype, name, t.storage_offset(), tuple(t.shape), t.stride(), {}
 
@@ -71,7 +71,7 @@ class ContentStoreReader:
         return storage
 
     def read_tensor_metadata(self, name: str) -> tuple[Any, ...]:
-        """Return what is known of a tensor beside its bytes."""
+        """Return the stored metadata of a tensor."""
         path = os.path.join(self.loc, "tensors", name)
         if not os.path.exists(path):
             raise FileNotFoundError(path)

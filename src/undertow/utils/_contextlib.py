@@ -1,4 +1,4 @@
-"""Context managers that serve as decorators too."""
+"""Context managers that can also be used as decorators."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["context_decorator"]
 
 
 def context_decorator(ctx: Any, func: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that runs inside a context, made anew for each call if `ctx` is a function that makes one.
+    """Wrap a function to run inside a context, created for each call if `ctx` is a factory.
 
-    The steps of a generator run inside the context, and what happens between them outside.
+    The body of a generator runs inside the context; the code between its steps runs outside.
     """
     make = ctx if callable(ctx) and not hasattr(ctx, "__enter__") else lambda: ctx
     if inspect.isgeneratorfunction(func):
@@ -60,12 +60,12 @@ class _DecoratorContextManager:
         raise NotImplementedError
 
     def clone(self) -> Any:
-        """Another context manager like this one; override if `__init__` takes arguments."""
+        """Return a new context manager like this one; override if `__init__` takes arguments."""
         return type(self)()
 
 
 class _NoParamDecoratorContextManager(_DecoratorContextManager):
-    """One that takes no arguments, so that it decorates without parentheses too."""
+    """A variant without arguments, which can decorate without parentheses too."""
 
     def __new__(cls, orig_func: Callable[..., Any] | None = None) -> Any:
         made = super().__new__(cls)

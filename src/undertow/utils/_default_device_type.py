@@ -1,4 +1,4 @@
-"""The kind of device that `checkpoint` assumes where no tensor says which."""
+"""The device type that `checkpoint` assumes if no tensor determines it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ __all__ = ["DefaultDeviceType"]
 
 
 class DefaultDeviceType:
-    """A setting of the process. Random numbers are drawn on the CPU here, whichever it says."""
+    """A global setting. Random numbers are always drawn on the CPU here."""
 
     _default_device_type = "cpu"
 
     @staticmethod
     def set_device_type(device: str = "cuda") -> None:
-        """Set it."""
+        """Set the device type."""
         DefaultDeviceType._default_device_type = device
 
     @staticmethod
     def get_device_type() -> str:
-        """Return what it is; "cpu" unless it was set."""
+        """Return the device type; "cpu" unless it was set."""
         return DefaultDeviceType._default_device_type

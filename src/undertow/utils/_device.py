@@ -1,4 +1,4 @@
-"""`torch.utils._device`: a default device as a mode, as PyTorch's `with torch.device(...)` has it."""
+"""`torch.utils._device`: a default device as a mode, like `with torch.device(...)`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CURRENT_DEVICE: Any = None
 
 
 class DeviceContext(TorchFunctionMode):
-    """Inside the block, new tensors that name no device are on this one."""
+    """Creates new tensors on this device inside the block, unless they specify one."""
 
     def __init__(self, device: Any) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""`exposed_in`: a thing says that it is at home in the module that shows it."""
+"""`exposed_in`: set the `__module__` of a public name."""
 
 from __future__ import annotations
 

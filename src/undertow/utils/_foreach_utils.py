@@ -21,12 +21,12 @@ _foreach_supported_types = [Tensor, Parameter]
 
 
 def _device_has_foreach_support(device: Any) -> bool:
-    """Whether lists of tensors are worth keeping together on a device."""
+    """Whether foreach functions are fast on a device."""
     return device.type in (*_get_foreach_kernels_supported_devices(), "cpu")
 
 
 def _has_foreach_support(tensors: list[Any], device: Any) -> bool:
-    """Whether all are tensors on a device where lists are worth keeping together."""
+    """Whether all are tensors on a device where foreach functions are fast."""
     return _device_has_foreach_support(device) and all(
         tensor is None or isinstance(tensor, TensorCore) for tensor in tensors
     )

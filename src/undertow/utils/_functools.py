@@ -1,4 +1,4 @@
-"""`cache_method`: results of a method, kept in its instance."""
+"""`cache_method`: cache the results of a method in its instance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether optional packages are here."""
+"""Checks for optional packages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import ModuleType
 
 
 def _check_module_exists(name: str) -> bool:
-    """Whether a module can be imported, which is not done."""
+    """Whether a module can be imported; it is not imported."""
     try:
         return importlib.util.find_spec(name) is not None
     except ImportError:
@@ -23,7 +23,7 @@ def dill_available() -> bool:
 
 @functools.cache
 def import_dill() -> ModuleType | None:
-    """dill, if it is installed, without its changes to pickle."""
+    """Return dill, if it is installed, without its changes to pickle."""
     if not dill_available():
         return None
     dill = importlib.import_module("dill")

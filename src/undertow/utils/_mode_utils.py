@@ -1,4 +1,4 @@
-"""`torch.utils._mode_utils`: switching off what takes over operators below autograd."""
+"""`torch.utils._mode_utils`: disabling dispatch modes and classes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from undertow._src.base.modes import local
 
 @contextmanager
 def no_dispatch() -> Iterator[None]:
-    """Return a block in which operators are simply run: neither modes nor classes are asked."""
+    """Disable `__torch_dispatch__` of modes and classes inside the block."""
     modes = local.modes
     modes.dispatch_off += 1
     try:
@@ -21,5 +21,5 @@ def no_dispatch() -> Iterator[None]:
 
 
 def all_same_mode(modes: Any) -> bool:
-    """Whether modes are one and the same."""
+    """Whether all modes are the same object."""
     return all(mode is modes[0] for mode in modes)

@@ -1,4 +1,4 @@
-"""`OrderedSet`: a set that keeps the order in which its elements came."""
+"""`OrderedSet`: a set that keeps insertion order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["OrderedSet"]
 
 
 class OrderedSet(MutableSet[Any], Reversible[Any]):
-    """Has what Python's set has, in order.
+    """A set with the methods of Python's set, in insertion order.
 
     >>> from undertow.utils._ordered_set import OrderedSet
     >>> OrderedSet([3, 1, 3]) | {2}
@@ -59,7 +59,7 @@ class OrderedSet(MutableSet[Any], Reversible[Any]):
         self._dict.clear()
 
     def pop(self) -> Any:
-        """Take out the last element."""
+        """Remove and return the last element."""
         if not self:
             raise KeyError("pop from an empty set")
         return self._dict.popitem()[0]
@@ -67,7 +67,7 @@ class OrderedSet(MutableSet[Any], Reversible[Any]):
     def copy(self) -> OrderedSet:
         return OrderedSet(self)
 
-    # --- with several others
+    # --- operations with several sets
 
     def update(self, *others: Iterable[Any]) -> None:
         for other in others:

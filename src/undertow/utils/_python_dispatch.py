@@ -1,4 +1,4 @@
-"""`torch.utils._python_dispatch`: blocks that see every operator below autograd, and what wrapper classes are made with."""
+"""`torch.utils._python_dispatch`: modes that see every operator below autograd, and helpers for wrapper classes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = [
 
 
 class TorchDispatchMode:
-    """In its `with` block every operator is first offered to `__torch_dispatch__(func, types, args, kwargs)`.
+    """Passes every operator inside the block to `__torch_dispatch__(func, types, args, kwargs)`.
 
-    `func` is an overload such as `torch.ops.aten.mul.Tensor`; operators of the backward pass are offered too. While the
-    handler runs the mode itself is off and nothing is recorded, so it may compute freely; `func(*args, **kwargs)` asks
-    the next mode out, and at last runs the operator.
+    `func` is an overload such as `torch.ops.aten.mul.Tensor`; operators of the backward pass are passed too. While the
+    handler runs, the mode is off and nothing is recorded, so it may compute freely; `func(*args, **kwargs)` calls the
+    next outer mode and finally runs the operator.
     """
 
     def __init__(self, _dispatch_key: Any = None) -> None:
@@ -47,18 +47,18 @@ class TorchDispatchMode:
 
     @classmethod
     def is_infra_mode(cls) -> bool:
-        """Whether this is one of the modes that PyTorch's compiler is built on: none is."""
+        """Whether this is one of the modes of PyTorch's compiler: never."""
         return False
 
 
 class BaseTorchDispatchMode(TorchDispatchMode):
-    """A mode that lets every operator through."""
+    """A mode that runs every operator unchanged."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*args, **(kwargs or {}))
 
 
-# --- the modes that are on
+# --- active modes
 
 
 def _push_mode(mode: TorchDispatchMode) -> None:
@@ -77,7 +77,7 @@ _pop_torch_dispatch_stack = _pop_mode
 
 @contextmanager
 def _pop_mode_temporarily(mode_key: Any = None) -> Iterator[TorchDispatchMode]:
-    """Return a block in which the innermost mode is off."""
+    """Disable the innermost mode inside the block."""
     mode = _pop_mode()
     try:
         yield mode
@@ -86,13 +86,13 @@ def _pop_mode_temporarily(mode_key: Any = None) -> Iterator[TorchDispatchMode]:
 
 
 def _get_current_dispatch_mode() -> TorchDispatchMode | None:
-    """Return the innermost mode that is on."""
+    """Return the innermost active mode."""
     stack = local.modes.dispatch_modes
     return stack[-1] if stack else None
 
 
 def _get_current_dispatch_mode_stack() -> list[TorchDispatchMode]:
-    """Return the modes that are on, the innermost last."""
+    """Return the active modes, the innermost last."""
     return list(local.modes.dispatch_modes)
 
 
@@ -105,18 +105,18 @@ def _len_torch_dispatch_stack() -> int:
 
 
 def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
-    """Whether a mode is on."""
+    """Whether a mode is active."""
     return bool(local.modes.dispatch_modes)
 
 
 def any_torch_dispatch_mode_on_stack(*, include_infra_modes: bool = True) -> bool:
-    """Whether a mode is on."""
+    """Whether a mode is active."""
     return bool(local.modes.dispatch_modes)
 
 
 @contextmanager
 def _disable_current_modes() -> Iterator[list[TorchDispatchMode]]:
-    """Return a block in which no mode is on; gives those that were, the innermost first."""
+    """Disable all modes inside the block; yield those that were active, the innermost first."""
     modes = local.modes
     before, modes.dispatch_modes = modes.dispatch_modes, []
     try:
@@ -129,7 +129,7 @@ def _disable_current_modes() -> Iterator[list[TorchDispatchMode]]:
 
 
 def is_traceable_wrapper_subclass(t: Any) -> bool:
-    """Whether a tensor, or a class of them, says how to take it apart into plain tensors and put it together again."""
+    """Whether a tensor or tensor class can be flattened into inner tensors and rebuilt from them."""
     is_tensor = isinstance(t, TensorCore) or (isinstance(t, type) and issubclass(t, TensorCore))
     return is_tensor and hasattr(t, "__tensor_flatten__") and hasattr(t, "__tensor_unflatten__")
 
@@ -140,7 +140,7 @@ is_traceable_wrapper_subclass_type = is_traceable_wrapper_subclass
 def transform_subclass(
     t: Any, callback: Callable[[str, Any], Any], outer_size: Any = None, outer_stride: Any = None
 ) -> Any:
-    """Return the same kind of wrapper around other tensors: `callback(name, inner)` gives each of them."""
+    """Return the same kind of wrapper around new inner tensors: the results of `callback(name, inner)`."""
     size = outer_size if outer_size is not None else t.size()
     stride = outer_stride if outer_stride is not None else t.stride()
     names, context = t.__tensor_flatten__()
@@ -154,12 +154,12 @@ def transform_subclass(
     return made
 
 
-# --- what operators say about memory
+# --- aliasing in operator schemas
 
 
 @dataclass
 class AliasInfo:
-    """One argument or result of an operator: the names of the memory it shows, and whether it is written to."""
+    """The aliasing of one argument or result of an operator: its alias set, and whether it is written to."""
 
     alias_set: set[str]
     is_write: bool
@@ -168,7 +168,7 @@ class AliasInfo:
 
 @dataclass
 class SchemaInfo:
-    """All arguments and results of an operator."""
+    """The aliasing of all arguments and results of an operator."""
 
     args: list[AliasInfo]
     outs: list[AliasInfo]
@@ -176,7 +176,7 @@ class SchemaInfo:
 
 
 def get_alias_info(func: Any) -> SchemaInfo:
-    """Return what an operator says about the memory of its arguments and results."""
+    """Return the aliasing of an operator's arguments and results, from its schema."""
 
     def said(part: Any) -> AliasInfo:
         alias = part.alias_info
@@ -187,9 +187,9 @@ def get_alias_info(func: Any) -> SchemaInfo:
 
 
 def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> Any:
-    """Return what a wrapper's `__torch_dispatch__` is to return: the very argument that an operator writes to, if it does.
+    """Return the result of a wrapper's `__torch_dispatch__`; for an in-place operator, the argument it writes to.
 
-    A view shares the memory of what it was taken from, so that a write to one counts for the other.
+    A view shares the storage of its base, so that a write to one counts for the other.
     """
     info = get_alias_info(func)
     by_name = dict(zip([part.name for part in info.args], args, strict=False)) | (kwargs or {})
@@ -205,5 +205,5 @@ def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> 
 
 
 def autograd_would_have_decomposed(func: Any, flat_args: Any) -> bool:
-    """Whether an operator reaches handlers only as the parts it is made of."""
+    """Whether autograd would decompose an operator before a handler sees it."""
     return False

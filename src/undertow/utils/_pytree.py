@@ -33,7 +33,7 @@ from undertow.utils._pytree_nodes import (
 
 PyTree = Any
 
-# How other containers are taken apart and put together, by the names that packages ask for.
+# How other containers are flattened and rebuilt, under the names that packages use.
 _, _namedtuple_flatten, _namedtuple_unflatten, _namedtuple_flatten_with_keys = SUPPORTED_NODES[namedtuple]
 _, _ordereddict_flatten, _ordereddict_unflatten, _ordereddict_flatten_with_keys = SUPPORTED_NODES[OrderedDict]
 _, _defaultdict_flatten, _defaultdict_unflatten, _defaultdict_flatten_with_keys = SUPPORTED_NODES[defaultdict]
@@ -48,11 +48,11 @@ for _class in (SequenceKey, MappingKey, GetAttrKey, NodeDef, ConstantNode):
     _class.__module__ = __name__
 
 
-# --- the shape of a tree
+# --- the structure of a tree
 
 
 class TreeSpec:
-    """The shape of a tree: a node's type, what it needs to be made again, and the shapes of its children."""
+    """The structure of a tree: a node's type, its context for rebuilding, and the structures of its children."""
 
     __slots__ = ("type", "_context", "_children", "num_nodes", "num_leaves", "num_children")
 
@@ -77,11 +77,11 @@ class TreeSpec:
         return self._children
 
     def children(self) -> list[TreeSpec]:
-        """Return the shapes of the children."""
+        """Return the structures of the children."""
         return list(self._children)
 
     def child(self, index: int) -> TreeSpec:
-        """Return the shape of one child."""
+        """Return the structure of one child."""
         return self._children[index]
 
     def is_leaf(self) -> bool:
@@ -89,7 +89,7 @@ class TreeSpec:
         return self.type is None
 
     def unflatten(self, leaves: Iterable[Any]) -> PyTree:
-        """Return the tree of this shape with these leaves."""
+        """Return the tree of this structure with these leaves."""
         leaves = list(leaves)
         if len(leaves) != self.num_leaves:
             raise ValueError(
@@ -105,7 +105,7 @@ class TreeSpec:
         return SUPPORTED_NODES[self.type].unflatten_fn(children, self._context)
 
     def flatten_up_to(self, tree: PyTree) -> list[PyTree]:
-        """Return what a tree that goes on where this one ends holds in place of this one's leaves."""
+        """Return the subtrees that a deeper tree has in place of this structure's leaves."""
         found: list[PyTree] = []
         self._collect(tree, found)
         return found
@@ -161,7 +161,7 @@ class TreeSpec:
 
 
 class LeafSpec(TreeSpec):
-    """The shape of a leaf."""
+    """The structure of a leaf."""
 
     __slots__ = ()
 
@@ -174,17 +174,17 @@ _LEAF = _LEAF_SPEC = LeafSpec()
 
 
 def treespec_leaf() -> TreeSpec:
-    """Return the shape of a leaf."""
+    """Return the structure of a leaf."""
     return _LEAF
 
 
 def treespec_tuple(iterable: Iterable[TreeSpec] = (), /) -> TreeSpec:
-    """Return the shape of a tuple of trees of these shapes."""
+    """Return the structure of a tuple of trees of these structures."""
     return TreeSpec(tuple, None, iterable)
 
 
 def treespec_dict(mapping: Any = (), /, **kwargs: TreeSpec) -> TreeSpec:
-    """Return the shape of a dict of trees of these shapes."""
+    """Return the structure of a dict of trees of these structures."""
     children = dict(mapping, **kwargs)
     return TreeSpec(dict, list(children), children.values())
 
@@ -199,15 +199,15 @@ def _is_pytreespec_instance(obj: Any) -> bool:
 
 
 def treespec_pprint(treespec: TreeSpec) -> str:
-    """Return a shape as the tree looks, with stars for leaves."""
+    """Return a structure printed as a tree, with stars for leaves."""
     return repr(treespec.unflatten([_Star()] * treespec.num_leaves))
 
 
-# --- taking apart and putting together
+# --- flattening and unflattening
 
 
 def tree_flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
-    """Return a tree's leaves and its shape.
+    """Return a tree's leaves and its structure.
 
     >>> from undertow.utils._pytree import tree_flatten
     >>> tree_flatten({"a": [1, 2], "b": 3})[0]
@@ -231,14 +231,14 @@ def _flatten(tree: PyTree, is_leaf: IsLeaf, leaves: list[Any]) -> TreeSpec:
 
 
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> PyTree:
-    """Return the tree of a shape with these leaves."""
+    """Return the tree of a structure with these leaves."""
     if not isinstance(treespec, TreeSpec):
         raise TypeError(f"Expected `treespec` to be an instance of PyTreeSpec but got item of type {type(treespec)}.")
     return treespec.unflatten(leaves)
 
 
 def tree_iter(tree: PyTree, is_leaf: IsLeaf = None) -> Iterator[Any]:
-    """Return the leaves, one by one."""
+    """Yield the leaves."""
     if _is_leaf(tree, is_leaf):
         yield tree
         return
@@ -257,7 +257,7 @@ def arg_tree_leaves(*args: PyTree, **kwargs: PyTree) -> list[Any]:
 
 
 def tree_structure(tree: PyTree, is_leaf: IsLeaf = None) -> TreeSpec:
-    """Return the shape."""
+    """Return the structure."""
     return tree_flatten(tree, is_leaf)[1]
 
 
@@ -265,7 +265,7 @@ def tree_structure(tree: PyTree, is_leaf: IsLeaf = None) -> TreeSpec:
 
 
 def tree_map(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None) -> PyTree:
-    """Return the same tree with `func(leaf, ...)` in place of every leaf; further trees give further arguments."""
+    """Return the tree with `func(leaf, ...)` in place of every leaf; further trees supply further arguments."""
     leaves, treespec = tree_flatten(tree, is_leaf)
     return treespec.unflatten(map(func, leaves, *[treespec.flatten_up_to(rest) for rest in rests]))
 
@@ -279,7 +279,7 @@ def tree_map_(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: I
 
 
 def map_only(wanted: Any, /) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
-    """Return a decorator: the function applies to values of a type (or several, or that pass a test), others stay."""
+    """Return a decorator: the function is applied to values of a type (or that pass a test), others are kept."""
     passes = (lambda x: isinstance(x, wanted)) if isinstance(wanted, (type, tuple)) or not callable(wanted) else wanted
 
     def restrict(func: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -289,12 +289,12 @@ def map_only(wanted: Any, /) -> Callable[[Callable[[Any], Any]], Callable[[Any],
 
 
 def tree_map_only(wanted: Any, /, func: Callable[[Any], Any], tree: PyTree, is_leaf: IsLeaf = None) -> PyTree:
-    """`tree_map` over the leaves of a type."""
+    """Apply `tree_map` to the leaves of a type."""
     return tree_map(map_only(wanted)(func), tree, is_leaf=is_leaf)
 
 
 def tree_map_only_(wanted: Any, /, func: Callable[[Any], Any], tree: PyTree, is_leaf: IsLeaf = None) -> PyTree:
-    """`tree_map_` over the leaves of a type."""
+    """Apply `tree_map_` to the leaves of a type."""
     return tree_map_(map_only(wanted)(func), tree, is_leaf=is_leaf)
 
 
@@ -304,7 +304,7 @@ def tree_all(pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) 
 
 
 def tree_any(pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
-    """Whether a test holds for some leaf."""
+    """Whether a test holds for any leaf."""
     return any(map(pred, tree_iter(tree, is_leaf)))
 
 
@@ -314,12 +314,12 @@ def tree_all_only(wanted: Any, /, pred: Callable[[Any], bool], tree: PyTree, is_
 
 
 def tree_any_only(wanted: Any, /, pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
-    """Whether a test holds for some leaf of a type."""
+    """Whether a test holds for any leaf of a type."""
     return any(pred(leaf) for leaf in tree_iter(tree, is_leaf) if isinstance(leaf, wanted))
 
 
 def _broadcast_to_and_flatten(tree: PyTree, treespec: TreeSpec, is_leaf: IsLeaf = None) -> list[Any] | None:
-    """Return the leaves of a tree that may end earlier than a shape does, repeated; None where they do not fit."""
+    """Return the leaves of a prefix tree, repeated to match a structure; None if it does not fit."""
     if _is_leaf(tree, is_leaf):
         return [tree] * treespec.num_leaves
     if treespec.is_leaf() or _node_type(tree) is not treespec.type:
@@ -340,12 +340,12 @@ def _broadcast_to_and_flatten(tree: PyTree, treespec: TreeSpec, is_leaf: IsLeaf 
 
 
 def tree_flatten_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[tuple[KeyPath, Any]], TreeSpec]:
-    """Pairs of the path to a leaf and the leaf; and the tree's shape."""
+    """Return pairs of path and leaf, and the tree's structure."""
     return list(_generate_key_paths((), tree, is_leaf)), tree_structure(tree, is_leaf)
 
 
 def tree_leaves_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, Any]]:
-    """Pairs of the path to a leaf and the leaf."""
+    """Return pairs of path and leaf."""
     return list(_generate_key_paths((), tree, is_leaf))
 
 
@@ -362,7 +362,7 @@ def _generate_key_paths(key_path: KeyPath, tree: PyTree, is_leaf: IsLeaf = None)
 
 
 def tree_map_with_path(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None) -> PyTree:
-    """`tree_map` whose function gets the path to the leaf first."""
+    """Apply `tree_map` with a function that takes the path to the leaf first."""
     pairs, treespec = tree_flatten_with_path(tree, is_leaf)
     others = [treespec.flatten_up_to(rest) for rest in rests]
     return treespec.unflatten(func(*pair, *rest) for *pair, rest in _beside(pairs, others))
@@ -379,13 +379,13 @@ def keystr(kp: KeyPath) -> str:
 
 
 def key_get(obj: Any, kp: KeyPath) -> Any:
-    """Return what lies at the end of a path."""
+    """Return the value at a path."""
     for key in kp:
         obj = key.get(obj)
     return obj
 
 
-# Text is seldom made of shapes: it is loaded when it is asked for.
+# Structures are rarely serialized: that file is imported on demand.
 _TEXT = (
     "DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL", "EnumEncoder", "_register_namedtuple", "enum_object_hook", "pytree_to_str",
     "str_to_pytree", "treespec_dumps", "treespec_loads",

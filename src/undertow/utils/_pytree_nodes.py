@@ -1,4 +1,4 @@
-"""What a node of a tree is: the classes that `torch.utils._pytree` takes apart, and how it puts them together again."""
+"""The nodes of trees: the classes that `torch.utils._pytree` flattens, and how it rebuilds them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ KeyPath = tuple[Any, ...]
 
 
 class NodeDef(NamedTuple):
-    """How a kind of node is taken apart and put together again."""
+    """How a kind of node is flattened and rebuilt."""
 
     type: Any
     flatten_fn: Callable[[Any], tuple[list[Any], Context]]
@@ -74,7 +74,7 @@ class NodeDef(NamedTuple):
 
 SUPPORTED_NODES: dict[Any, NodeDef] = {}
 
-# Of registered classes: the name that stands for them in text, and how their context is written and read.
+# Of registered classes: their serialized name, and how their context is written and read.
 SERIALIZED: dict[Any, tuple[str | None, Any, Any]] = {}
 
 
@@ -97,7 +97,7 @@ def register_pytree_node(
     SERIALIZED[cls] = serialized_type_name, to_dumpable_context, from_dumpable_context
 
 
-_register_pytree_node = register_pytree_node  # the name that older packages use
+_register_pytree_node = register_pytree_node  # the name in older packages
 
 
 def register_dataclass(
@@ -124,7 +124,7 @@ def register_dataclass(
 
 @dataclasses.dataclass(frozen=True)
 class ConstantNode:
-    """What the shape of a tree keeps of a constant."""
+    """A constant in the structure of a tree."""
 
     value: Any
 
@@ -154,12 +154,12 @@ def is_constant_class(cls: type) -> bool:
 
 
 def _is_constant_holder(spec: Any) -> bool:
-    """Whether the shape of a tree is that of a constant."""
+    """Whether the structure of a tree is that of a constant."""
     return isinstance(spec.context, ConstantNode)
 
 
 def _retrieve_constant(spec: Any) -> Any:
-    """Return the constant whose shape this is."""
+    """Return the constant of a structure."""
     if not _is_constant_holder(spec):
         raise AssertionError("spec does not correspond to a registered constant pytree")
     return spec.context.value
@@ -200,7 +200,7 @@ def _named_keys(node: Any) -> tuple[list[tuple[Any, Any]], Context]:
     return [(GetAttrKey(name), x) for name, x in zip(node._fields, node, strict=True)], type(node)
 
 
-# Packages make nodes of classes like these by their functions.
+# Packages register classes like these with their functions.
 
 
 def _list_flatten(node: Any) -> tuple[list[Any], Context]:
@@ -246,7 +246,7 @@ _mapping(
     lambda node: [node.default_factory, list(node)],
 )
 _sequence(deque, lambda values, maxlen: deque(values, maxlen=maxlen), lambda node: node.maxlen)
-_sequence(Size, lambda values, _: tuple(values), name="torch.Size")  # of whatever the leaves have become
+_sequence(Size, lambda values, _: tuple(values), name="torch.Size")  # of the new leaves
 
 
 # --- telling nodes from leaves
@@ -266,7 +266,7 @@ def is_namedtuple(obj: Any) -> bool:
 
 
 def is_structseq_class(cls: Any) -> bool:
-    """Whether a class is one of those that functions with several results return."""
+    """Whether a class is the structseq type of a function with several results."""
     return isinstance(cls, type) and issubclass(cls, NamedResults) and cls is not NamedResults
 
 
@@ -279,7 +279,7 @@ def is_structseq(obj: Any) -> bool:
 
 
 def _node_type(tree: Any) -> Any:
-    """Return the key of a value among the nodes; the class of a leaf is not among them."""
+    """Return the key of a value in the table of nodes; the class of a leaf is not in it."""
     cls = type(tree)
     if cls in SUPPORTED_NODES:
         return cls

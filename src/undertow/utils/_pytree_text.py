@@ -1,4 +1,4 @@
-"""The shapes of trees as text, so that they can be kept: `treespec_dumps` and `treespec_loads`."""
+"""Serialized structures of trees: `treespec_dumps` and `treespec_loads`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PLAIN = {
 
 
 def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
-    """Return the shape of a tree as JSON."""
+    """Return the structure of a tree as JSON."""
     if not isinstance(treespec, TreeSpec):
         raise TypeError(f"Expected `treespec` to be an instance of PyTreeSpec but got item of type {type(treespec)}.")
     _check_protocol(1 if protocol is None else protocol)
@@ -30,13 +30,13 @@ def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
 
 
 def treespec_loads(serialized: str) -> TreeSpec:
-    """Return the shape of a tree that `treespec_dumps` wrote."""
+    """Return the structure of a tree from JSON."""
     protocol, described = json.loads(serialized, object_hook=enum_object_hook)
     _check_protocol(protocol)
     return _made(described)
 
 
-pytree_to_str, str_to_pytree = treespec_dumps, treespec_loads  # their older names
+pytree_to_str, str_to_pytree = treespec_dumps, treespec_loads  # deprecated names
 
 
 class EnumEncoder(json.JSONEncoder):
@@ -64,7 +64,7 @@ _named_tuples: dict[Any, str] = {}
 
 
 def _register_namedtuple(cls: type, *, serialized_type_name: str) -> None:
-    """Give a class of named tuples the name that stands for it in text."""
+    """Register the serialized name of a named tuple class."""
     _named_tuples[cls] = serialized_type_name
 
 

@@ -1,7 +1,7 @@
-"""Selective checkpointing: of a checkpointed function some operators keep their results, the others run again.
+"""Selective checkpointing: some operators of a checkpointed function keep their results, the others are recomputed.
 
-Two modes share one record: the first run notes each operator's result, or that it is to be computed again; the second
-run takes from the record, operator by operator, in the same order.
+Two modes share one record: the first run stores each operator's result, or that it must be recomputed; the second run
+reads the record, operator by operator, in the same order.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from undertow._src.tensor.core import TensorCore
 from undertow.utils._python_dispatch import TorchDispatchMode
 
 _aten: Any = _ops.namespace("aten")
-SAC_IGNORED_OPS = {_aten.detach.default}  # of no cost
+SAC_IGNORED_OPS = {_aten.detach.default}  # these cost nothing
 
 
 class CheckpointPolicy(Enum):
-    """What becomes of an operator's result. Without a compiler MUST and PREFER are the same."""
+    """What happens to an operator's result. Without a compiler MUST and PREFER are the same."""
 
     MUST_SAVE = 0
     PREFER_SAVE = 1
@@ -34,14 +34,14 @@ _KEPT = frozenset(policy for policy in CheckpointPolicy if "RECOMPUTE" not in po
 
 
 class SelectiveCheckpointContext:
-    """What a policy is told: whether this is the second run, and the operator's result."""
+    """The context of a policy: whether this is the second run, and the operator's result."""
 
     def __init__(self, *, is_recompute: bool, op_output: Any = None) -> None:
         self.is_recompute, self.op_output = is_recompute, op_output
 
 
 class _Kept:
-    """A result as it was: a tensor that has been written to since is refused."""
+    """A stored result; reading it raises if the tensor was written to since."""
 
     def __init__(self, value: Any) -> None:
         self.value = value.detach() if isinstance(value, TensorCore) else value
@@ -58,7 +58,7 @@ Record = dict[Any, list[Any]]
 
 
 class _CachingTorchDispatchMode(TorchDispatchMode):
-    """The first run: notes what the policy wants to keep."""
+    """The first run: stores the results that the policy keeps."""
 
     def __init__(self, policy_fn: Callable[..., Any], record: Record) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class _CachingTorchDispatchMode(TorchDispatchMode):
 
 
 class _CachedTorchDispatchMode(TorchDispatchMode):
-    """The second run: takes what was kept, and runs the rest."""
+    """The second run: reads stored results, and runs the other operators."""
 
     def __init__(self, policy_fn: Callable[..., Any], record: Record, allow_cache_entry_mutation: bool) -> None:
         super().__init__()

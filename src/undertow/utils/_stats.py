@@ -1,4 +1,4 @@
-"""How often functions are called."""
+"""Counts of function calls."""
 
 from __future__ import annotations
 

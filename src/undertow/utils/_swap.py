@@ -1,4 +1,4 @@
-"""`swap_tensors`: two tensors exchange all that they are, keeping their identities."""
+"""`swap_tensors`: exchange the contents of two tensors, which keep their identities."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _PARTS = ("_array", "_edge", "_requires_grad", "_storage", "_view", "_meta")
 
 
 def swap_tensors(t1: Any, t2: Any) -> None:
-    """Exchange two tensors: memory, class, attributes, hooks, gradients. Whoever holds one now sees the other.
+    """Exchange two tensors: memory, class, attributes, hooks, gradients. References to one now see the other.
 
-    Not while a graph is alive that keeps one of them: it would see the other, too. A graph that merely leads to one fails
-    when its gradient arrives there.
+    Raises while a graph holds one of them as a saved tensor. A graph that leads to one of them fails when its gradient
+    arrives there.
     """
     for name, tensor in (("t1", t1), ("t2", t2)):
         if not isinstance(tensor, TensorCore):
@@ -51,7 +51,7 @@ def swap_tensors(t1: Any, t2: Any) -> None:
 
 
 def _poison(accumulator: Any, tensor: Any) -> None:
-    """Has a graph fail where it leads to a leaf that is exchanged. Its accumulator is not the tensor's any more."""
+    """Make a graph fail if it leads to a swapped leaf, whose accumulator no longer belongs to the tensor."""
     tensor._meta.accumulator = None
     former = wrap(tensor._array)
     former._requires_grad = True
@@ -72,7 +72,7 @@ def _slots(cls: type) -> set[str]:
 
 
 def set_module(obj: Any, mod: str) -> None:
-    """Say in which module an object is at home."""
+    """Set the `__module__` of an object."""
     if not isinstance(mod, str):
         raise TypeError("The mod argument should be a string")
     obj.__module__ = mod

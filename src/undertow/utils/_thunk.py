@@ -1,4 +1,4 @@
-"""`Thunk`: a value that is worked out when it is first asked for."""
+"""`Thunk`: a value that is computed on first use."""
 
 from __future__ import annotations
 

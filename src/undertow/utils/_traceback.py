@@ -1,4 +1,4 @@
-"""Frames of a traceback in one line, and tracebacks kept for later."""
+"""Short forms of frames, and tracebacks captured for later."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def shorten_filename(fn: str, *, base: str | None = None) -> str:
-    """Return a file's path without what it shares with a folder (this package's, unless given)."""
+    """Return a file's path relative to a folder (this package's, unless given)."""
     base = _HERE if base is None else base
     try:
         shared = os.path.commonpath([base, fn])
-    except ValueError:  # of two drives
+    except ValueError:  # on different drives
         return fn
     return fn if shared in ("", os.sep) else fn[len(shared) + 1 :]
 
 
 def format_frame(frame: Any, *, base: str | None = None, line: bool = False) -> str:
-    """Where a frame is, after its line if that is wanted."""
+    """Return the location of a frame, after its source line if requested."""
     extra = f"{frame.line}  # " if line else ""
     return f"{extra}{shorten_filename(frame.filename, base=base)}:{frame.lineno} in {frame.name}"
 
@@ -35,7 +35,7 @@ def format_traceback_short(tb: TracebackType) -> str:
 
 
 class CapturedTraceback:
-    """The frames at a place, to be written out later.
+    """The frames of the current stack, to be formatted later.
 
     >>> from undertow.utils._traceback import CapturedTraceback
     >>> def here():
@@ -52,16 +52,16 @@ class CapturedTraceback:
 
     @staticmethod
     def extract(*, script: bool = False, cpp: bool = False, skip: int = 0) -> CapturedTraceback:
-        """Return the frames of whoever calls, without the last `skip` of them."""
+        """Return the caller's frames, without the last `skip`."""
         frames = list(traceback.walk_stack(sys._getframe(1)))
         return CapturedTraceback([(frame.f_code, place) for frame, place in frames], skip)
 
     def cleanup(self) -> None:
-        """Let go of the frames."""
+        """Release the frames."""
         self.tb = None
 
     def summary(self) -> traceback.StackSummary:
-        """Return the frames as Python's traceback has them, outermost first."""
+        """Return the frames as a summary of Python's `traceback`, outermost first."""
         if self.tb is None:
             return traceback.StackSummary()
         kept = self.tb[self.skip :][::-1]
@@ -80,5 +80,5 @@ class CapturedTraceback:
 
 @contextmanager
 def report_compile_source_on_error() -> Iterator[None]:
-    """PyTorch shows the code that it generated where that raises; undertow's code is in files, which are shown anyway."""
+    """Do nothing: PyTorch shows generated code in errors here; undertow's code is in files."""
     yield

@@ -1,4 +1,4 @@
-"""Help for type checkers, which changes nothing at run time."""
+"""Helpers for type checkers, without effect at run time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def not_none(obj: Any) -> Any:
 
 
 def _as_it_is(source: Callable[..., Any]) -> Callable[[Any], Any]:
-    """Return a decorator that says: this function takes what that one takes."""
+    """Return a decorator that declares a function to have the signature of another."""
     return lambda function: function
 
 

@@ -1,10 +1,10 @@
-"""`torch.utils.backcompat`: warnings about programs of PyTorch's first years."""
+"""`torch.utils.backcompat`: warnings for programs of PyTorch's first years."""
 
 from __future__ import annotations
 
 
 class Warning:
-    """Whether one of them is given; undertow, like PyTorch now, gives none."""
+    """A switch for one of them; undertow, like current PyTorch, issues none."""
 
     def __init__(self) -> None:
         self.enabled = False

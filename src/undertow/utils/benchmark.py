@@ -1,4 +1,4 @@
-"""`torch.utils.benchmark`: how long a statement takes, measured with care and printed with its spread."""
+"""`torch.utils.benchmark`: measure how long a statement takes, with the spread of the runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNITS = (("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("s", 1.0))
 
 
 def select_unit(t: float) -> tuple[str, float]:
-    """Return the unit in which a time is easy to read, and its length in seconds."""
+    """Return a readable unit for a time, and its length in seconds."""
     for name, length in reversed(_UNITS):
         if t >= length:
             return name, length
@@ -34,7 +34,7 @@ class Measurement:
 
     @property
     def times(self) -> list[float]:
-        """Seconds per execution, one number per run, in order."""
+        """Return the seconds per execution, one number per run, in order."""
         return sorted(t / self.number_per_run for t in self.raw_times)
 
     @property
@@ -47,7 +47,7 @@ class Measurement:
 
     @property
     def iqr(self) -> float:
-        """The range of the middle half of the runs."""
+        """Return the interquartile range of the runs."""
         times = self.times
         if len(times) < 2:
             return 0.0
@@ -94,7 +94,7 @@ class _Task:
 
 
 class Timer:
-    """Times a statement, as `timeit.Timer` does, with a first run that does not count.
+    """Times a statement, like `timeit.Timer`, after one warm-up run.
 
     Timer("x @ x", globals={"x": torch.ones(64, 64)}).blocked_autorange()
     """
@@ -121,7 +121,7 @@ class Timer:
         self._task = _Task(stmt, setup, label, sub_label, description, num_threads)
 
     def timeit(self, number: int = 1_000_000) -> Measurement:
-        """One run of so many executions."""
+        """Measure one run of `number` executions."""
         self._timer.timeit(max(int(number // 100), 2))
         return Measurement(number, [self._timer.timeit(number)], self._task)
 
@@ -134,7 +134,7 @@ class Timer:
     def blocked_autorange(
         self, callback: Callable[[int, float], Any] | None = None, min_run_time: float = 0.2
     ) -> Measurement:
-        """Run, each long enough to be measured well, for at least min_run_time seconds in all."""
+        """Measure runs long enough for the clock, for at least min_run_time seconds in total."""
         number = self._block_size(min_run_time)
         times: list[float] = []
         while sum(times) < min_run_time:
@@ -147,7 +147,7 @@ class Timer:
         self, threshold: float = 0.1, *, min_run_time: float = 0.01, max_run_time: float = 10.0,
         callback: Callable[[int, float], Any] | None = None,
     ) -> Measurement:  # fmt: skip
-        """Run until the middle half of them lies within `threshold` of the median."""
+        """Measure runs until the middle half lies within `threshold` of the median."""
         number = self._block_size(min_run_time)
         times: list[float] = []
         found = Measurement(number, times, self._task)
@@ -160,7 +160,7 @@ class Timer:
         return found
 
     def _block_size(self, min_run_time: float) -> int:
-        """How many executions take a thousandth of the time, so that reading the clock does not show."""
+        """Return the number of executions per run, so that reading the clock is negligible."""
         number = 1
         while True:
             took = self._timer.timeit(number)
@@ -182,7 +182,7 @@ class Compare:
         """Do nothing: numbers are printed with one decimal anyway."""
 
     def colorize(self, rowwise: bool = False) -> None:
-        """Do nothing: the table is printed without colours."""
+        """Do nothing: the table is printed without colors."""
 
     def print(self) -> None:
         print(self)

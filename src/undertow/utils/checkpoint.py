@@ -1,8 +1,8 @@
-"""Trading time for memory: a checkpointed function keeps no saved tensors and is run again when backward needs them.
+"""Activation checkpointing: a function keeps no saved tensors and runs again when backward needs them.
 
-Two kinds. Reentrant: one node whose backward runs the function again with recording on and starts a backward pass of
-its own. Non-reentrant (recommended): forward is recorded as usual, but pack hooks keep only a ticket for each saved
-tensor; the first unpack runs the function again and fills in what the tickets stand for.
+Two kinds. Reentrant: one node whose backward runs the function again with recording on and starts a nested backward
+pass. Non-reentrant (recommended): forward is recorded as usual, but pack hooks keep only a placeholder for each saved
+tensor; the first unpack runs the function again and fills them in.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class CheckpointError(RuntimeError):
 
 
 def noop_context_fn() -> tuple[Any, Any]:
-    """Two contexts that do nothing, for the forward run and for the second one."""
+    """Return two contexts that do nothing, for the forward run and for the recomputation."""
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Whether the second run may stop once everything needed is there; overrides the argument of `checkpoint`."""
+    """Set, inside the block, whether the recomputation stops early; overrides the argument of `checkpoint`."""
     before, _settings["early_stop"] = _settings["early_stop"], enable
     try:
         yield
@@ -55,7 +55,7 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
-    """Whether errors about a second run that differs list the operators of both; overrides the argument."""
+    """Set, inside the block, whether mismatch errors list the operators of both runs; overrides the argument."""
     before, _settings["debug"] = _settings["debug"], enabled
     try:
         yield
@@ -64,7 +64,7 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the tensors among the inputs outside their graph, asking for gradients as before."""
+    """Return the inputs with tensors detached, each with the same requires_grad."""
     if not isinstance(inputs, tuple):
         raise RuntimeError("Only tuple of tensors is supported. Got Unsupported input type: ", type(inputs).__name__)
     return tuple(
@@ -73,18 +73,18 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def check_backward_validity(inputs: Sequence[Any]) -> None:
-    """Warn if no input asks for gradients: a reentrant checkpoint then has none at all."""
+    """Warn if no input requires gradients: a reentrant checkpoint then has none at all."""
     if not any(isinstance(part, TensorCore) and part.requires_grad for part in inputs):
         warn("None of the inputs have requires_grad=True. Gradients will be None")
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
-    """Return the accelerators among the arguments and their generators' states: there are none."""
+    """Return the devices of the arguments and their generators' states: none."""
     return [], []
 
 
 def set_device_states(devices: Sequence[int], states: Sequence[Any], *, device_type: str | None = None) -> None:
-    """Set the states that `get_device_states` returned: of no device."""
+    """Set the states that `get_device_states` returned: none."""
 
 
 def checkpoint(
@@ -182,7 +182,7 @@ class CheckpointFunction(Function):
 
 @contextlib.contextmanager
 def _as_before(state: Any, autocast: Any) -> Iterator[None]:
-    """Return the random stream (unless its state is None) and autocast as they were in forward, put back afterwards."""
+    """Restore the random state (unless None) and autocast of forward inside the block."""
     before = random.get_rng_state()
     if state is not None:
         random.set_rng_state(state)
@@ -198,7 +198,7 @@ def _as_before(state: Any, autocast: Any) -> Iterator[None]:
 
 
 class _Ticket:
-    """Stands for a saved tensor: its number in the order of saving."""
+    """A placeholder for a saved tensor: its number in the order of saving."""
 
     __slots__ = ("number", "__weakref__")
 
@@ -207,13 +207,13 @@ class _Ticket:
 
 
 class _EnoughRecomputed(Exception):
-    """Ends the second run once every tensor that backward can still ask for is there."""
+    """Ends the recomputation once every tensor that backward may need is there."""
 
 
 class GraphExecGroup:
-    """Backward passes inside the block share one second run of each checkpointed call.
+    """Makes backward passes inside the block share one recomputation of each checkpointed call.
 
-    They must not need the same saved tensor: each is given away once.
+    They must not need the same saved tensor: each is released after its first use.
     """
 
     current: GraphExecGroup | None = None
@@ -235,7 +235,7 @@ class GraphExecGroup:
 
 
 class _Frame:
-    """One checkpointed call: the tickets of its first run, and a second run for each backward pass that asks."""
+    """One checkpointed call: the placeholders of its first run, and a recomputation for each backward pass."""
 
     def __init__(
         self, rerun: Callable[[], Any], early_stop: bool, determinism_check: str, explain: Callable[[str], str]
@@ -243,7 +243,7 @@ class _Frame:
         self.rerun = rerun
         self.early_stop = early_stop
         self.determinism_check = determinism_check
-        self.explain = explain  # what is said of a second run that differs
+        self.explain = explain  # the error for a recomputation that differs
         self.tickets: list[weakref.ref[_Ticket]] = []
         self.metadata: list[dict[str, Any]] = []
         # By backward pass, or by the group of passes that share one.
@@ -267,7 +267,7 @@ class _Frame:
 
 
 class _Rerun:
-    """The second run of a checkpointed call: what it saved, by number."""
+    """The recomputation of a checkpointed call: what it saved, by number."""
 
     def __init__(self, frame: _Frame) -> None:
         self.frame = frame
@@ -300,7 +300,7 @@ class _Rerun:
         return tensor.detach()
 
     def take(self, number: int) -> Any:
-        """Return a tensor, once: it is given back to the memory as soon as backward is done with it."""
+        """Return a tensor, only once, so that it is freed as soon as backward is done with it."""
         if number in self.tensors:
             self.taken.add(number)
             return self.tensors.pop(number)
@@ -371,7 +371,7 @@ class NoopSaveInputs(Function):
 
 
 def _keep_inputs(tensors: list[Any]) -> Any:
-    # The empty first input makes sure that a node is made, whether or not the others ask for gradients.
+    # The empty first input ensures that a node is made, whether or not the others require gradients.
     return NoopSaveInputs.apply(_nothing()._asking(True), *tensors).grad_fn
 
 
@@ -421,7 +421,7 @@ def _without_reentry(
         return function(*args, **kwargs)
 
 
-# Selective checkpointing looks at operators, which few programs do: it is loaded when it is asked for.
+# Selective checkpointing is rarely used: it is imported on demand.
 _SELECTIVE = "CheckpointPolicy SAC_IGNORED_OPS SelectiveCheckpointContext create_selective_checkpoint_contexts".split()
 _HOMES = dict.fromkeys(_SELECTIVE, "undertow.utils._selective_checkpoint")
 _HOMES["DefaultDeviceType"] = "undertow.utils._default_device_type"

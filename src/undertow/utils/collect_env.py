@@ -1,4 +1,4 @@
-"""`python -m torch.utils.collect_env`: the versions and settings to tell when something goes wrong."""
+"""`python -m torch.utils.collect_env`: the versions and settings to put into a bug report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`torch.utils.deterministic`: whether new memory is filled, so that what a program reads from it is the same each time."""
+"""`torch.utils.deterministic`: whether uninitialized memory is filled, so that reading it is deterministic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from undertow._src.base.modes import Deterministic
 class _Settings(ModuleType):
     @property
     def fill_uninitialized_memory(self) -> bool:
-        """Whether memory is filled while deterministic algorithms are wanted."""
+        """Whether memory is filled while deterministic algorithms are on."""
         return Deterministic.fills_memory
 
     @fill_uninitialized_memory.setter

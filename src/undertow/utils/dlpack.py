@@ -10,7 +10,7 @@ from undertow._src.tensor.from_data import from_dlpack as from_dlpack
 
 
 class DLDeviceType(IntEnum):
-    """The numbers of kinds of devices."""
+    """DLPack's numbers of device types."""
 
     kDLCPU = 1
     kDLCUDA = 2

@@ -1,7 +1,7 @@
-"""`FlopCounterMode`: how many multiplications and additions the operators of a program take, by module.
+"""`FlopCounterMode`: count the floating point operations of a program, by module.
 
-What an operator takes is told by its formula in `flop_registry`, from the shapes of its arguments and result; operators
-of the backward pass are counted as they run, for the modules whose backward pass it is.
+An operator's count comes from its formula in `flop_registry`, given the shapes of its arguments and result. Operators
+of the backward pass are counted for the modules they belong to.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ aten: Any = _ops.namespace("aten")
 flop_registry: dict[Any, Callable[..., int]] = {}
 
 
-# --- what an operator takes
+# --- formulas
 
 
 def get_shape(i: Any) -> Any:
-    """Return the shape of a tensor; anything else as it is."""
+    """Return the shape of a tensor, and anything else as it is."""
     return i.shape if isinstance(i, TensorCore) else i
 
 
 def shape_wrapper(f: Callable[..., int]) -> Callable[..., int]:
-    """Return a formula of shapes as a function of tensors."""
+    """Wrap a formula of shapes as a function of tensors."""
 
     @functools.wraps(f)
     def of_tensors(*args: Any, out_val: Any = None, **kwargs: Any) -> int:
@@ -46,7 +46,7 @@ def shape_wrapper(f: Callable[..., int]) -> Callable[..., int]:
 def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorate the formula of one operator or several: `formula(*shapes, out_shape=None, **kwargs) -> int`.
 
-    With `get_raw` it is called with the tensors themselves, and `out_val`.
+    With `get_raw` it takes the tensors themselves and `out_val`.
     """
 
     def register(formula: Callable[..., Any]) -> Callable[..., Any]:
@@ -67,7 +67,7 @@ def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Call
 
 @register_flop_formula(aten.mm)
 def mm_flop(a_shape: Any, b_shape: Any, *args: Any, out_shape: Any = None, **kwargs: Any) -> int:
-    """Return a product of two matrices."""
+    """Count a product of two matrices."""
     rows, inner = a_shape
     if inner != b_shape[0]:
         raise AssertionError(f"matmul: inner dimensions must match, got {inner} and {b_shape[0]}")
@@ -76,25 +76,25 @@ def mm_flop(a_shape: Any, b_shape: Any, *args: Any, out_shape: Any = None, **kwa
 
 @register_flop_formula(aten.addmm)
 def addmm_flop(self_shape: Any, a_shape: Any, b_shape: Any, out_shape: Any = None, **kwargs: Any) -> int:
-    """Return the product alone counts."""
+    """Count the product only."""
     return mm_flop(a_shape, b_shape)
 
 
 @register_flop_formula(aten.bmm)
 def bmm_flop(a_shape: Any, b_shape: Any, out_shape: Any = None, **kwargs: Any) -> int:
-    """Products of two stacks of matrices."""
+    """Count products of two batches of matrices."""
     batch, rows, inner = a_shape
     return batch * rows * b_shape[2] * 2 * inner
 
 
 @register_flop_formula(aten.baddbmm)
 def baddbmm_flop(self_shape: Any, a_shape: Any, b_shape: Any, out_shape: Any = None, **kwargs: Any) -> int:
-    """Return the products alone count."""
+    """Count the products only."""
     return bmm_flop(a_shape, b_shape)
 
 
 def conv_flop_count(x_shape: Any, w_shape: Any, out_shape: Any, transposed: bool = False) -> int:
-    """Return a convolution: each weight meets each place of the result (of the input, if it is transposed)."""
+    """Count a convolution: each weight is applied at each position of the result (of the input, if transposed)."""
     places = (x_shape if transposed else out_shape)[2:]
     return math.prod(places) * math.prod(w_shape) * x_shape[0] * 2
 
@@ -104,7 +104,7 @@ def conv_flop(
     x_shape: Any, w_shape: Any, _bias: Any, _stride: Any, _padding: Any, _dilation: Any, transposed: bool, *args: Any,
     out_shape: Any = None, **kwargs: Any,
 ) -> int:  # fmt: skip
-    """Return a convolution."""
+    """Count a convolution."""
     return conv_flop_count(x_shape, w_shape, out_shape, transposed=transposed)
 
 
@@ -113,7 +113,7 @@ def conv_backward_flop(
     grad_out_shape: Any, x_shape: Any, w_shape: Any, _bias: Any, _stride: Any, _padding: Any, _dilation: Any,
     transposed: bool, _output_padding: Any, _groups: Any, output_mask: Any, out_shape: Any,
 ) -> int:  # fmt: skip
-    """Its gradients: each is a convolution of the result's gradient, with the weight or with the input."""
+    """Count the gradients of a convolution: each is a convolution of grad_output with the weight or the input."""
 
     def turned(shape: Any) -> list[int]:
         return [shape[1], shape[0], *shape[2:]]
@@ -128,7 +128,7 @@ def conv_backward_flop(
 
 
 def sdpa_flop_count(query_shape: Any, key_shape: Any, value_shape: Any) -> int:
-    """Attention: queries times keys, weights times values."""
+    """Count attention: queries times keys, weights times values."""
     batch, heads, rows, inner = query_shape
     length, width = key_shape[2], value_shape[3]
     stack = batch * heads
@@ -141,12 +141,12 @@ def sdpa_flop_count(query_shape: Any, key_shape: Any, value_shape: Any) -> int:
 def sdpa_flop(
     query_shape: Any, key_shape: Any, value_shape: Any, *args: Any, out_shape: Any = None, **kwargs: Any
 ) -> int:
-    """Attention in one operator. The one for CPUs is not counted, as PyTorch does not count it."""
+    """Count attention in one operator. Like PyTorch, the operator for CPUs is not counted."""
     return sdpa_flop_count(query_shape, key_shape, value_shape)
 
 
 def sdpa_backward_flop_count(grad_out_shape: Any, query_shape: Any, key_shape: Any, value_shape: Any) -> int:
-    """Return the gradients of attention: the weights once more, and two products for each of the two."""
+    """Count the gradients of attention: the scores again, and two products for each of the two."""
     batch, heads, rows, inner = query_shape
     length, width = key_shape[2], value_shape[3]
     stack = batch * heads
@@ -164,7 +164,7 @@ def sdpa_backward_flop(
     grad_out_shape: Any, query_shape: Any, key_shape: Any, value_shape: Any, *args: Any, out_shape: Any = None,
     **kwargs: Any,
 ) -> int:  # fmt: skip
-    """Return the gradients of attention."""
+    """Count the gradients of attention."""
     return sdpa_backward_flop_count(grad_out_shape, query_shape, key_shape, value_shape)
 
 
@@ -184,7 +184,7 @@ def convert_num_with_suffix(number: int, suffix: str) -> str:
 
 
 def convert_to_percent_str(num: int, denom: int) -> str:
-    """Return a share in percent."""
+    """Return a fraction as a percentage."""
     return f"{num / denom:.2%}" if denom else "0%"
 
 
@@ -192,7 +192,7 @@ def convert_to_percent_str(num: int, denom: int) -> str:
 
 
 class _Counting(TorchDispatchMode):
-    """Sees every operator for a counter."""
+    """The dispatch mode that counts every operator."""
 
     def __init__(self, counter: FlopCounterMode) -> None:
         super().__init__()
@@ -205,9 +205,9 @@ class _Counting(TorchDispatchMode):
 
 
 class FlopCounterMode:
-    """A block in which operations are counted; printed as a table at its end if `display` is true.
+    """Counts operations inside the block; prints a table at its end if `display` is true.
 
-    `custom_mapping` gives formulas for more operators, or other ones: `{torch.ops.aten.exp: lambda shape, **rest: 1}`.
+    `custom_mapping` adds or replaces formulas of operators: `{torch.ops.aten.exp: lambda shape, **rest: 1}`.
 
     >>> with FlopCounterMode(display=False) as counter:
     ...     product = torch.ones(2, 3) @ torch.ones(3, 4)
@@ -230,18 +230,18 @@ class FlopCounterMode:
             },
         }
 
-    # --- answers
+    # --- results
 
     def get_total_flops(self) -> int:
-        """All operations of the block."""
+        """Return the number of operations in the block."""
         return sum(self.flop_counts["Global"].values()) if "Global" in self.flop_counts else 0
 
     def get_flop_counts(self) -> dict[str, dict[Any, int]]:
-        """Operations by the name of the module (`Global`: all) and by operator."""
+        """Return the counts by module name (`Global`: all) and by operator."""
         return {name: dict(counts) for name, counts in self.flop_counts.items()}
 
     def get_table(self, depth: int | None = None) -> str:
-        """Return the same as text, down to a depth of modules."""
+        """Return the counts as a table, down to a depth of modules."""
         depth = self.depth if depth is None else depth
         total = self.get_total_flops()
         names = [name for name in sorted(self.flop_counts) if name != "Global" and name.count(".") < depth]
@@ -282,7 +282,7 @@ class FlopCounterMode:
 
 
 def _with_suffix(count: int, total: int) -> str:
-    """Return a number in the unit that suits the total."""
+    """Return a number in the unit that fits the total."""
     suffix = get_suffix_str(total)
     return convert_num_with_suffix(count, suffix) if suffix else str(count)
 

@@ -1,4 +1,4 @@
-"""The handle that hooks are removed with, and hooks that pickling may drop without a word."""
+"""The handle that removes a hook, and hooks that pickling may drop silently."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def unserializable_hook(f: F) -> F:
-    """Mark a hook whose loss when a tensor is pickled is expected, so that nobody warns about it."""
+    """Mark a hook that pickling a tensor may drop without a warning."""
     f.__torch_unserializable__ = True  # type: ignore[attr-defined]
     return f

@@ -1,4 +1,4 @@
-"""`ModuleTracker`: in which modules a program is at work, in the forward pass and in the backward pass."""
+"""`ModuleTracker`: which modules are running, in the forward and in the backward pass."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["ModuleTracker"]
 
 
 class ModuleTracker:
-    """A block in which `parents` names the modules that are at work, from `Global` inwards.
+    """Keeps the names of the running modules in `parents` inside the block, from `Global` inwards.
 
-    `is_bw` tells whether this is their backward pass: a module's begins with the gradients of its outputs and ends with
+    `is_bw` says whether this is their backward pass: it begins with the gradients of a module's outputs and ends with
     those of its inputs.
     """
 
@@ -34,7 +34,7 @@ class ModuleTracker:
 
     @property
     def is_bw(self) -> bool:
-        """Whether a backward pass is under way."""
+        """Whether a backward pass is running."""
         return local.modes.backward_pass is not None
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""`torch.utils.weak`: mappings that hold their keys weakly and tell them apart by identity.
+"""`torch.utils.weak`: mappings with weak keys that are compared by identity.
 
 Tensors compare elementwise, so the mappings of the standard library's `weakref` cannot hold them.
 """
@@ -14,7 +14,7 @@ __all__ = ["TensorWeakRef", "WeakIdKeyDictionary", "WeakIdRef", "WeakTensorKeyDi
 
 
 class WeakIdRef(weakref.ref):
-    """A weak reference that equals another one to the same object, also after that has gone."""
+    """A weak reference that equals others to the same object, even after the object is gone."""
 
     __slots__ = ("_id",)
 
@@ -34,7 +34,7 @@ class WeakIdRef(weakref.ref):
 
 
 class _WeakHashRef(WeakIdRef):
-    """A weak reference that equals another one to an equal object, and keeps its hash after that has gone."""
+    """A weak reference that equals others to an equal object, and keeps its hash after the object is gone."""
 
     __slots__ = ()
 
@@ -53,7 +53,7 @@ WeakTensorRefKey = WeakIdRef
 
 
 class WeakIdKeyDictionary(MutableMapping[Any, Any]):
-    """A dict whose keys are told apart by identity and do not live on for its sake."""
+    """A dict whose keys are compared by identity and held weakly."""
 
     def __init__(self, dict: Any = None, ref_type: Any = WeakIdRef) -> None:
         self.data: Any = {}
@@ -79,7 +79,7 @@ class WeakIdKeyDictionary(MutableMapping[Any, Any]):
     def __contains__(self, key: Any) -> bool:
         try:
             return self.ref_type(key) in self.data
-        except TypeError:  # it can have no weak references
+        except TypeError:  # it does not support weak references
             return False
 
     def __iter__(self) -> Iterator[Any]:
@@ -95,7 +95,7 @@ class WeakIdKeyDictionary(MutableMapping[Any, Any]):
         return f"<{type(self).__name__} at {id(self):#x}>"
 
     def copy(self) -> WeakIdKeyDictionary:
-        """Another mapping with the same keys and values."""
+        """Return a new mapping with the same keys and values."""
         return WeakIdKeyDictionary(self)
 
 

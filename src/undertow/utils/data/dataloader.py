@@ -1,4 +1,4 @@
-"""DataLoader: a dataset as an iterable of batches, made here or in worker processes."""
+"""DataLoader: a dataset as an iterable of batches, made in this process or in workers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _DatasetKind:
 
 
 class _InfiniteConstantSampler(Sampler[None]):
-    """The indices of a stream: none, for ever."""
+    """An endless sampler for streams, which have no indices."""
 
     def __iter__(self) -> Iterator[None]:
         while True:
@@ -39,7 +39,7 @@ class _InfiniteConstantSampler(Sampler[None]):
 
 
 class _Indexed(Protocol[T_co]):
-    """Anything with an index can be loaded from, such as a list."""
+    """Anything that can be indexed, such as a list."""
 
     def __getitem__(self, index: Any, /) -> T_co: ...
 
@@ -132,7 +132,7 @@ class DataLoader(Generic[T_co]):
 
     @property
     def multiprocessing_context(self) -> Any:
-        """How worker processes are started: one of multiprocessing's contexts."""
+        """Return the multiprocessing context that starts the workers."""
         return self.__multiprocessing_context
 
     @multiprocessing_context.setter
@@ -175,14 +175,14 @@ class DataLoader(Generic[T_co]):
     def __len__(self) -> int:
         if self._dataset_kind == _DatasetKind.Map:
             return len(self._index_sampler)
-        # What the dataset says of its length is remembered, to warn when it yields more.
+        # The dataset's reported length, to warn if it yields more.
         length = self._IterableDataset_len_called = len(self.dataset)
         if self.batch_size is None:
             return length
         return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
 
 
-# --- checks, in PyTorch's order and words
+# --- checks, in PyTorch's order and with its messages
 
 
 def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool) -> None:
@@ -257,7 +257,7 @@ class _BaseDataLoaderIter:
     """One iteration over a loader's batches."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
-        # Not the loader itself, which may hold this iterator: its workers must end when the last reference goes.
+        # Not the loader itself, which may hold this iterator: the workers must end with the last reference.
         self._dataset = loader.dataset
         self._dataset_kind = loader._dataset_kind
         self._IterableDataset_len_called = loader._IterableDataset_len_called
@@ -305,7 +305,7 @@ class _BaseDataLoaderIter:
 
 
 class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
-    """Makes each batch when it is asked for."""
+    """Makes each batch when it is requested."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         super().__init__(loader)
@@ -321,7 +321,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
 
 
 class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
-    """Has the batches made by worker processes, a few ahead of what is asked for."""
+    """Gets batches from worker processes, which make a few in advance."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
         super().__init__(loader)

@@ -18,7 +18,7 @@ T_co = TypeVar("T_co", covariant=True)
 class Dataset(Generic[T_co]):
     """A map from keys to samples. Subclasses write `__getitem__`, and usually `__len__`.
 
-    `__getitems__(keys)`, where a subclass has it, is asked for a whole batch at once.
+    `__getitems__(keys)`, if a subclass has it, fetches a whole batch at once.
     """
 
     def __getitem__(self, index: Any) -> Any:
@@ -80,7 +80,7 @@ class StackDataset(Dataset[T_co]):
         return tuple([member[index] for member in self.datasets])
 
     def __getitems__(self, indices: list[Any]) -> list[Any]:
-        """Return a batch, each member asked once where it can answer for a batch."""
+        """Return a batch; members with `__getitems__` are called once."""
         if isinstance(self.datasets, dict):
             columns = [_items(member, indices) for member in self.datasets.values()]
             return [dict(zip(self.datasets, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -115,7 +115,7 @@ class ConcatDataset(Dataset[T_co]):
 
     @staticmethod
     def cumsum(sequence: Iterable[Any]) -> list[int]:
-        """Return the length up to and with each dataset."""
+        """Return the cumulative lengths of the datasets."""
         return list(accumulate(len(dataset) for dataset in sequence))
 
     def __len__(self) -> int:
@@ -132,7 +132,7 @@ class ConcatDataset(Dataset[T_co]):
 
     @property
     def cummulative_sizes(self) -> list[int]:
-        """The old spelling of cumulative_sizes."""
+        """Return `cumulative_sizes` (a deprecated spelling)."""
         warn("`cummulative_sizes` attribute is renamed to `cumulative_sizes`", FutureWarning)
         return self.cumulative_sizes
 
@@ -175,7 +175,7 @@ class Subset(Dataset[T_co]):
         return self.dataset[self.indices[index]]
 
     def __getitems__(self, indices: list[int]) -> list[Any]:
-        """Return a batch, asked for at once where the dataset can answer so."""
+        """Return a batch, with one call if the dataset has `__getitems__`."""
         if callable(getattr(self.dataset, "__getitems__", None)):
             return self.dataset.__getitems__([self.indices[index] for index in indices])
         return [self.dataset[self.indices[index]] for index in indices]
@@ -196,7 +196,7 @@ def random_split(dataset: Any, lengths: Sequence[int | float], generator: Genera
 
 
 def _lengths_of_fractions(total: int, fractions: Sequence[float]) -> list[int]:
-    """Round the lengths down and give what is left over to the parts in turn."""
+    """Return the lengths rounded down, with the remainder distributed over the parts in turn."""
     lengths = []
     for position, fraction in enumerate(fractions):
         if not 0 <= fraction <= 1:

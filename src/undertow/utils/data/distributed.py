@@ -49,7 +49,7 @@ class DistributedSampler(Sampler[int]):
             indices = Generator().manual_seed(self.seed + self.epoch).stream.permutation(length).tolist()
         else:
             indices = list(range(length))
-        # Some come twice where the processes cannot divide them evenly, or the last ones are left out.
+        # If the indices cannot be divided evenly, some are repeated or the last ones dropped.
         missing = self.total_size - length
         if missing > 0:
             indices += (indices * math.ceil(missing / max(length, 1)))[:missing]
@@ -59,5 +59,5 @@ class DistributedSampler(Sampler[int]):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Make the next iteration use another order, the same in all processes."""
+        """Make the next iteration use a different order, the same in all processes."""
         self.epoch = epoch

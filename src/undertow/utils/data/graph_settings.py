@@ -10,7 +10,7 @@ __all__ = ["apply_random_seed", "apply_sharding", "apply_shuffle_settings"]
 
 
 def _links(datapipe: Any) -> list[Any]:
-    """Return a chain's links, from its end."""
+    """Return the pipes of a chain, the last one first."""
     found: list[Any] = []
     todo = [datapipe]
     while todo:
@@ -22,7 +22,7 @@ def _links(datapipe: Any) -> list[Any]:
 
 
 def apply_shuffle_settings(datapipe: Any, shuffle: bool | None = None) -> Any:
-    """Tell every link that shuffles whether it should."""
+    """Set whether the shuffling pipes of a chain shuffle."""
     if shuffle is not None:
         for link in _links(datapipe):
             if callable(vars(type(link)).get("set_shuffle")):
@@ -31,7 +31,7 @@ def apply_shuffle_settings(datapipe: Any, shuffle: bool | None = None) -> Any:
 
 
 def apply_sharding(datapipe: Any, num_of_instances: int, instance_id: int, sharding_group: Any = None) -> Any:
-    """Tell every link that leaves out samples which of them it should keep."""
+    """Set which samples the sharding pipes of a chain keep."""
     for link in _links(datapipe):
         if callable(vars(type(link)).get("apply_sharding")):
             link.apply_sharding(num_of_instances, instance_id)
@@ -39,7 +39,7 @@ def apply_sharding(datapipe: Any, num_of_instances: int, instance_id: int, shard
 
 
 def apply_random_seed(datapipe: Any, rng: Any) -> Any:
-    """Give every link that draws numbers a seed."""
+    """Seed every pipe of a chain that draws random numbers."""
     for link in _links(datapipe):
         if callable(vars(type(link)).get("set_seed")):
             link.set_seed(rng.initial_seed())

@@ -1,4 +1,4 @@
-"""Samplers: in which order the samples of a dataset are visited."""
+"""Samplers: the order in which the samples of a dataset are visited."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from undertow._src.types.dtypes import float64
 
 T_co = TypeVar("T_co", covariant=True)
 
-_DRAWN_AT_ONCE = 32  # so many indices PyTorch draws with replacement before it yields the first
+_DRAWN_AT_ONCE = 32  # the number of indices that PyTorch draws at a time with replacement
 
 
 class Sampler(Generic[T_co]):
@@ -53,7 +53,7 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
-        """How many samples are visited; the dataset's length may change between epochs."""
+        """Return the number of samples; the dataset's length may change between epochs."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
@@ -92,7 +92,7 @@ def _check_flag(name: str, value: Any, error: type[Exception] = ValueError) -> N
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """These indices at random, every one once."""
+    """Yields the given indices in random order, each once."""
 
     def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
         self.indices = indices

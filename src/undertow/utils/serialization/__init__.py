@@ -1,3 +1,3 @@
-"""What can be set about files of tensors."""
+"""Settings for files of tensors."""
 
 from undertow.utils.serialization import config as config

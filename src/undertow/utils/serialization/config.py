@@ -1,4 +1,4 @@
-"""What can be set about reading and writing checkpoints: `config.load.mmap = True`, `config.patch({"load.mmap": True})`."""
+"""Settings for checkpoints: `config.load.mmap = True`, `config.patch({"load.mmap": True})`."""
 
 import mmap as _mmap
 import sys as _sys
@@ -9,7 +9,7 @@ _TYPE_CHECKING = False
 
 
 class load:
-    """Of reading. There are no offsets to calculate: every record's place is read from the archive."""
+    """Settings for reading. Offsets are not calculated: they are read from the archive."""
 
     mmap = False
     endianness = None
@@ -18,7 +18,7 @@ class load:
 
 
 class save:
-    """Of writing. There is no pinned memory to use."""
+    """Settings for writing. There is no pinned memory."""
 
     compute_crc32 = True
     use_pinned_memory_for_d2h = False

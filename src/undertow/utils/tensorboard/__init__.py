@@ -1,4 +1,4 @@
-"""`torch.utils.tensorboard`: records of a training for TensorBoard, written with TensorBoard's own package."""
+"""`torch.utils.tensorboard`: training logs for TensorBoard, written with the tensorboard package."""
 
 from tensorboard.summary.writer.event_file_writer import EventFileWriter as EventFileWriter
 

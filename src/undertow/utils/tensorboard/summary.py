@@ -27,7 +27,7 @@ def as_array(value: Any) -> Any:
 
 
 def scalar(name: str, value: Any, new_style: bool = False, double_precision: bool = False) -> Any:
-    """One number."""
+    """Return the message of a number."""
     array = as_array(value).squeeze()
     if array.ndim:
         raise AssertionError(
@@ -43,7 +43,7 @@ def scalar(name: str, value: Any, new_style: bool = False, double_precision: boo
 
 
 def histogram(name: str, values: Any, bins: Any = "tensorflow", max_bins: int | None = None) -> Any:
-    """How values are distributed; `bins` as in NumPy, or TensorFlow's own edges."""
+    """Return the message of a histogram; `bins` as in NumPy, or TensorFlow's edges."""
     array = as_array(values).reshape(-1).astype(np.float64)
     if not array.size:
         raise ValueError("The input has no element.")
@@ -66,7 +66,7 @@ def histogram(name: str, values: Any, bins: Any = "tensorflow", max_bins: int | 
 
 
 def _edges() -> list[float]:
-    """Growing by a tenth, to both sides of zero."""
+    """Return TensorFlow's bin edges, which grow by a tenth on both sides of zero."""
     positive, edge = [], 1e-12
     while edge < 1e20:
         positive.append(edge)
@@ -75,7 +75,7 @@ def _edges() -> list[float]:
 
 
 def image(name: str, tensor: Any, rescale: float = 1, dataformats: str = "NCHW") -> Any:
-    """Return a picture, or several side by side."""
+    """Return the message of an image, or of several in a row."""
     array = _as_rows(as_array(tensor), dataformats)
     scale = 255 if array.dtype.kind == "f" else 1
     pixels = np.clip(array.astype(np.float32) * scale * rescale, 0, 255).astype(np.uint8)
@@ -89,7 +89,7 @@ def image(name: str, tensor: Any, rescale: float = 1, dataformats: str = "NCHW")
 
 
 def _as_rows(array: Any, dataformats: str) -> Any:
-    """Pixels as height × width × colours."""
+    """Return pixels as height × width × channels."""
     order = dataformats.upper()
     if array.ndim != len(order):
         raise AssertionError(
@@ -110,7 +110,7 @@ def _as_rows(array: Any, dataformats: str) -> Any:
 
 
 def text(name: str, words: str) -> Any:
-    """Return a text."""
+    """Return the message of a text."""
     plugin = SummaryMetadata.PluginData(plugin_name="text", content=b"")
     shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)])
     tensor = TensorProto(dtype="DT_STRING", string_val=[words.encode("utf_8")], tensor_shape=shape)
@@ -119,12 +119,12 @@ def text(name: str, words: str) -> Any:
 
 
 def custom_scalars(layout: Any) -> Any:
-    """How charts are laid out."""
+    """Return the message of a layout of charts."""
     return text("custom_scalars__config__", json.dumps(layout))
 
 
 def hparams(hparam_dict: Any, metric_dict: Any, hparam_domain_discrete: Any = None) -> tuple[Any, Any, Any]:
-    """Return what runs are made with and judged by; what this run was made with; that it has ended."""
+    """Return the messages of hyperparameters: the experiment, this run's start, and its end."""
     for name, given in (("hparam_dict", hparam_dict), ("metric_dict", metric_dict)):
         if not isinstance(given, dict):
             raise TypeError(f"parameter: {name} should be a dictionary, nothing logged.")

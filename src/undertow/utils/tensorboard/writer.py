@@ -1,4 +1,4 @@
-"""`SummaryWriter`: what a training logs, in files that TensorBoard shows."""
+"""`SummaryWriter`: logs of a training in TensorBoard's files."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class FileWriter:
 
 
 class SummaryWriter:
-    """Logs numbers, distributions, pictures and texts for TensorBoard.
+    """Logs scalars, histograms, images and texts for TensorBoard.
 
-    Without a folder it makes one in `runs`, named by the time and the machine.
+    Without a folder it creates one in `runs`, named after the time and the machine.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class SummaryWriter:
             writer = self.file_writer = FileWriter(self.log_dir, *self._options)
             self.all_writers = {self.log_dir: writer}
             step, self.purge_step = self.purge_step, None
-            if step is not None:  # a session that starts again there: what was logged from that step on is hidden
+            if step is not None:  # a restarted session: what was logged from that step on is hidden
                 start = SessionLog(status=SessionLog.START)
                 for mark in ({"file_version": "brain.Event:2"}, {"session_log": start}):
                     writer.add_event(Event(step=step, **mark))
@@ -81,14 +81,14 @@ class SummaryWriter:
         self, tag: str, scalar_value: Any, global_step: Any = None, walltime: float | None = None,
         new_style: bool = False, double_precision: bool = False,
     ) -> None:  # fmt: skip
-        """Return a number at a step."""
+        """Log a number at a step."""
         made = summary.scalar(tag, scalar_value, new_style, double_precision)
         self._get_file_writer().add_summary(made, global_step, walltime)
 
     def add_scalars(
         self, main_tag: str, tag_scalar_dict: dict[str, Any], global_step: Any = None, walltime: float | None = None
     ) -> None:
-        """Several numbers in one chart, each in a folder of its own."""
+        """Log several numbers in one chart, each in its own folder."""
         self._get_file_writer()
         for tag, value in tag_scalar_dict.items():
             folder = f"{self.log_dir}/{main_tag.replace('/', '_')}_{tag}"
@@ -100,7 +100,7 @@ class SummaryWriter:
         self, tag: str, values: Any, global_step: Any = None, bins: Any = "tensorflow", walltime: float | None = None,
         max_bins: int | None = None,
     ) -> None:  # fmt: skip
-        """How values are distributed at a step."""
+        """Log a histogram of values at a step."""
         made = summary.histogram(tag, values, bins, max_bins)
         self._get_file_writer().add_summary(made, global_step, walltime)
 
@@ -112,7 +112,7 @@ class SummaryWriter:
         walltime: float | None = None,
         dataformats: str = "CHW",
     ) -> None:
-        """Return a picture."""
+        """Log an image."""
         made = summary.image(tag, img_tensor, dataformats=dataformats)
         self._get_file_writer().add_summary(made, global_step, walltime)
 
@@ -124,26 +124,26 @@ class SummaryWriter:
         walltime: float | None = None,
         dataformats: str = "NCHW",
     ) -> None:
-        """Several pictures side by side."""
+        """Log several images in a row."""
         self.add_image(tag, img_tensor, global_step, walltime, dataformats)
 
     def add_figure(
         self, tag: str, figure: Any, global_step: Any = None, close: bool = True, walltime: float | None = None
     ) -> None:
-        """Return a figure of Matplotlib's."""
+        """Log a Matplotlib figure."""
         figure.canvas.draw()
         pixels = summary.np.asarray(figure.canvas.buffer_rgba())[..., :3]
         self.add_image(tag, pixels, global_step, walltime, "HWC")
 
     def add_text(self, tag: str, text_string: str, global_step: Any = None, walltime: float | None = None) -> None:
-        """Return a text."""
+        """Log a text."""
         self._get_file_writer().add_summary(summary.text(tag, text_string), global_step, walltime)
 
     def add_hparams(
         self, hparam_dict: dict[str, Any], metric_dict: dict[str, Any], hparam_domain_discrete: Any = None,
         run_name: str | None = None, global_step: Any = None,
     ) -> None:  # fmt: skip
-        """Return what a run was made with and what came of it, in a folder of its own."""
+        """Log a run's hyperparameters and metrics, in its own folder."""
         if not isinstance(hparam_dict, dict) or not isinstance(metric_dict, dict):
             raise TypeError("hparam_dict and metric_dict should be dictionary.")
         messages = summary.hparams(hparam_dict, metric_dict, hparam_domain_discrete)
@@ -167,7 +167,7 @@ class SummaryWriter:
             writer.flush()
 
     def close(self) -> None:
-        """End all files; what is logged later begins new ones."""
+        """Close all files; later logs start new ones."""
         for writer in (self.all_writers or {}).values():
             writer.flush()
             writer.close()

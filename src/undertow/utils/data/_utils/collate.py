@@ -1,4 +1,4 @@
-"""From samples to batches: stack what can be stacked, and keep the structure around it."""
+"""Collating samples into batches: leaves are stacked, the structure around them is kept."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Collate = Callable[..., Any]
 
 
 def default_convert(data: Any) -> Any:
-    """NumPy arrays to tensors, wherever they are in nested lists and dicts; everything else stays.
+    """Convert NumPy arrays in nested lists and dicts to tensors; keep everything else.
 
     >>> default_convert({"a": np.array([1, 2]), "b": "text"})
     {'a': tensor([1, 2]), 'b': 'text'}
@@ -48,7 +48,7 @@ def default_convert(data: Any) -> Any:
 
 
 def collate(batch: Any, *, collate_fn_map: dict[Any, Collate] | None = None) -> Any:
-    """Return a list of samples as one batch; `collate_fn_map` says by the samples' type how leaves are put together."""
+    """Return a list of samples as one batch; `collate_fn_map` has the function for each type of leaf."""
     sample = batch[0]
     makers = collate_fn_map or {}
     if type(sample) in makers:
@@ -107,7 +107,7 @@ default_collate_fn_map: dict[Any, Collate] = {
 
 
 def default_collate(batch: Any) -> Any:
-    """Return a list of samples as one batch: tensors stacked, numbers made tensors, lists and dicts collated inside.
+    """Return a list of samples as one batch: tensors stacked, numbers as tensors, containers collated inside.
 
     >>> default_collate([(torch.tensor([1.0]), 5), (torch.tensor([2.0]), 6)])
     [tensor([[1.], [2.]]), tensor([5, 6])]
@@ -120,7 +120,7 @@ def _is_namedtuple(value: Any) -> bool:
 
 
 def _like_mapping(model: Any, content: dict[Any, Any]) -> Any:
-    """Return the content in a mapping of the model's class, or in a dict if that cannot be made."""
+    """Return the content in a mapping of the model's class, or in a dict if that cannot be constructed."""
     try:
         if isinstance(model, MutableMapping):
             clone = copy.copy(model)
@@ -132,7 +132,7 @@ def _like_mapping(model: Any, content: dict[Any, Any]) -> Any:
 
 
 def _like_sequence(model: Any, content: list[Any]) -> Any:
-    """Return the content in a sequence of the model's class, or in a list if that cannot be made."""
+    """Return the content in a sequence of the model's class, or in a list if that cannot be constructed."""
     try:
         if isinstance(model, MutableSequence):
             clone = copy.copy(model)

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class _BaseDatasetFetcher:
-    """What a DataLoader and its workers ask for batches."""
+    """The base of the objects that fetch batches for a DataLoader and its workers."""
 
     def __init__(self, dataset: Any, auto_collation: bool, collate_fn: Any, drop_last: bool) -> None:
         self.dataset = dataset
@@ -21,7 +21,7 @@ class _BaseDatasetFetcher:
 
 
 class _MapDatasetFetcher(_BaseDatasetFetcher):
-    """Asks a dataset for the samples at some indices."""
+    """Fetches the samples at given indices."""
 
     def fetch(self, possibly_batched_index: Any) -> Any:
         """Return the batch at these indices, or the sample at this one."""
@@ -41,7 +41,7 @@ class _IterableDatasetFetcher(_BaseDatasetFetcher):
         self.ended = False
 
     def fetch(self, possibly_batched_index: Any) -> Any:
-        """As many samples as there are indices; StopIteration at the end of the stream."""
+        """Return as many samples as there are indices; raise StopIteration at the end of the stream."""
         if self.ended:
             raise StopIteration
         if not self.auto_collation:

@@ -1,4 +1,4 @@
-"""Memory that an accelerator can read at once, of which there is none."""
+"""Pinned memory, which is not available."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from typing import Any, NoReturn
 
 
 def pin_memory(data: Any, device: Any = None) -> NoReturn:
-    """Refuses: there is no accelerator to read it."""
+    """Raise: there is no accelerator."""
     raise RuntimeError("Cannot access accelerator device when none is available.")

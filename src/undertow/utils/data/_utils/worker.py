@@ -1,8 +1,8 @@
-"""What a worker process does: it receives indices, makes batches and sends them, until it is told to stop.
+"""The worker process: it receives indices, makes batches and sends them, until it is stopped.
 
-Each worker has two pipes of its own and no lock is shared, so that a worker that dies can stop nobody else. A batch is
-pickled where it is made, so that a sample that cannot be pickled is an error like any other; a thread sends it while
-the next one is made.
+Each worker has its own two pipes and no lock is shared, so a worker that dies cannot block the others. A batch is
+pickled in the worker, so a sample that cannot be pickled is an error like any other; a thread sends it while the next
+one is made.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from undertow import random
 from undertow._src.compat.process_settings import set_num_threads
 from undertow.utils.data._utils.fetch import create_fetcher
 
-MP_STATUS_CHECK_INTERVAL = 5.0  # seconds between looks at whether the other side is still alive
+MP_STATUS_CHECK_INTERVAL = 5.0  # seconds between checks that the other side is alive
 _worker_info: WorkerInfo | None = None
 
 
 class WorkerInfo:
-    """Who a worker process is: `id`, `num_workers`, `seed`, and its copy of the `dataset`."""
+    """A worker process's `id`, `num_workers`, `seed`, and its copy of the `dataset`."""
 
     id: int
     num_workers: int
@@ -46,7 +46,7 @@ class WorkerInfo:
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """Who this worker process is; None in the main process."""
+    """Return the information about this worker process; None in the main process."""
     return _worker_info
 
 
@@ -54,7 +54,7 @@ def get_worker_info() -> WorkerInfo | None:
 
 
 class Task:
-    """Make batch `number` of iteration `epoch` from these indices. An epoch never seen before starts a new iteration."""
+    """A request to make batch `number` of iteration `epoch` from these indices. A new epoch starts a new iteration."""
 
     __slots__ = ("epoch", "index", "number")
 
@@ -65,11 +65,11 @@ class Task:
 
 
 class End:
-    """The answer of a worker whose stream has ended."""
+    """A worker's message that its stream has ended."""
 
 
 class Failure:
-    """The answer of a worker in which something raised: the exception's class and its traceback as text."""
+    """A worker's message that it raised: the exception's class and its traceback as text."""
 
     def __init__(self, error: BaseException, where: str) -> None:
         self.kind = type(error)
@@ -84,7 +84,7 @@ class Failure:
             raise self.kind(_PlainText(message))  # a KeyError shows the repr of its message
         try:
             error = self.kind(message)
-        except Exception:  # its class wants other arguments
+        except Exception:  # its class takes different arguments
             raise RuntimeError(message) from None
         raise error
 
@@ -106,7 +106,7 @@ def packed(value: Any) -> list[Any]:
 
 
 def send(connection: Connection, parts: list[Any]) -> None:
-    """Send what `packed` made."""
+    """Send the result of `packed`."""
     connection.send_bytes(pickle.dumps([memoryview(part).nbytes for part in parts]))
     for part in parts:
         if memoryview(part).nbytes:
@@ -114,7 +114,7 @@ def send(connection: Connection, parts: list[Any]) -> None:
 
 
 def receive(connection: Connection) -> list[Any]:
-    """Receive what `packed` made, into memory that may be written to."""
+    """Receive the result of `packed`, into writable memory."""
     parts = []
     for size in pickle.loads(connection.recv_bytes()):
         part = bytearray(size)
@@ -125,7 +125,7 @@ def receive(connection: Connection) -> list[Any]:
 
 
 def unpacked(parts: list[Any]) -> Any:
-    """Return the value that `packed` was given."""
+    """Return the value that was packed."""
     return pickle.loads(parts[0], buffers=parts[1:])
 
 
@@ -133,7 +133,7 @@ def unpacked(parts: list[Any]) -> Any:
 
 
 class Plan:
-    """All that a worker must know to make batches."""
+    """What a worker needs to make batches."""
 
     def __init__(self, **fields: Any) -> None:
         self.is_iterable: bool = fields["is_iterable"]
@@ -146,17 +146,17 @@ class Plan:
         self.num_workers: int = fields["num_workers"]
 
     def fetcher(self) -> Any:
-        """Return a new iteration over the dataset."""
+        """Start a new iteration over the dataset."""
         return create_fetcher(self.is_iterable, self.dataset, self.auto_collation, self.collate_fn, self.drop_last)
 
 
 def run_worker(plan: Plan, number: int, tasks: Connection, results: Connection, inherited: list[Connection]) -> None:
-    """Return the main function of a worker process. `inherited` are ends of other workers' pipes that a fork copied."""
+    """Run a worker process. `inherited` are the ends of other workers' pipes that a fork copied."""
     global _worker_info
     for connection in inherited:
         connection.close()
     parent = os.getppid()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the main process, which then stops us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the main process, which then stops the workers
     outbox: queue.SimpleQueue[list[Any] | None] = queue.SimpleQueue()
     sender = threading.Thread(target=_send_all, args=(outbox, results), daemon=True)
     sender.start()
@@ -192,14 +192,14 @@ def run_worker(plan: Plan, number: int, tasks: Connection, results: Connection, 
             ended = plan.is_iterable and isinstance(error, StopIteration)
             answer = End() if ended else Failure(error, where)
         outbox.put(_packed_answer(task, answer, where))
-        del answer  # not kept alive while we wait for the next task
+        del answer  # not kept alive while waiting for the next task
     outbox.put(None)
     if os.getppid() == parent:
         sender.join(MP_STATUS_CHECK_INTERVAL)
 
 
 def _seed_all(base_seed: int, number: int) -> None:
-    """Every worker draws other numbers, the same as PyTorch's workers draw."""
+    """Seed all generators, differently in each worker, with the same numbers as PyTorch."""
     seed = base_seed + number
     python_random.seed(seed)
     random.manual_seed(seed)
@@ -207,13 +207,13 @@ def _seed_all(base_seed: int, number: int) -> None:
 
 
 def _generate_state(base_seed: int, worker_id: int) -> list[int]:
-    """Four words to seed NumPy's generator with."""
+    """Return four words to seed NumPy's generator with."""
     words = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
     return np.random.SeedSequence(words).generate_state(4).tolist()
 
 
 def _next_task(tasks: Connection, parent: int) -> Task | None:
-    """Return the next task; None when there is nothing more to do or nobody left to do it for."""
+    """Return the next task; None if there is no more work or the main process is gone."""
     try:
         while not tasks.poll(MP_STATUS_CHECK_INTERVAL):
             if os.getppid() != parent:
@@ -227,7 +227,7 @@ def _packed_answer(task: Task, answer: Any, where: str) -> list[Any]:
     try:
         return packed((task.epoch, task.number, answer))
     except Exception as error:
-        if isinstance(answer, Failure):  # of a class that the main process could not find
+        if isinstance(answer, Failure):  # its class cannot be found in the main process
             answer.kind = RuntimeError
             return packed((task.epoch, task.number, answer))
         return packed((task.epoch, task.number, Failure(error, where)))
@@ -238,6 +238,6 @@ def _send_all(outbox: queue.SimpleQueue[list[Any] | None], results: Connection) 
         while (parts := outbox.get()) is not None:
             send(results, parts)
     except OSError:
-        pass  # the main process has gone on without us
+        pass  # the main process no longer waits for this worker
     finally:
         results.close()

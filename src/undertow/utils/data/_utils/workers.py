@@ -1,4 +1,4 @@
-"""The main process's side of worker processes: who gets which task, which batch is next, who has died."""
+"""The main process's side of worker processes: assigning tasks, ordering batches, detecting dead workers."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from undertow.utils.data._utils.worker import (
 class Workers:
     """The worker processes of one iterator.
 
-    Batches are numbered; number n goes to the next worker in turn. In an iteration `pending` says which worker has
-    which number, and `arrived` holds batches that came before their turn.
+    Batches are numbered; number n goes to the next worker in turn. In an iteration `pending` maps numbers to workers,
+    and `arrived` holds batches that came early.
     """
 
     def __init__(self, loader: Any, base_seed: int) -> None:
@@ -62,13 +62,13 @@ class Workers:
     def _start(self, context: Any, plan: Plan, number: int) -> None:
         task_reader, task_writer = context.Pipe(duplex=False)
         result_reader, result_writer = context.Pipe(duplex=False)
-        # A forked process has copies of all that is open here; with them alive nobody would notice a closed pipe.
+        # A forked process has copies of all open files; while they are open, a closed pipe goes unnoticed.
         forked = context.get_start_method() == "fork"
         inherited = [*self.tasks, *self.results, task_writer, result_reader] if forked else []
         process = context.Process(
             target=run_worker, args=(plan, number, task_reader, result_writer, inherited), daemon=True
         )
-        with warnings.catch_warnings():  # JAX warns of every fork, if it is loaded; a worker has no use for it
+        with warnings.catch_warnings():  # JAX, if it is loaded, warns of every fork; workers do not use it
             warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
             process.start()
         task_reader.close()
@@ -93,10 +93,10 @@ class Workers:
             self._give_task()
 
     def next_batch(self) -> Any:
-        """Return the next batch; StopIteration when all have been handed out."""
+        """Return the next batch; raise StopIteration after the last one."""
         while True:
             while self.next < self.sent and self.next not in self.pending:
-                self.next += 1  # handed out before its turn, or of a worker that had nothing left
+                self.next += 1  # returned out of order, or from a worker that had nothing left
             number = self._deliverable()
             if number is not None:
                 answer = self.arrived.pop(number)
@@ -117,7 +117,7 @@ class Workers:
         return None if self.in_order else next(iter(self.arrived), None)
 
     def _give_task(self) -> None:
-        """Give the next indices to the next worker that still works."""
+        """Send the next indices to the next worker that is still active."""
         if not any(self.working):
             return
         try:
@@ -129,19 +129,19 @@ class Workers:
         worker = self.turn
         self.turn = (self.turn + 1) % len(self.working)
         self.pending[self.sent] = worker
-        with contextlib.suppress(OSError):  # a worker that died is noticed when its batch is waited for
+        with contextlib.suppress(OSError):  # a dead worker is noticed when its batch is waited for
             self.tasks[worker].send(Task(self.epoch, self.sent, index))
         self.sent += 1
 
     def _take_answer(self) -> None:
-        """Wait for any worker's answer and puts it where it belongs."""
+        """Wait for a message from any worker and store it."""
         worker = self._wait()
         try:
             epoch, number, answer = unpacked(receive(self.results[worker]))
         except (EOFError, OSError):
             self._mourn([worker])
         if epoch != self.epoch:
-            return  # of an iteration that was left early
+            return  # from an iteration that ended early
         if isinstance(answer, End):
             self.working[worker] = False
             self.pending = {n: owner for n, owner in self.pending.items() if owner != worker or n in self.arrived}
@@ -150,7 +150,7 @@ class Workers:
             self.arrived[number] = answer
 
     def _wait(self) -> int:
-        """Return the number of a worker that has answered."""
+        """Return the number of a worker that has sent a message."""
         deadline = time.monotonic() + self.timeout if self.timeout else None
         while True:
             patience = MP_STATUS_CHECK_INTERVAL
@@ -180,7 +180,7 @@ class Workers:
     # --- the end
 
     def stop(self) -> None:
-        """End the processes: they are asked first, and killed if they do not answer in time."""
+        """Stop the processes; kill those that do not stop in time."""
         if os.getpid() != self.owner:  # a fork's copy of the iterator
             return
         for connection in self.tasks:
@@ -188,7 +188,7 @@ class Workers:
                 if _has_room(connection):
                     connection.send(None)
         for connection in (*self.tasks, *self.results):
-            with contextlib.suppress(OSError):  # closed already: all are garbage together, and it was collected first
+            with contextlib.suppress(OSError):  # already closed, by the garbage collector
                 connection.close()
         deadline = time.monotonic() + MP_STATUS_CHECK_INTERVAL
         for process in self.processes:
@@ -201,7 +201,7 @@ class Workers:
 
 
 def _has_room(connection: Connection) -> bool:
-    """Whether a few bytes can be sent at once; not where a busy worker has not yet read its last tasks."""
+    """Whether a few bytes can be sent without blocking; not if a busy worker has a full pipe."""
     if os.name != "posix":
         return True
     poll = select.poll()

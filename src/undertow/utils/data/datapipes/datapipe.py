@@ -1,4 +1,4 @@
-"""Datasets that are links of a chain: each may be asked to make the next by the name that was given to it."""
+"""Datasets that form a chain: a registered method of one creates the next."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["IterDataPipe", "MapDataPipe", "functional_datapipe"]
 
 
 class _Chained:
-    """What both kinds of links share: `pipe.shuffle()` is `Shuffler(pipe)` if a class is registered as "shuffle"."""
+    """What both kinds of pipes share: `pipe.shuffle()` is `Shuffler(pipe)` if a class is registered as "shuffle"."""
 
     functions: ClassVar[dict[str, Callable[..., Any]]]
 
@@ -23,7 +23,7 @@ class _Chained:
 
     @classmethod
     def register_function(cls, function_name: str, function: Callable[..., Any]) -> None:
-        """Let links be made by a method of this name."""
+        """Register a method of this name that creates a pipe."""
         cls.functions[function_name] = function
 
     def __repr__(self) -> str:
@@ -31,26 +31,26 @@ class _Chained:
 
 
 class IterDataPipe(_Chained, IterableDataset[Any]):
-    """A link that is iterated over."""
+    """A pipe that is iterated over."""
 
     functions: ClassVar[dict[str, Callable[..., Any]]] = {}
 
     def reset(self) -> None:
-        """Prepare for a new iteration; override it to begin anew."""
+        """Prepare for a new iteration; override this to reset state."""
 
 
 class MapDataPipe(_Chained, Dataset[Any]):
-    """A link that is indexed."""
+    """A pipe that is indexed."""
 
     functions: ClassVar[dict[str, Callable[..., Any]]] = {}
 
 
 class DFIterDataPipe(IterDataPipe):
-    """A link of data frames."""
+    """A pipe of data frames."""
 
 
 class functional_datapipe:
-    """Registers a class of links under the name of the method that makes one."""
+    """Registers a class of pipes under the name of the method that creates it."""
 
     def __init__(self, name: str, enable_df_api_tracing: bool = False) -> None:
         self.name = name
