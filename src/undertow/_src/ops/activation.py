@@ -38,7 +38,7 @@ def _activate(name: str, rule: Rule, twin: Rule, input: Any, inplace: bool, out:
     return finish(rule, (input,), out, **statics)
 
 
-# --- with a straight side
+# --- piecewise linear
 
 relu, relu_ = unary(rules.relu, doc="max(x, 0)."), in_place(rules.relu)
 
@@ -51,7 +51,7 @@ def functional_relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 @public
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """Return the input moved into [min_val, max_val]."""
+    """Return the input clamped to [min_val, max_val]."""
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     return _hardtanh("hardtanh", input, min_val, max_val, inplace)
@@ -173,7 +173,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     return _activate("hardswish", rules.hardswish, rules.hardswish, input, inplace)
 
 
-# --- with an exponential side
+# --- exponential on one side
 
 
 @public
@@ -309,7 +309,7 @@ def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Ten
 
 
 def usual_dim(name: str, ndim: int) -> int:
-    """Return the dim that softmax and its kin take if none is given, with a warning."""
+    """Return the dim that softmax and its relatives take by default, with a warning."""
     warn(f"Implicit dimension choice for {name} has been deprecated. Say which dim: dim=-1, for example.")
     return 0 if ndim in (0, 1, 3) else 1
 

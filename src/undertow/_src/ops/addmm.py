@@ -44,7 +44,7 @@ def addmm_(
 
 
 def _check_in_place(input: Tensor, shape: tuple[int, ...]) -> None:
-    """Return what is written to must have the size of the product."""
+    """Refuse a target that does not have the size of the product."""
     if input._array.shape != shape:
         raise RuntimeError(
             f"Bad in-place call: input tensor size {list(input._array.shape)} and output tensor size {list(shape)} should "

@@ -1,6 +1,6 @@
 """Arithmetic: the public functions, methods and operators that take numbers as well as tensors.
 
-Most hand a Python number to their rule as it is. Where PyTorch makes an argument of the node out of it (`x ** 2`) it is a
+Most pass a Python number unchanged to their rule. Where PyTorch makes it an argument of the node (`x ** 2`) it is a
 static of the rule.
 """
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 def sum_function(name: str, plain: Function, scaled_rule: Rule, several: bool = False) -> Function:
-    """`add`, `sub`, their aliases and in-place forms: `plain`, unless a factor of the second operand is given."""
+    """Return `add`, `sub`, or an alias or in-place form: `plain`, unless a factor of the second operand is given."""
     writes = name.endswith("_")
     ufunc = np.add if scaled_rule.name == "add" else np.subtract
 
@@ -90,7 +90,7 @@ def sum_function(name: str, plain: Function, scaled_rule: Rule, several: bool = 
 def _sum_arguments(
     name: str, args: tuple[Any, ...], kwargs: dict[str, Any], several: bool, method: bool
 ) -> tuple[Any, Any, Any, Any]:
-    """input, other, alpha and out of a call, in the order of today or in that of old: input, alpha, other."""
+    """Return input, other, alpha and out of a call, in the current order or the legacy one: input, alpha, other."""
     given = {NUMPY_SPELLINGS.get(key, key): value for key, value in kwargs.items()}
     if len(args) == 3 and is_number(as_number(args[1])) and isinstance(args[2], TensorCore):
         warn_deprecated(name, "(Tensor input, Number alpha, Tensor other, *, Tensor out = None)")
@@ -153,7 +153,7 @@ def _rounded(rounding_mode: Any) -> Rule:
 
 
 def quotient_function(name: str, several: bool = False) -> Function:
-    """`div` and its aliases. Giving a rounding mode, None included, is another op to PyTorch."""
+    """Return `div` or an alias. Passing a rounding mode, even None, makes it a different op to PyTorch."""
     plain = binary(rules.div, name, takes="numbers", several=several)
 
     def function(input: Tensor, other: Any, *, rounding_mode: Any = MISSING, out: Tensor | None = None) -> Any:
@@ -187,7 +187,7 @@ floor_divide = binary(rules.floor_divide, "floor_divide", "The quotient, rounded
 
 @overloaded
 def remainder(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
-    """Return what is left of a division rounded down; it has the sign of the divisor."""
+    """Return the remainder of a division rounded down; it has the sign of the divisor."""
     return finish(_remainder_rule(input, other), (input, other), out)
 
 
@@ -204,7 +204,7 @@ def _remainder_rule(input: Tensor, other: object) -> Rule:
 
 @overloaded
 def fmod(input: Tensor, other: Number | complex | Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return what is left of a division rounded towards zero; it has the sign of the dividend."""
+    """Return the remainder of a division rounded towards zero; it has the sign of the dividend."""
     check_operands("fmod", rules.fmod, (input, other), "number", several=True)
     return finish(rules.fmod if isinstance(other, TensorCore) else rules.fmod_number, (input, other), out)
 

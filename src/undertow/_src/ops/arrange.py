@@ -1,4 +1,4 @@
-"""Public functions that copy elements to new places: repeating, turning, triangles, diagonals, frames, plain copies."""
+"""Public functions that move elements: repeating, rotating, triangles, diagonals, padding, plain copies."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def clone(input: Tensor, *, memory_format: memory_format | None = None) -> Tenso
 
 @public
 def contiguous(self: Tensor, *, memory_format: Any = contiguous_format) -> Tensor:
-    """Return the tensor itself if its elements lie in memory in order, else a copy of which they do."""
+    """Return the tensor itself if it is contiguous, else a contiguous copy."""
     array = with_layout(self._array)
     axes = CHANNELS_LAST.get(memory_format) if not isinstance(memory_format, (int, str)) else None
     if axes is not None and array.ndim == len(axes):
@@ -102,7 +102,7 @@ def _repeated(input: Tensor, repeats: tuple[int, ...]) -> Tensor:
 
 @public
 def repeat(self: Tensor, *repeats: Any, **named: Any) -> Tensor:
-    """Return a tensor laid out several times along each dim, and along new leading dims."""
+    """Return a tensor repeated along each dim, and along new leading dims."""
     return _repeated(self, spread_ints((*repeats, *named.values()), "repeat", "repeats"))
 
 
@@ -112,19 +112,19 @@ def _tiled(input: Tensor, dims: tuple[int, ...]) -> Tensor:
 
 @public
 def tile(input: Tensor, dims: _size) -> Tensor:
-    """`repeat` with ones for the dims that are left out in front."""
+    """Return `repeat`, with ones for leading dims that are left out."""
     check_tensor(input, "tile")
     return _tiled(input, as_ints(dims, "tile", "dims", 2))
 
 
 @public
 def tile_method(self: Tensor, *dims: Any, **named: Any) -> Tensor:
-    """`repeat` with ones for the dims that are left out in front."""
+    """Return `repeat`, with ones for leading dims that are left out."""
     return _tiled(self, spread_ints((*dims, *named.values()), "tile", "dims"))
 
 
 def _counts(repeats: Any, output_size: int | None) -> Any:
-    """For counts [2, 0, 1]: the indices [0, 0, 2]."""
+    """Return indices for counts: [0, 0, 2] for [2, 0, 1]."""
     array = repeats._array
     if array.dtype.kind not in "iu" or array.itemsize < 4:
         raise no_kernel("repeat_interleave_cpu", repeats)
@@ -140,7 +140,7 @@ def _counts(repeats: Any, output_size: int | None) -> Any:
 def repeat_interleave(
     input: Tensor, repeats: Tensor | int | None = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """Every element (or every slice of a dim) several times in a row; of counts alone, the indices to take."""
+    """Repeat every element (or every slice of a dim) in place; for counts alone, return the indices to take."""
     check_tensor(input, "repeat_interleave")
     if repeats is None:
         if input._array.ndim != 1:
@@ -173,7 +173,7 @@ def repeat_interleave(
     return apply(rules.contiguous, wide).flatten(dim, dim + 1)
 
 
-# --- turning
+# --- rotating
 
 
 def _flipped(input: Tensor, dims: tuple[int, ...]) -> Tensor:
@@ -212,7 +212,7 @@ def flipud(input: Tensor) -> Tensor:
 
 @public
 def roll(input: Any, shifts: Any, dims: Any = ()) -> Any:
-    """Return a copy moved along dims, what falls off coming back in at the other end; without dims, moved as one row."""
+    """Return a copy rolled along dims, elements re-entering at the opposite end; without dims, rolled flat."""
     check_tensor(input, "roll")
     shifts = (shifts,) if is_int(shifts) else as_ints(shifts, "roll", "shifts", 2)
     dims = (dims,) if is_int(dims) else as_ints(dims, "roll", "dims", 3)
@@ -226,7 +226,7 @@ def roll(input: Any, shifts: Any, dims: Any = ()) -> Any:
 
 @public
 def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
-    """Return a copy turned k times by 90 degrees from the first dim towards the second."""
+    """Return a copy rotated k times by 90 degrees from the first dim towards the second."""
     check_tensor(input, "rot90")
     dims = as_ints(dims, "rot90", "dims", 3)
     ndim = input._array.ndim
@@ -326,12 +326,12 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return diag(reshape_to(input, (-1,)), offset)
 
 
-# --- frames
+# --- padding
 
 
 @public
 def constant_pad_nd(input: Tensor, pad: _size, value: Number | complex = 0) -> Tensor:
-    """Return a tensor framed by a value; widths come in pairs from the last dim on, and negative ones crop."""
+    """Return a tensor padded with a value; widths come in pairs from the last dim on, and negative ones crop."""
     check_tensor(input, "constant_pad_nd")
     pad = as_ints(pad, "constant_pad_nd", "pad", 2)
     shape = input._array.shape

@@ -1,4 +1,4 @@
-"""Attention: the function itself. What a multi-head layer does around it is in multi_head.py."""
+"""Attention: the function itself. The layer around it is in multi_head.py."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _check_groups(query: Tensor, key: Any, value: Any) -> None:
 
 
 def _added(mask: Any, query: Any) -> Any:
-    """Return a mask as what is added to the scores: 0 or −∞ for a boolean one."""
+    """Return a mask as the summand of the scores: 0 or −∞ for a boolean one."""
     if mask is None:
         return None
     if mask._array.dtype == np.bool_:
@@ -117,7 +117,7 @@ def _fits(mask: Tensor | None, query: Tensor, key: Tensor) -> bool:
 
 
 def _composed(query: Any, key: Any, value: Any, mask: Any, dropout_p: float, factor: float, enable_gqa: bool) -> Any:
-    """Attention step by step; the scale's root is taken into both factors of the scores, which keeps them small."""
+    """Compute attention step by step; the scale's root multiplies both factors of the scores, which keeps them small."""
     kind = query.dtype
     if kind.itemsize == 2:
         query, key, value, mask = (given if given is None else given.to(float32) for given in (query, key, value, mask))

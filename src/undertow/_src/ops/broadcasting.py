@@ -1,4 +1,4 @@
-"""Public functions for dims of size one: removing, adding and stretching them."""
+"""Public functions for dims of size one: removing, adding and broadcasting them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def _squeezed_axes(input: Tensor, dim: object) -> tuple[Any, tuple[int, ...]]:
-    """Return the dims that `squeeze` was asked for, and those of them that have size one."""
+    """Return the dims given to `squeeze`, and those of them that have size one."""
     shape = input._array.shape
     if isinstance(dim, (tuple, list)):
         dim = wrap_dims(as_ints(dim, "squeeze", "dim", 2), len(shape))
@@ -98,11 +98,11 @@ def unsqueeze_(self: Tensor, dim: int) -> Tensor:
     return apply_view_in_place(_unsqueeze_in_place, self, dim=dim)
 
 
-# --- stretching
+# --- broadcasting
 
 
 def expand_to(input: Tensor, size: tuple[int, ...]) -> Any:
-    """Return a view stretched to a size, of which -1 keeps what is there."""
+    """Return a view expanded to a size, in which -1 keeps a dim."""
     array = input._array
     have = array.shape
     lead = len(size) - len(have)
@@ -139,7 +139,7 @@ def expand_to(input: Tensor, size: tuple[int, ...]) -> Any:
 
 @public
 def expand(self: Tensor, *size: Any, implicit: bool = False, **named: Any) -> Tensor:
-    """Return a view stretched along dims of size one and new leading dims; -1 keeps a dim."""
+    """Return a view expanded along dims of size one and new leading dims; -1 keeps a dim."""
     if named:
         size = (*size, *only_named(named, "expand", "size"))
     return expand_to(self, spread_ints(size, "expand", "size"))
@@ -147,21 +147,21 @@ def expand(self: Tensor, *size: Any, implicit: bool = False, **named: Any) -> Te
 
 @public
 def expand_as(self: Tensor, other: Tensor) -> Tensor:
-    """`expand` to another tensor's shape."""
+    """Return a view expanded to a second tensor's shape."""
     check_tensor(other, "expand_as", "other")
     return expand_to(self, other._array.shape)
 
 
 @public
 def broadcast_to(input: Tensor, size: _size) -> Tensor:
-    """Return a view stretched to a size."""
+    """Return a view broadcast to a size."""
     check_tensor(input, "broadcast_to")
     return expand_to(input, as_ints(size, "broadcast_to", "size", 2))
 
 
 @public
 def broadcast_tensors(*tensors: Tensor) -> tuple[Any, ...]:
-    """Tensors stretched to one shape."""
+    """Return tensors broadcast to one shape."""
     given = tensor_list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors, "")
     shape: tuple[int, ...] = ()
     for tensor in given:
@@ -171,7 +171,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Any, ...]:
 
 @public
 def broadcast_shapes(*shapes: Any) -> Size:
-    """Return the shape that shapes stretch to."""
+    """Return the shape that shapes broadcast to."""
     sizes = [(shape,) if is_int(shape) else tuple(shape) for shape in shapes]
     result = [1] * max([0, *map(len, sizes)])
     for place, size in enumerate(sizes):
@@ -191,7 +191,7 @@ def broadcast_shapes(*shapes: Any) -> Size:
 
 
 def _at_least(dims: int, name: str, grow: Any) -> Any:
-    """`atleast_1d` and its relatives, from how one tensor grows."""
+    """Return `atleast_1d` or a relative, from a function that expands one tensor."""
 
     def function(*tensors: Any) -> Any:
         if len(tensors) == 1 and isinstance(tensors[0], TensorCore):

@@ -27,7 +27,7 @@ _PLAIN_BOUNDS = frozenset({int, float, type(None)})
 
 
 def _bounds(name: str, input: Tensor, min: object, max: object) -> bool:
-    """Whether the bounds are tensors; refuses what can't be bounds."""
+    """Whether the bounds are tensors; refuse invalid bounds."""
     if type(min) in _PLAIN_BOUNDS and type(max) in _PLAIN_BOUNDS and (min is not None or max is not None):
         if isinstance(input, TensorCore):
             return False
@@ -42,7 +42,7 @@ def _bounds(name: str, input: Tensor, min: object, max: object) -> bool:
 
 
 def _alike(min: object, max: object) -> tuple[Any, Any]:
-    """Return the bounds; beside a number, a tensor of no dims is taken for a number too."""
+    """Return the bounds; next to a number, a 0-dim tensor counts as a number too."""
     if isinstance(min, TensorCore) and is_number(max):
         return _number_in(min), max
     if isinstance(max, TensorCore) and is_number(min):
@@ -67,7 +67,7 @@ def _clamp(name: str, input: Tensor, min: Any, max: Any, out: Any) -> Tensor:
 
 
 def _bound_of(input: Tensor, bound: object) -> Any:
-    """Return a number as a bound of a tensor's elements; a negative one wraps around among unsigned integers."""
+    """Return a number as a bound of a tensor's elements; a negative one wraps around for unsigned integers."""
     bound, kind = as_number(bound), DTYPE_OF[input._array.dtype]
     return bound if bound is None or kind.category != INTEGRAL else as_element(bound, kind)
 
@@ -88,7 +88,7 @@ def clamp(
     input: Tensor, min: Number | complex | Tensor | None = None, max: Number | complex | Tensor | None = None, *,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Return the input moved into [min, max], which are numbers or tensors."""
+    """Return the input clamped to [min, max], which are numbers or tensors."""
     return _clamp("clamp", input, min, max, out)
 
 
@@ -167,7 +167,7 @@ def nan_to_num(
     input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None, *,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Return the input with nan and infinities replaced: by 0 and the largest finite numbers, unless told otherwise."""
+    """Return the input with nan and infinities replaced: by 0 and the largest finite numbers by default."""
     check_tensor(input, "nan_to_num")
     if input._requires_grad and DTYPE_OF[input._array.dtype].is_complex and out is None:
         raise RuntimeError("nan_to_num does not support automatic differentiation for outputs with complex dtype.")
@@ -218,7 +218,7 @@ def lerp_(self: Tensor, end: Tensor, weight: Any) -> Tensor:
 
 
 def _three(name: str, tensors: tuple[Any, ...], value: Any) -> tuple[tuple[Any, ...], Any]:
-    """Three tensors and a factor, which once came second."""
+    """Return three tensors and a factor, which was the second argument in a legacy signature."""
     if len(tensors) == 4 and is_number(as_number(tensors[1])):
         warn_deprecated(name, "(Tensor input, Number value, Tensor tensor1, Tensor tensor2, *, Tensor out = None)")
         tensors, value = (tensors[0], *tensors[2:]), tensors[1]
@@ -265,7 +265,7 @@ def addcdiv_(self: Tensor, tensor1: Tensor, tensor2: Tensor, *old: Any, value: N
 
 @overloaded
 def copysign(input: Tensor, other: Number | complex | Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the size of input with the sign of other."""
+    """Return the magnitude of input with the sign of other."""
     _bound("copysign", input, other)
     return finish(_copysign_rule(other), (input, other), out)
 

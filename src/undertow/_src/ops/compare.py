@@ -39,7 +39,7 @@ greater, greater_equal = comparison(rules.gt, "greater"), comparison(rules.ge, "
 
 
 def comparison_(name: str, number_rule: Rule, tensor_rule: Rule) -> Function:
-    """Return the in-place form, which makes a constant of its tensor."""
+    """Return the in-place form, which turns its tensor into a constant."""
     with_number = in_place(number_rule, name, several=True)
     with_tensor = in_place(tensor_rule, name, several=True)
 
@@ -155,7 +155,7 @@ def isin(
     return found if out is None else into(out, found.detach, (), "isin")
 
 
-# --- choosing
+# --- selection
 
 
 @overloaded
@@ -175,7 +175,7 @@ def where(
 
 
 def _choices(*choices: Any) -> list[Any]:
-    """Return what `where` chooses between; a number has to fit into the dtype of the tensor beside it."""
+    """Return the two sides of `where`; a number has to fit into the dtype of the other side."""
     tensor = next((each for each in choices if isinstance(each, TensorCore)), None)
     if tensor is None:
         return [*choices]

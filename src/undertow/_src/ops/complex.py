@@ -26,7 +26,7 @@ def _is_complex(tensor: Tensor) -> bool:
 
 @public
 def real(input: Any) -> Any:
-    """Return the real part, in the same memory; a real tensor is its own."""
+    """Return a view of the real part; a real tensor itself."""
     check_tensor(input, "real")
     if not _is_complex(input):
         return input
@@ -35,7 +35,7 @@ def real(input: Any) -> Any:
 
 @public
 def imag(input: Any) -> Any:
-    """Return the imaginary part of a complex tensor, in the same memory."""
+    """Return a view of the imaginary part of a complex tensor."""
     check_tensor(input, "imag")
     if not _is_complex(input):
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
@@ -46,13 +46,13 @@ def imag(input: Any) -> Any:
 
 @public
 def conj(input: Tensor) -> Tensor:
-    """Return the conjugate, as a view; a real tensor is its own."""
+    """Return the conjugate, as a view; a real tensor itself."""
     check_tensor(input, "conj")
     return _mirrored(rules.conj_view, input, np.conjugate) if _is_complex(input) else input
 
 
 def conjugate(input: Tensor) -> Any:
-    """Return the conjugate as the mathematics of other functions takes it: no view."""
+    """Return the conjugate for use in other functions: no view."""
     return apply(rules.conj, input) if _is_complex(input) else input
 
 
@@ -63,7 +63,7 @@ def _neg_view(self: Tensor) -> Any:
 
 
 def _mirrored(rule: Any, input: Tensor, function: Any) -> Any:
-    """Return a view that shows the input's memory through a function."""
+    """Return a view that mirrors the input through a function."""
     result = apply(rule, input)
     if type(input._array) is ndarray:
         result._array = reflect(input._array, function)
@@ -72,13 +72,13 @@ def _mirrored(rule: Any, input: Tensor, function: Any) -> Any:
 
 @public
 def is_conj(input: Tensor) -> bool:
-    """Whether a tensor shows the conjugate of what its memory holds."""
+    """Whether a tensor is a conjugate view."""
     return _is_complex(input) and reflections(input._array).count(np.conjugate) % 2 == 1
 
 
 @public
 def is_neg(input: Tensor) -> bool:
-    """Whether a tensor shows the negative of what its memory holds, as the imaginary part of a conjugate does."""
+    """Whether a tensor is a negative view, as the imaginary part of a conjugate is."""
     return reflections(input._array).count(np.negative) % 2 == 1
 
 
@@ -99,14 +99,14 @@ def conj_physical_(self: Tensor) -> Tensor:
 
 @public
 def resolve_conj(input: Tensor) -> Tensor:
-    """Return the conjugate that `conj` put off."""
+    """Return a conjugate view as a conjugated copy."""
     check_tensor(input, "resolve_conj")
     return input.clone() if is_conj(input) else input  # a copy is no mirror
 
 
 @public
 def resolve_neg(input: Tensor) -> Tensor:
-    """Return the negation that was put off."""
+    """Return a negative view as a negated copy."""
     check_tensor(input, "resolve_neg")
     return input.clone() if is_neg(input) else input
 
@@ -120,7 +120,7 @@ def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @public
 def view_as_real(input: Tensor) -> Tensor:
-    """Complex numbers as pairs of real ones along a new last dim, in the same memory."""
+    """Return a view of complex numbers as pairs of real ones along a new last dim."""
     check_tensor(input, "view_as_real")
     if not _is_complex(input):
         raise RuntimeError("view_as_real is only supported for complex tensors")
@@ -134,7 +134,7 @@ def view_as_real(input: Tensor) -> Tensor:
 
 @public
 def view_as_complex(input: Tensor) -> Tensor:
-    """Pairs of real numbers along the last dim as complex ones, in the same memory."""
+    """Return a view of pairs of real numbers along the last dim as complex ones."""
     check_tensor(input, "view_as_complex")
     array, kind = input._array, DTYPE_OF[input._array.dtype]
     if array.dtype.kind != "f":
@@ -179,7 +179,7 @@ def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @public
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the complex number of a size and an angle."""
+    """Return the complex number of a magnitude and an angle."""
     check_tensor(abs, "polar", "abs")
     check_tensor(angle, "polar", "angle", 2)
     _check_parts(abs, angle)
@@ -196,7 +196,7 @@ class ComplexMethods:
 
     @property
     def real(self) -> Any:
-        """The real part, in the same memory."""
+        """A view of the real part."""
         return real(self)
 
     @real.setter
@@ -205,7 +205,7 @@ class ComplexMethods:
 
     @property
     def imag(self) -> Any:
-        """The imaginary part, in the same memory."""
+        """A view of the imaginary part."""
         return imag(self)
 
     @imag.setter

@@ -60,7 +60,7 @@ def _check_input(input: Tensor, weight: object, bias: object, rank: int, name: s
 def _check_options(
     stride: Sizes, padding: Sizes, dilation: Sizes, output_padding: Sizes, groups: int, fast: bool
 ) -> None:
-    """Return what PyTorch refuses; its kernel for float32 has words of its own."""
+    """Refuse what PyTorch refuses; its float32 kernel has different error texts."""
     if min(padding) < 0:
         raise RuntimeError("negative padding is not supported")
     if min(output_padding) < 0:
@@ -112,7 +112,7 @@ def _check_weight(input: Tensor, weight: Tensor, bias: Tensor | None, groups: in
 
 
 def _check_not_empty(input: Tensor, weight: Tensor, transposed: bool) -> None:
-    """Refuse what has a size of zero, unless it is the batch or the channels of the input."""
+    """Refuse sizes of zero, except for the batch or the channels of the input."""
     shape, size = input._array.shape, list(weight._array.shape)
     if 0 in shape[:2]:
         return
@@ -133,14 +133,14 @@ def _check_not_empty(input: Tensor, weight: Tensor, transposed: bool) -> None:
 def _check_dtypes(input: Any, weight: Any, bias: Any, transposed: bool) -> None:
     kind, other = DTYPE_OF[input._array.dtype], DTYPE_OF[weight._array.dtype]
     first = transposed or bias is None or bias.dtype is kind
-    # PyTorch's fast kernels, which have these two dtypes, name the classes of the tensors.
+    # PyTorch's fast kernels, for these two dtypes, name the classes of the tensors.
     if kind is not other and first and kind.scalar_name in ("Float", "BFloat16") and input._array.shape[0] != 1:
         raise RuntimeError(
             f"Input type ({_class_name(kind)}) and weight type ({_class_name(other)}) should be the same. Convert one of "
             "them with .to(dtype)."
         )
     if transposed and kind is not other:
-        bias = None  # the transposed convolution looks at the weight first
+        bias = None  # the transposed convolution checks the weight first
     if bias is not None and bias._array.dtype != input._array.dtype:
         found = DTYPE_OF[bias._array.dtype]
         raise RuntimeError(f"Input type ({kind.c_name}) and bias type ({found.c_name}) should be the same")
@@ -185,7 +185,7 @@ def convolved(
         result = apply(rules.convolution, input, weight, bias, **options)
     if batched:
         return ordered_like(result, input, weight)
-    if type(result._array) is np.ndarray:  # a lone image has no order to hand on
+    if type(result._array) is np.ndarray:  # a single image has no memory order to pass on
         result._array = np.ascontiguousarray(result._array)
     return squeeze(result, 0)
 
@@ -387,7 +387,7 @@ def unfold(
     input: Tensor, kernel_size: int | _size, dilation: int | _size = 1, padding: int | _size = 0,
     stride: int | _size = 1,
 ) -> Tensor:  # fmt: skip
-    """Every window of an image as a column: (batch, channel · kernel, windows)."""
+    """Return every window of an image as a column: (batch, channel · kernel, windows)."""
     kernel, dilations = _pair(kernel_size, "kernel_size"), _pair(dilation, "dilation")
     paddings, strides = _pair(padding, "padding"), _pair(stride, "stride")
     _check_positive("kernel size", kernel, "kernel")
@@ -416,7 +416,7 @@ def fold(
     input: Tensor, output_size: int | _size, kernel_size: int | _size, dilation: int | _size = 1,
     padding: int | _size = 0, stride: int | _size = 1,
 ) -> Tensor:  # fmt: skip
-    """Columns added back into an image of `output_size`: the adjoint of unfold."""
+    """Add columns back into an image of `output_size`: the adjoint of unfold."""
     size, kernel = _pair(output_size, "output_size"), _pair(kernel_size, "kernel_size")
     dilations, paddings, strides = _pair(dilation, "dilation"), _pair(padding, "padding"), _pair(stride, "stride")
     _check_positive("kernel size", kernel, "kernel")

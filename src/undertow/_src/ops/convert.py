@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def cast(input: Tensor, dtype: np.dtype[Any], axes: tuple[int, ...] | None = None) -> Any:
-    """Return a copy of another (or the same) NumPy dtype; `axes`: in which order they are in memory, the widest first."""
+    """Return a copy in a NumPy dtype; `axes`: their order in memory, the largest stride first."""
     if input._array.dtype.kind == "c" and dtype.kind not in "cb":
         warn_once("Casting complex values to real discards the imaginary part")
     if axes is None:

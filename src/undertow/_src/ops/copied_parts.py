@@ -1,4 +1,4 @@
-"""Parts of a tensor that are tensors of their own, no views: copies of parts, and parts that share memory in secret."""
+"""Parts of a tensor that are separate tensors, no views: copies of parts, and parts with an untracked shared storage."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _twin = cache(twin)
 
 
 def apart(input: Tensor, views: Any, node: Callable[[str], str], copied: bool) -> Any:
-    """View of an alias of the input as tensors of their own, with a node that is named after the view's.
+    """Return views of an alias of the input as separate tensors, with a node named after the view's.
 
     The views' last step says by which rule they were taken, and so what their gradient is.
     """
@@ -50,11 +50,11 @@ def apart(input: Tensor, views: Any, node: Callable[[str], str], copied: bool) -
 
 
 def alias_of(input: Tensor) -> Any:
-    """Return the same memory as a tensor that nobody knows, to take views of."""
+    """Return an untracked alias, to take views of."""
     return wrap(input._array)
 
 
-# --- in secret: the parts share memory, but writing to one counts for that one only
+# --- untracked: the parts share storage, but a write to one counts for that one only
 
 
 def _unsafe(node: str) -> str:
@@ -105,7 +105,7 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int, *, out: Tensor
 def as_strided_scatter(
     input: Tensor, src: Tensor, size: _size, stride: _size, storage_offset: int | None = None
 ) -> Tensor:
-    """Return a copy with what `as_strided` would show replaced."""
+    """Return a copy with what `as_strided` would view replaced."""
     check_tensor(src, "as_strided_scatter", "src", 2)
     statics = strides_wanted(input, size, stride, storage_offset, "as_strided_scatter")
     check_fits_part(as_strided(alias_of(input), size, stride, storage_offset), src)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def check_matrices(A: Tensor, name: str, argument: str = "A") -> None:
-    """Refuses what is not a (stack of) matrices."""
+    """Refuse what is not a (stack of) matrices."""
     if A._array.ndim < 2:
         raise RuntimeError(f"{name}: The input tensor {argument} must have at least 2 dimensions.")
 
@@ -40,7 +40,7 @@ def check_square(A: Tensor, name: str) -> None:
 
 
 def check_inexact(A: Tensor, name: str, kernel: str) -> None:
-    """Refuses integers, and the half precision that LAPACK does not have."""
+    """Refuse integers, and half precision, which LAPACK lacks."""
     kind = DTYPE_OF[A._array.dtype]
     if kind.category < FLOATING:
         raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {kind.scalar_name}")
@@ -51,7 +51,7 @@ def check_inexact(A: Tensor, name: str, kernel: str) -> None:
 
 
 def in_batch(place: tuple[int, ...], shape: tuple[int, ...]) -> str:
-    """Where in a stack a matrix stands, as errors say it."""
+    """Return a matrix's position in a stack, as errors name it."""
     return f"(Batch element {int(np.ravel_multi_index(place, shape[:-2]))}): " if place else ""
 
 
@@ -222,7 +222,7 @@ def _number(value: object) -> Any:
 
 
 def cutoff_of(A: Tensor, atol: object, rtol: object) -> Any:
-    """How small a singular value must be to count as zero, as a function of the largest."""
+    """Return the largest singular value that counts as zero, as a function of the largest of all."""
     absolute = 0.0 if atol is None else _number(atol)
     if rtol is None:
         eps = float(np.finfo(A._array.dtype).eps)

@@ -31,7 +31,7 @@ def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor
 
 @public
 def _standard_gamma_grad(input: Tensor, output: Tensor) -> Tensor:
-    """How a gamma draw moves with its shape."""
+    """Return the derivative of a gamma draw by its shape."""
     return apply(rules.standard_gamma_grad, input, output)
 
 
@@ -44,5 +44,5 @@ def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tens
 
 @public
 def _dirichlet_grad(x: Tensor, alpha: Any, total: Any) -> Tensor:
-    """How a share of a Dirichlet draw moves with its concentration, divided by what is left of the whole."""
+    """Return the derivative of a component x of a Dirichlet draw by its concentration, divided by 1 - x."""
     return apply(rules.dirichlet_grad, x, alpha, total)

@@ -1,4 +1,4 @@
-"""The dropout family. Masks are PyTorch's for the same seed: drawn in the order in which the input lies in memory."""
+"""The dropout family. Masks are PyTorch's for the same seed: drawn in the order of the input's strides."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ torch_feature_alpha_dropout, feature_alpha_dropout_ = (
 
 @public
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
-    """Dropout and the mask of what it kept; unlike dropout it draws for every chance."""
+    """Return dropout and the mask of kept elements; unlike dropout it draws for every probability."""
     check_tensor(input, "native_dropout")
     array = input._array
     if array.size == 0:
@@ -154,7 +154,7 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
 
 @public
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zeros with chance p, the rest divided by 1 − p."""
+    """Zero elements with probability p, and divide the rest by 1 − p."""
     _check_chance(p, ValueError)
     check_tensor(input, "dropout")
     return _drop(input, p, training, inplace)
@@ -162,7 +162,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 @public
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Whole channels of sequences dropped."""
+    """Zero whole channels of sequences."""
     _check_chance(p, ValueError)
     ndim = input._array.ndim
     if ndim not in (2, 3):
@@ -191,7 +191,7 @@ def _warn_of_dims(name: str, ndim: int, spatial: int) -> None:
 
 @public
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Whole channels of images dropped."""
+    """Zero whole channels of images."""
     _check_chance(p, ValueError)
     ndim = input._array.ndim
     if ndim not in (3, 4):
@@ -206,7 +206,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 @public
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Whole channels of volumes dropped."""
+    """Zero whole channels of volumes."""
     _check_chance(p, ValueError)
     ndim = input._array.ndim
     if ndim not in (4, 5):

@@ -254,14 +254,14 @@ def _pair(left: Term, right: Term, kept: list[str]) -> Term:
     rows = [letter for letter in kept if letter in a_letters and letter not in shared]
     columns = [letter for letter in kept if letter in b_letters and letter not in shared]
     lengths = dict(zip(a_letters + b_letters, a._array.shape + b._array.shape, strict=True))
-    product = bmm(_as_stack(a, a_letters, (batch, rows, inner), lengths),  # the public one: autocast has a say in it
+    product = bmm(_as_stack(a, a_letters, (batch, rows, inner), lengths),  # the public function: autocast applies to it
                   _as_stack(b, b_letters, (batch, inner, columns), lengths))  # fmt: skip
     letters = batch + rows + columns
     return reshape_to(product, tuple([lengths[letter] for letter in letters])), letters
 
 
 def _sum_alone(term: Term, others: list[str], kept: list[str]) -> Term:
-    """Return a term summed over the letters that nobody else has."""
+    """Return a term summed over the letters that no other term has."""
     tensor, letters = term
     alone = tuple([place for place, each in enumerate(letters) if each not in others and each not in kept])
     return _summed(tensor, alone), [each for place, each in enumerate(letters) if place not in alone]

@@ -106,7 +106,7 @@ igamma, igammac = of_two_tensors(special.igamma), of_two_tensors(special.igammac
 ldexp_, gcd_ = in_place(rules.ldexp, takes="tensors"), in_place(special.gcd, takes="tensors")
 lcm_ = in_place(special.lcm, takes="tensors")
 
-# --- with more to say
+# --- with further arguments
 
 
 @public

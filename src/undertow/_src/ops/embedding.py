@@ -43,7 +43,7 @@ def _check_range(indices: object, count: int) -> None:
 
 
 def _check_empty_table(indices: Any, count: int) -> None:
-    """PyTorch has its own words for a table without elements."""
+    """Raise PyTorch's error for a table without elements."""
     if count == 0:
         raise RuntimeError("index_select(): self indexing axis dim should be positive")
     if values_known(indices) and not all_below(indices, count):
@@ -76,7 +76,7 @@ torch_embedding.__module__ = "undertow"
 
 @public
 def embedding_renorm_(input: Any, indices: Any, max_norm: float, norm_type: float) -> Any:
-    """Shortens, in place, the named rows that are longer than `max_norm`."""
+    """Scale down, in place, the selected rows that are longer than `max_norm`."""
     check_tensor(input, "embedding_renorm_", "self", 1)
     _check_indices(indices, "embedding_renorm_", position=2)
     if input._array.ndim != 2:
@@ -101,7 +101,7 @@ def embedding_renorm_(input: Any, indices: Any, max_norm: float, norm_type: floa
 
 
 def _shortened(table: Any, indices: Any, max_norm: float, norm_type: float) -> Any:
-    """`embedding_renorm_` without a look at the values."""
+    """Run `embedding_renorm_` without reading values."""
     sizes = np.abs(table.astype(np.float64))
     lengths = sizes.max(1) if norm_type == math.inf else (sizes**norm_type).sum(1) ** (1 / norm_type)
     named = namespace_of([table]).add_rows(np.ones(indices.size, np.float32), indices, table.shape[0]) > 0
@@ -206,7 +206,7 @@ def embedding_bag(
     if include_last_offset and not len(starts):
         raise RuntimeError("include_last_offset: number of offset should be at least 1")
     if include_last_offset and starts[-1] < indices._array.size:
-        indices = indices[: int(starts[-1])]  # what comes after the last bag is in none
+        indices = indices[: int(starts[-1])]  # indices after the last bag are in none
         samples = None if samples is None else samples[: int(starts[-1])]
     if max_norm is not None:
         _renormalize(weight, indices, max_norm, norm_type)
@@ -233,7 +233,7 @@ def _flat_bags(input: Tensor, offsets: Tensor | None, per_sample_weights: Any) -
         raise must_be("Tensor", offsets, "embedding_bag", "offsets")
     if offsets._array.ndim != 1:
         raise ValueError("offsets has to be a 1D Tensor")
-    _check_indices(offsets, "embedding_bag")  # PyTorch brings both to one dtype, and blames the indices
+    _check_indices(offsets, "embedding_bag")  # PyTorch casts both to one dtype, and its error names the indices
     return input, offsets._array, per_sample_weights
 
 
@@ -253,7 +253,9 @@ def sorted_into_bags(
             f"offsets[-1] can not be greater than input's length {length} but got offsets[-1] of {starts[-1]}"
         )
     count = weight._array.shape[0]
-    fast = weight._array.dtype != np.float64 and padding < 0 and mode != "max"  # PyTorch's fast kernel, and its words
+    fast = (
+        weight._array.dtype != np.float64 and padding < 0 and mode != "max"
+    )  # PyTorch's fast kernel has its own error text
     wrong = np.flatnonzero((places < 0) | (places >= count)) if known else np.zeros(0, np.int64)
     if wrong.size:
         raise RuntimeError(

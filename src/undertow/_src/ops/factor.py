@@ -112,7 +112,7 @@ def _refuse_singular(A: Tensor, name: str) -> None:
 
 
 def infos(A: Tensor, find: Any) -> Any:
-    """LAPACK's verdict per matrix: 0, or the pivot (or minor) that failed."""
+    """Return LAPACK's info per matrix: 0, or the pivot (or minor) that failed."""
     array = A._array
     info = np.zeros(array.shape[:-2], np.int32)
     for place in np.ndindex(info.shape):
@@ -268,7 +268,7 @@ def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
 
 @public
 def linalg_cond(input: Tensor, p: Number | complex | str | None = None, *, out: Tensor | None = None) -> Tensor:
-    """How much a matrix may amplify errors: the product of the norms of it and its inverse."""
+    """Return how much a matrix may amplify errors: the product of the norms of it and its inverse."""
     check_tensor(input, "linalg_cond")
     if input._array.ndim < 2:
         raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")

@@ -49,7 +49,7 @@ def _check_real(input: Tensor, name: str, words: str = "real") -> None:
 
 
 def _resized(input: Tensor, dims: Sequence[int], sizes: Sequence[int]) -> Tensor:
-    """Return the input cut, or filled up with zeros, to a size along each of the dims."""
+    """Return the input cut, or padded with zeros, to a size along each of the dims."""
     shape = input._array.shape
     frame = [0] * (2 * len(shape))
     for dim, size in zip(dims, sizes):
@@ -112,7 +112,7 @@ def fft_fft(
 def fft_ifft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """Return what fft is made of: the sums with the other sign, divided by n."""
+    """Return the inverse of fft: the sums with the opposite sign, divided by n."""
     return _complex_transform("fft_ifft", input, n, dim, norm, out, False)
 
 
