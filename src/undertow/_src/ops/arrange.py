@@ -140,7 +140,7 @@ def _counts(repeats: Any, output_size: int | None) -> Any:
 def repeat_interleave(
     input: Tensor, repeats: Tensor | int | None = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """Repeat every element (or every slice of a dim) in place; for counts alone, return the indices to take."""
+    """Repeat every element (or every slice of a dim); for counts alone, return the indices to take."""
     check_tensor(input, "repeat_interleave")
     if repeats is None:
         if input._array.ndim != 1:

@@ -1,4 +1,4 @@
-"""`torch._foreach_*`: one operation on every tensor of a list. Optimizers that packages bring along are written with them.
+"""`torch._foreach_*`: one operation on every tensor of a list, as packages' own optimizers use them.
 
     torch._foreach_add_(parameters, gradients, alpha=-0.1)
 
@@ -27,7 +27,7 @@ _UNARY = (
 ).split()
 _BINARY = "add sub mul div maximum minimum clamp_max clamp_min pow".split()
 _TERNARY = "lerp addcmul addcdiv".split()
-# Methods that stand in for those that tensors lack in place or with a number.
+# Methods that replace those that tensors lack in place or with a number.
 _METHODS = {"maximum": "clamp_min", "minimum": "clamp_max"}
 
 
@@ -126,7 +126,7 @@ def _foreach_clone(self: Any, *, memory_format: memory_format | None = None) -> 
 
 
 def _foreach_copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
-    """Each tensor takes the values of another."""
+    """Copy to each tensor the values of its counterpart."""
     for tensor, source in zip(self, _one_for_each(_tensors("_foreach_copy_", self), src), strict=True):
         tensor.copy_(source, non_blocking)
     return self

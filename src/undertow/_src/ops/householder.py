@@ -1,4 +1,4 @@
-"""QR as LAPACK leaves it: a matrix of reflections, the orthogonal matrix they make, and products with that."""
+"""QR in LAPACK's factored form: a matrix of reflections, the orthogonal matrix they make, and products with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory order of images: channels last in, channels last out, as PyTorch's functions over images hand it on."""
+"""The memory order of images: channels last in, channels last out, as in PyTorch's functions over images."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BACK = {4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
 
 
 def has_channels_last(array: object) -> bool:
-    """Whether the channels of images or volumes lie side by side, and could not be said to lie apart as well."""
+    """Whether images or volumes are channels last in memory, and not contiguous as well."""
     array = with_layout(array)
     if type(array) is not np.ndarray or array.flags.c_contiguous or array.ndim not in _LAST:
         return False

@@ -1,4 +1,4 @@
-"""Public functions that pick and place whole slices, and elements by position."""
+"""Public functions that select and write whole slices, and elements by position."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @public
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return the slices of a dim that an index names."""
+    """Return the slices of a dim that an index selects."""
     check_tensor(input, "index_select")
     check_tensor(index, "index_select", "index", 3)
     array, picks = input._array, index._array
@@ -66,7 +66,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
 
 
 def _slices(name: str, input: Tensor, dim: Any, index: Any) -> int:
-    """Check what index_add, index_copy and index_fill share, and wraps the dim."""
+    """Check the common arguments of index_add, index_copy and index_fill, and wrap the dim."""
     check_tensor(input, name.removesuffix("_"))
     check_tensor(index, name.removesuffix("_"), "index", 3)
     dim = wrap_dim(as_int(dim, name.removesuffix("_"), "dim", 2), input._array.ndim)
@@ -241,7 +241,7 @@ def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Return a copy with slices of source folded into the slices of a dim that an index names."""
+    """Return a copy with slices of source reduced into the slices of a dim that an index selects."""
     dim = _check_reduce(input, dim, index, source, reduce)
 
     def compute() -> Tensor:
@@ -254,7 +254,7 @@ def index_reduce(
 def index_reduce_(
     self: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """Folds slices of source into the slices of a dim that an index names."""
+    """Reduce slices of source into the slices of a dim that an index selects."""
     dim = _check_reduce(self, dim, index, source, reduce)
     return apply_in_place(rules.index_reduce, self, source, index, dim=dim, reduce=reduce, include_self=include_self)
 
@@ -278,7 +278,7 @@ def _check_flat(input: Tensor, index: Any, name: str) -> None:
 
 @public
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Elements by their position in the tensor read row by row."""
+    """Return elements by their position in the flattened tensor."""
     _check_flat(input, index, "take")
     if out is None:
         return apply(rules.take, input, index)
@@ -302,7 +302,7 @@ def _check_put(input: Tensor, index: Any, source: Any) -> None:
 
 @public
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """Return a copy with elements of source at positions in the tensor read row by row."""
+    """Return a copy with elements of source at positions in the flattened tensor."""
     _check_put(input, index, source)
     if not accumulate:
         refuse_undetermined("put_")
@@ -311,7 +311,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 
 @public
 def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """Write elements of source to positions in the tensor read row by row."""
+    """Write elements of source to positions in the flattened tensor."""
     _check_put(self, index, source)
     if not accumulate:
         refuse_undetermined("put_")
@@ -319,7 +319,7 @@ def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 
 
 def _from_the_front(index: Any, size: int) -> Any:
-    """Negative places counted from the end; those out of range go round."""
+    """Count negative positions from the end; those out of range wrap around."""
     array = index._array
     if not values_known(array) or not array.size or array.min() >= 0:
         return index
@@ -328,7 +328,7 @@ def _from_the_front(index: Any, size: int) -> Any:
 
 @public
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
-    """`gather` with an index that is stretched over the other dims; without a dim, flat."""
+    """Return `gather` with an index that is broadcast over the other dims; without a dim, flat."""
     check_tensor(input, "take_along_dim")
     check_tensor(indices, "take_along_dim", "indices", 2)
     if indices._array.dtype not in (np.int64, np.int32):
@@ -391,7 +391,7 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
 
 
 def check_fits_part(part: Any, src: Any) -> None:
-    """Refuses a source that does not have the shape of the part it replaces."""
+    """Refuse a source that does not have the shape of the part it replaces."""
     if part._array.shape != src._array.shape:
         raise RuntimeError(
             "expected src to have a size equal to the slice of self: it is "

@@ -1,6 +1,4 @@
-"""Keys in square brackets: what each entry means, the view that ints, slices, None and Ellipsis take, and what tensors
-are left to index it with; and what is wrong with a key that can't be used.
-"""
+"""Keys in square brackets: the view that ints, slices, None and Ellipsis take, the tensors left to index it, and errors."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def select_item(x: Tensor, dim: int, index: int, place: int = 0) -> Any:
-    """x[index] along a dim; `place` is where in the key the index stands, which errors name."""
+    """Return x[index] along a dim; `place` is the index's position in the key, which errors name."""
     array = x._array
     n = array.shape[dim]
     at = wrapped_dim(index, n) if index < 0 else index
@@ -40,7 +38,7 @@ def select_item(x: Tensor, dim: int, index: int, place: int = 0) -> Any:
 
 
 def slice_item(x: Tensor, dim: int, key: slice, keep: bool) -> Any:
-    """x[key] along a dim; a slice that takes everything gives x itself unless it is to be kept."""
+    """Return x[key] along a dim; for a full slice x itself, unless the view is to be kept."""
     start, end, step = key.start, key.stop, key.step
     start = 0 if start is None else _slice_int(start)
     end = END if end is None else _slice_int(end)
@@ -132,7 +130,7 @@ def _normal(item: object) -> Any:
 
 
 def _normal_tensor(tensor: Any) -> Any:
-    """Return a tensor without dims is an int or a bool."""
+    """Return a 0-dim tensor as an int or a bool."""
     array = tensor._array
     if array.ndim or array.dtype.kind not in "biu":
         return tensor
@@ -140,7 +138,7 @@ def _normal_tensor(tensor: Any) -> Any:
 
 
 def slicing(x: Any, key: object, keep: bool) -> tuple[Any, list[Any]]:
-    """Return the view that a key's ints, slices, None and Ellipsis take, and the tensors that are left to index it with.
+    """Return the view that a key's ints, slices, None and Ellipsis take, and the tensors left to index it.
 
     `keep`: a lone slice is a view even if it takes everything.
     """
@@ -171,7 +169,7 @@ def slicing(x: Any, key: object, keep: bool) -> tuple[Any, list[Any]]:
             dim += 1
         elif item is Ellipsis:
             dim += ndim - consumed
-            consumed = ndim  # a second one stands for nothing
+            consumed = ndim  # a second one has no effect
         elif item is None:
             x = unsqueeze(x, dim)
             dim += 1
@@ -192,7 +190,7 @@ def _axes_of(indices: list[Any]) -> int:
 
 
 def check_indices(x: Tensor, indices: list[Any]) -> None:
-    """Refuses index tensors of the wrong dtype and masks of the wrong shape."""
+    """Refuse index tensors of the wrong dtype and masks of the wrong shape."""
     shape, axis = x._array.shape, 0
     for each in indices:
         if each is None:
@@ -218,7 +216,7 @@ def check_indices(x: Tensor, indices: list[Any]) -> None:
 
 
 def beside(x: Tensor, indices: list[Any]) -> list[Any]:
-    """Index tensors where the tensor that they index is: those on the CPU may be used on any device."""
+    """Return index tensors on the device of the tensor that they index: those on the CPU may index any device."""
     if not slow_path.count or tracer.current is not None:
         return indices
     where = x.device
@@ -226,12 +224,12 @@ def beside(x: Tensor, indices: list[Any]) -> list[Any]:
         if each is not None and each.device is not where and each.device is not cpu:
             raise RuntimeError(f"indices should be either on cpu or on the same device as the indexed tensor ({where})")
     if where is not cpu:
-        check_when_known(x, indices)  # JAX would take the nearest index there is
+        check_when_known(x, indices)  # JAX would clamp to the nearest index
     return [each if each is None or each.device is where else moved(each, where) for each in indices]
 
 
 def check_when_known(x: Tensor, indices: list[Any]) -> None:
-    """Lets a compiler check, before it runs, indices whose values it will know."""
+    """Let the compiler check, before a program runs, indices whose values it will know."""
     shape, axis = x._array.shape, 0
     for each in indices:
         if each is not None and not is_mask(each):
@@ -240,7 +238,7 @@ def check_when_known(x: Tensor, indices: list[Any]) -> None:
 
 
 def explain_index(x: Tensor, indices: list[Any]) -> None:
-    """Raise what is wrong with indices that NumPy refused."""
+    """Raise the error for indices that NumPy refused."""
     shape, axis, number, found = x._array.shape, 0, 0, []
     for each in indices:
         if each is None:

@@ -174,14 +174,16 @@ def _basic_steps(array: Any, key: tuple[Any, ...], lone: bool) -> tuple[tuple[An
 
 
 def value_tensor(value: object, like: Any) -> Any:
-    """Return what is written, as a tensor; a number takes the dtype of what it is written to."""
+    """Return the value to write as a tensor; a number takes the target's dtype."""
     if isinstance(value, TensorCore):
         return value
     kind = DTYPE_OF[like._array.dtype]
     if not isinstance(value, (bool, int, float, complex)):
         raise TypeError(f"can't assign a {type_name(value)} to a torch.{kind.scalar_name}Tensor")
     if kind.is_floating_point and kind.itemsize == 2 and not isinstance(value, complex):
-        return wrap(quietly(np.asarray, value, like._array.dtype))  # what is too large is infinite, as after arithmetic
+        return wrap(
+            quietly(np.asarray, value, like._array.dtype)
+        )  # numbers out of range become infinite, as in arithmetic
     return wrap(np.asarray(as_element(value, kind), like._array.dtype))
 
 
@@ -205,7 +207,7 @@ def _inner_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def put_indexed(target: Any, indices: list[Any], values: Any, accumulate: bool) -> Any:
-    """target[indices] = values, or += with repetitions counted, in place."""
+    """Write target[indices] = values, or += with repetitions accumulated, in place."""
     indices = beside(target, indices)
     key = numpy_key([None if each is None else each._array for each in indices])
     source = values._array
@@ -277,14 +279,14 @@ def _setitem(self: Tensor, key: Tensor, value: Any) -> None:
 
 
 def setitem(self: Any, key: Any, value: Any) -> None:
-    """Write a part of the tensor; the value is stretched to fit."""
+    """Write a part of the tensor; the value is broadcast."""
     if self.__class__ in PLAIN and not slow_path.count and not guards and _writes_plainly(self, key, value):
         return
     _setitem(self, key, value)
 
 
 def _writes_plainly(self: Tensor, key: Any, value: Any) -> bool:
-    """Do a write that nothing records and that can't go wrong; False if it takes more than that."""
+    """Do a write that is not recorded and can't fail; return False if it takes more than that."""
     view = self._view
     if (self._requires_grad or (view is not None and view.base._requires_grad)) and local.modes.grad_enabled:
         return False
@@ -344,7 +346,7 @@ def _check_put(input: Tensor, indices: object, values: object, name: str) -> lis
 
 @public
 def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-    """Return a copy with values written (or added) where index tensors point."""
+    """Return a copy with values written (or added) at the positions of index tensors."""
     given = _check_put(input, indices, values, "index_put")
     try:
         return apply(index.index_put, input, values, *beside(input, given), accumulate=bool(accumulate))
@@ -356,7 +358,7 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
 
 @public
 def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
-    """Write (or adds) values where index tensors point."""
+    """Write (or add) values at the positions of index tensors."""
     given = _check_put(self, indices, values, "index_put_")
     return put_indexed(self, given, values, bool(accumulate))
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def common_dtype(tensors: tuple[Any, ...]) -> np.dtype[Any] | None:
-    """Return the dtype that tensors are brought to, or None if they share one."""
+    """Return the common dtype that tensors are cast to, or None if they share one."""
     first = tensors[0]._array.dtype
     for tensor in tensors:
         if tensor._array.dtype != first:
@@ -64,7 +64,7 @@ def _cat(tensors: tuple[Any, ...], dim: int) -> Any:
 
 
 def _check_cat(tensors: tuple[Any, ...], dim: int) -> int:
-    """Refuses shapes that don't fit side by side along a dim, which it wraps."""
+    """Refuse shapes that can't be concatenated along a dim, and wrap the dim."""
     for place, tensor in enumerate(tensors):
         if not tensor._array.ndim:
             raise RuntimeError(f"zero-dimensional tensor (at position {place}) cannot be concatenated")
@@ -115,7 +115,7 @@ def joined(rule: Rule, tensors: tuple[Any, ...], statics: dict[str, Any]) -> Any
 
 @public
 def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Tensors one after the other along a dim."""
+    """Concatenate tensors along a dim."""
     tensors = tensor_list(tensors, "cat")
     dim = as_int(dim, "cat", "dim", 2)
     return _cat(tensors, dim) if out is None else into(out, lambda: _cat(tensors, dim), tensors, "cat")
@@ -123,19 +123,19 @@ def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
 
 @public
 def concat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Tensors one after the other along a dim."""
+    """Concatenate tensors along a dim."""
     return cat(tensors, dim, out=out)
 
 
 @public
 def concatenate(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Tensors one after the other along a dim."""
+    """Concatenate tensors along a dim."""
     return cat(tensors, dim, out=out)
 
 
 @public
 def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
-    """Tensors of one shape side by side along a new dim."""
+    """Stack tensors of one shape along a new dim."""
     tensors = tensor_list(tensors, "stack")
     dim = as_int(dim, "stack", "dim", 2)
     if not tensors:

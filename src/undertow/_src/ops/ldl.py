@@ -40,7 +40,7 @@ def _size(x: Any) -> Any:
 
 
 def _exchange(a: Array, one: int, two: int, hermitian: bool) -> None:
-    """Exchanges two rows and columns of what is left of a matrix, given by its lower triangle."""
+    """Exchange two rows and columns of the rest of a matrix, given by its lower triangle."""
     a[two + 1 :, [one, two]] = a[two + 1 :, [two, one]]
     between = a[one + 1 : two, one].copy()
     a[one + 1 : two, one] = _turned(a[two, one + 1 : two], hermitian)
@@ -117,7 +117,7 @@ def _solved(ld: Array, pivots: Array, b: Array, hermitian: bool) -> Array:
 
 
 def _columns_first(shape: tuple[int, ...], kind: Any) -> Array:
-    """Matrices whose columns lie in one piece, as LAPACK makes them."""
+    """Return matrices in column-major order, as LAPACK makes them."""
     return np.empty((*shape[:-2], shape[-1], shape[-2]), kind).swapaxes(-1, -2)
 
 

@@ -1,4 +1,4 @@
-"""Losses that compare numbers: distances, yes and no, pairs and triplets. Those over classes are in loss_class.py."""
+"""Losses that compare numbers: distances, binary labels, pairs and triplets. Those over classes are in loss_class.py."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _REDUCTIONS = {"none": NONE, "mean": MEAN, "sum": SUM}
 
 
 def reduction_of(reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> int:
-    """Return the number of a reduction; the old arguments, if given, decide."""
+    """Return the number of a reduction; the legacy arguments, if given, decide."""
     if size_average is not None or reduce is not None:
         reduction = old_reduction(size_average, reduce)
     if reduction not in _REDUCTIONS:
@@ -45,7 +45,7 @@ def reduction_of(reduction: str, size_average: bool | None = None, reduce: bool 
 
 
 def old_reduction(size_average: bool | None, reduce: bool | None, warns: bool = True) -> str:
-    """Return the reduction that the old flags mean."""
+    """Return the reduction that the legacy flags mean."""
     reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
     if warns:
         warn(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.")
@@ -58,7 +58,7 @@ def reduced(loss: Any, reduction: int) -> Any:
 
 
 def _same_shapes(input: Tensor, target: Any) -> tuple[Any, Any]:
-    """Input and target, stretched to one shape with a warning if they differ."""
+    """Broadcast input and target to one shape, with a warning if they differ."""
     if target.size() == input.size():
         return input, target
     warn(
@@ -163,7 +163,7 @@ def huber_loss(
     return reduced(apply(rules.huber_loss, *stretched, reduction=NONE, delta=delta) * weight, how)
 
 
-# --- yes and no
+# --- binary
 
 
 @public
@@ -269,7 +269,7 @@ def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """Return the mean over classes of a yes-or-no loss for each."""
+    """Return the mean over classes of a binary loss for each."""
     how = reduction_of(reduction, size_average, reduce)
     loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     if weight is not None:
@@ -325,7 +325,7 @@ def gaussian_nll_loss(
 
 
 def _with_value(tensor: Tensor, value: Any) -> Tensor:
-    """Return a tensor with its place in the graph and another value, as writing without recording gives."""
+    """Return a tensor with a different value at the same position in the graph, as an unrecorded write leaves it."""
     np.copyto(tensor._array, value._array)
     return tensor
 

@@ -256,7 +256,7 @@ def multilabel_margin_loss(
 
 
 def _has_margins(input: Tensor) -> bool:
-    """PyTorch has these losses of single and double precision only."""
+    """Refuse dtypes other than single and double precision, as PyTorch does for these losses."""
     kind = DTYPE_OF[input._array.dtype]
     return kind.is_floating_point and kind.itemsize > 2
 
@@ -265,7 +265,7 @@ def _has_margins(input: Tensor) -> bool:
 
 
 def _lengths(given: object, name: str, batch: int) -> Any:
-    """Lengths as Python's numbers, or as an array while a compiler is watching."""
+    """Return lengths as Python numbers, or as an array during a trace."""
     if isinstance(given, TensorCore):
         if given._array.dtype.kind not in "iu":
             raise RuntimeError(f"{name} must be integral")

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 def is_unknown(array: object) -> bool:
-    """Whether only a program that is being traced knows the values of a mask, and may go on with another index.
+    """Whether a mask's values are known only to the traced program, which may use a different index instead.
 
-    Hooks on saved tensors would be given that one.
+    Hooks on saved tensors would see that index.
     """
     if tracer.current is None or local.modes.saved_hooks:
         return False

@@ -33,7 +33,7 @@ def kind_of(input: Tensor) -> Any:
 
 
 def flipped(array: Any) -> bool:
-    """Whether a matrix (or each of a stack) lies transposed in memory."""
+    """Whether a matrix (or each of a stack) is transposed in memory."""
     strides = array.strides
     return strides[-2] < strides[-1] and array.ndim >= 2
 
@@ -77,7 +77,7 @@ def _check_same(input: Any, other: Any) -> None:
 
 
 def check_scalar_types(input: Any, other: Any) -> None:
-    """Refuses two dtypes where one is wanted."""
+    """Refuse two different dtypes."""
     if kind_of(input) is not kind_of(other):
         raise RuntimeError(f"expected scalar type {scalar_name(input)} but found {scalar_name(other)}")
 

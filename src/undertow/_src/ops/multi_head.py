@@ -61,7 +61,7 @@ def additive_masks(
 
 
 def _additive(mask: Tensor | None, name: str, like: Any) -> Any:
-    """0 and −∞ for a boolean mask, in which True means: do not look here."""
+    """Return 0 and −∞ for a boolean mask, in which True means masked."""
     if mask is None:
         return None
     kind = DTYPE_OF[mask._array.dtype]
@@ -175,7 +175,7 @@ def _attended(q: Any, k: Any, v: Any, mask: Tensor | None, chance: float, is_cau
 
 
 def _weights(q: Any, k: Any, mask: Any, chance: float) -> Tensor:
-    """How much each position looks at each other one; some are dropped by chance."""
+    """Return the attention weights; dropout is applied to them."""
     scaled, keys = q * math.sqrt(1.0 / q.size(2)), k.transpose(-2, -1)
     weights = functional_softmax(bmm(scaled, keys) if mask is None else baddbmm(mask, scaled, keys), dim=-1)
     return dropout(weights, p=chance) if chance > 0 else weights

@@ -1,4 +1,4 @@
-"""Functions beneath those of nn.functional: their options are numbers where those take words, and few have defaults."""
+"""The functions below nn.functional: their options are numbers instead of names, and few have defaults."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
     return apply(rules.conv_tbc, input, weight, bias, pad=as_int(pad, "conv_tbc", "pad", 4))
 
 
-# --- norms that show the statistics they used
+# --- norms that return their statistics
 
 
 @public

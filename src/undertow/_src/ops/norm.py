@@ -128,7 +128,7 @@ def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-05,
     cudnn_enabled: bool = True,
 ) -> Tensor:  # fmt: skip
-    """Each group of channels normalised on its own, then scaled and shifted channel by channel."""
+    """Normalise each group of channels, then scale and shift channel by channel."""
     check_tensor(input, "group_norm")
     shape = input._array.shape
     if len(shape) < 2:
@@ -252,7 +252,7 @@ def torch_batch_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None,
     training: bool, momentum: float, eps: float, cudnn_enabled: bool,
 ) -> Tensor:  # fmt: skip
-    """Each channel normalised over the batch (or by running statistics), then scaled and shifted."""
+    """Normalise each channel over the batch (or by running statistics), then scale and shift it."""
     check_tensor(input, "batch_norm")
     momentum = _as_float(momentum, "batch_norm", "momentum", 7)
     return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
@@ -267,7 +267,7 @@ def batch_norm(
     input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
     bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-05,
 ) -> Tensor:  # fmt: skip
-    """Each channel normalised over the batch (or by running statistics), then scaled and shifted."""
+    """Normalise each channel over the batch (or by running statistics), then scale and shift it."""
     check_tensor(input, "batch_norm")
     shape = input._array.shape
     if training and not shape:
@@ -286,7 +286,7 @@ def instance_norm(
     input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
     bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-05,
 ) -> Tensor:  # fmt: skip
-    """Each channel of each image normalised on its own, then scaled and shifted."""
+    """Normalise each channel of each image, then scale and shift it."""
     check_tensor(input, "instance_norm")
     shape = input._array.shape
     if use_input_stats and math.prod(shape[2:]) == 1:
@@ -311,7 +311,7 @@ def torch_instance_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None,
     use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool,
 ) -> Tensor:  # fmt: skip
-    """Each channel of each image normalised on its own, then scaled and shifted."""
+    """Normalise each channel of each image, then scale and shift it."""
     return instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
 
 

@@ -39,7 +39,7 @@ def _kind(input: Any) -> Any:
 
 
 def _cast(input: Any, dtype: object, name: str) -> Any:
-    """Return the input in the dtype asked for, which must not be narrower or of another kind."""
+    """Return the input in the given dtype, which must not be narrower or of a different kind."""
     own = _kind(input)
     if own.category < FLOATING and dtype is None:
         raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {own.scalar_name}")
@@ -161,7 +161,7 @@ def linalg_norm(
     input: Tensor, ord: Number | complex | str | None = None, dim: int | _size | None = None, keepdim: bool = False, *,
     out: Tensor | None = None, dtype: dtype | None = None,
 ) -> Tensor:  # fmt: skip
-    """Return a norm of vectors or of matrices, as the order and the number of dims say."""
+    """Return a norm of vectors or of matrices, depending on the order and the number of dims."""
     check_tensor(input, "linalg_norm")
     result = _norm(input, ord, dim, keepdim, dtype)
     return result if out is None else into(out, lambda: result, (), "linalg_norm")
@@ -251,7 +251,7 @@ def _check_batches(one: tuple[int, ...], two: tuple[int, ...]) -> None:
 
 
 def _by_products(compute_mode: str, a: Any, b: Any) -> bool:
-    """Whether PyTorch computes Euclidean distances with a matrix product: if asked to, or for many rows."""
+    """Whether PyTorch computes Euclidean distances by a matrix product: if set to, or for many rows."""
     many = max(a.shape[-2], b.shape[-2]) > 25 and compute_mode == "use_mm_for_euclid_dist_if_necessary"
     return many or compute_mode == "use_mm_for_euclid_dist"
 
@@ -272,7 +272,7 @@ def _checked_renorm(input: Tensor, p: Any, dim: Any, maxnorm: Any) -> dict[str, 
 def renorm(
     input: Tensor, p: Number | complex, dim: int, maxnorm: Number | complex, *, out: Tensor | None = None
 ) -> Tensor:
-    """Each slice along a dim scaled down to a p-norm of at most maxnorm."""
+    """Scale each slice along a dim down to a p-norm of at most maxnorm."""
     return run("renorm", out, rules.renorm, input, **_checked_renorm(input, p, dim, maxnorm))
 
 

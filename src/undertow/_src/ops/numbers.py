@@ -1,4 +1,4 @@
-"""Python numbers as arguments of functions on tensors: what counts as one, and what it makes of a tensor's dtype."""
+"""Python numbers as arguments of functions on tensors: what counts as one, and its effect on a tensor's dtype."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def is_number(value: object) -> bool:
 
 
 def as_number(value: object) -> Any:
-    """Return a number as Python's own: NumPy's, and what PyTorch takes for one in a 0-dim tensor."""
+    """Return a number as Python's own, from NumPy's or from a 0-dim tensor."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, TensorCore) and not value._array.ndim and not value._requires_grad:
@@ -34,7 +34,7 @@ def as_number(value: object) -> Any:
 
 
 def lifted_dtype(input: Tensor, *numbers: Any) -> dtype:
-    """Return the dtype that a tensor has beside these numbers."""
+    """Return the dtype of a tensor's result with these numbers."""
     own = DTYPE_OF[input._array.dtype]
     scalar = None
     for number in numbers:
@@ -45,7 +45,7 @@ def lifted_dtype(input: Tensor, *numbers: Any) -> dtype:
 
 
 def lifted(input: Tensor, *numbers: Any) -> Tensor:
-    """Return a tensor in the dtype that it has beside these numbers."""
+    """Return a tensor in the dtype of its result with these numbers."""
     if input._array.dtype in FAST_DTYPES and NUMBERS.issuperset(map(type, numbers)):
         return input
     wanted = lifted_dtype(input, *numbers)
@@ -55,7 +55,7 @@ def lifted(input: Tensor, *numbers: Any) -> Tensor:
 
 
 def check_holds(input: Tensor, *numbers: Any) -> None:
-    """Refuses an in-place op whose result has a kind of numbers that the tensor can't hold."""
+    """Refuse an in-place op whose result has a kind of numbers that the tensor can't hold."""
     wanted, own = lifted_dtype(input, *numbers), DTYPE_OF[input._array.dtype]
     if wanted.category > own.category:
         raise RuntimeError(
@@ -64,7 +64,7 @@ def check_holds(input: Tensor, *numbers: Any) -> None:
 
 
 def check_fits(operands: tuple[Any, ...]) -> None:
-    """`check_holds` for an op on two operands, before anything else is checked."""
+    """Run `check_holds` for an op on two operands, before any other check."""
     self, other = operands
     if isinstance(other, TensorCore):
         kind, own = DTYPE_OF[other._array.dtype], DTYPE_OF[self._array.dtype]
@@ -78,7 +78,7 @@ def check_fits(operands: tuple[Any, ...]) -> None:
 
 
 def warn_deprecated(name: str, signature: str) -> None:
-    """Says once that an order of arguments is deprecated, whichever function is the first."""
+    """Warn once that an order of arguments is deprecated, whichever function is the first."""
     warn_once(
         f"This overload of {name} is deprecated:\n\t{name}{signature}\nGive the factor by its name, after the tensors.",
         words=3,
@@ -86,7 +86,7 @@ def warn_deprecated(name: str, signature: str) -> None:
 
 
 def refuse_bools(operands: tuple[Any, ...]) -> None:
-    """PyTorch does not subtract bools from numbers, nor numbers from bools."""
+    """Refuse to subtract bools from numbers or numbers from bools, as PyTorch does."""
     bools = [
         value._array.dtype.kind == "b" if isinstance(value, TensorCore) else isinstance(value, bool)
         for value in operands
@@ -99,14 +99,14 @@ def refuse_bools(operands: tuple[Any, ...]) -> None:
 
 
 def as_factor(factor: object, operands: tuple[Any, ...]) -> Any:
-    """alpha as a number; a negative one goes round among bytes."""
+    """Return alpha as a number; a negative one wraps around for bytes."""
     number = as_number(factor)
     common = result_type([DTYPE_OF[value._array.dtype] for value in operands if isinstance(value, TensorCore)])
     return as_element(number, common) if common.category == INTEGRAL else number
 
 
 def check_factor(factor: object, operands: tuple[Any, ...]) -> None:
-    """Return the kind of alpha may not be higher than that of the numbers it multiplies."""
+    """Check that the kind of alpha is not higher than that of the numbers it multiplies."""
     kinds = [DTYPE_OF[value._array.dtype] for value in operands if isinstance(value, TensorCore)]
     highest = max([SCALAR_DTYPE[type(v)].category for v in operands if is_number(v)] + [k.category for k in kinds])
     if isinstance(factor, bool):

@@ -1,4 +1,4 @@
-"""Which dtypes a tensor given as `out=` may have, and how another one is refused: functions differ in both."""
+"""Which dtypes a tensor given as `out=` may have, and the error for a different one: functions differ in both."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from undertow._src.engine.views import refuse_overlap_of
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.dtypes import dtype
 
-# In the words below: the result's dtype and the one that was given, under PyTorch's two kinds of names for them.
+# In the texts below: the result's dtype and the given one, under PyTorch's two kinds of names for them.
 _SAME = "Expected out tensor to have dtype {result_c}, but got {given_c} instead"
 _CASTABLE = "result type {result} can't be cast to the desired output type {given}"
 _FOUND = "Found dtype {given} but expected {result}"
@@ -36,7 +36,7 @@ _ANYTHING = "cast as it may"
 _SAFELY = ": Expected result to be safely castable from {result} dtype, but got result with dtype {given}"
 _PART = "Expected object of scalar type {result} but got scalar type {given} for argument 'out'"
 
-# Functions that want the result's own dtype, and say so in words of their own.
+# Functions that require the result's own dtype, with their own texts.
 _OWN_WORDS = {
     **dict.fromkeys(
         "abs neg sign round floor ceil trunc frac sgn clamp clamp_min clamp_max gelu softplus hardshrink softshrink "
@@ -78,7 +78,7 @@ _OWN_WORDS = {
     "linalg_norm": _MATRIX_NORM.replace("matrix_norm", "norm"),
 }
 
-# Functions that cast their result on the way, as elementwise ones do, with words of their own where it can't be.
+# Functions that cast their result, as elementwise ones do, with their own texts where it can't be cast.
 _CASTING = {
     **dict.fromkeys("kron diff nanmean sum prod addr std var nansum special_ndtr".split(), _CASTABLE),
     **{name: name + _SAFELY for name in ("cholesky", "cholesky_solve", "cholesky_inverse")},
@@ -100,7 +100,7 @@ _CASTING = {
     "min": "Expected canCast( typeMetaToScalarType(self.dtype()), typeMetaToScalarType(out.dtype())) to be true",
 }
 
-# Functions that want the result's own dtype, and complain in other words of one that it can't even be cast to.
+# Functions that require the result's own dtype, with a different text for one it can't even be cast to.
 _CASTABLE_FIRST = {
     **dict.fromkeys(["linalg_matrix_power", "matrix_power"], "matrix_power" + _SAFELY),
     "diag_embed": "diag: " + _CASTABLE,
@@ -111,14 +111,14 @@ _COPIED_LAST = frozenset(
     "linalg_matrix_norm linalg_norm linalg_cond linalg_tensorsolve special_ndtr quantile tensordot".split()
 )
 
-# Functions that PyTorch has no derivative for in this form: it lets them pass, and complains in the backward pass.
+# Functions without a derivative in this form: PyTorch lets them pass, and the backward pass raises.
 _UNDIFFERENTIATED = frozenset(
     "floor_divide heaviside softmax log_softmax conj_physical linalg_eigvals histogram diagonal_copy alias_copy slice_copy "
     "detach_copy expand_copy select_copy unfold_copy view_copy permute_copy squeeze_copy transpose_copy unsqueeze_copy "
     "t_copy view_as_real_copy view_as_complex_copy as_strided_copy slice_scatter diag_embed".split()
 )
 
-# The step inside a function that is named when one of its tensors wants a gradient.
+# The inner step that is named when one of the tensors requires a gradient.
 _STEP_INSIDE = {
     "kron": "mul", "linalg_matrix_power": "matmul", "matrix_power": "matmul", "linalg_multi_dot": "mm",
     "nanmean": "nansum", "diff": "sub", "norm": "linalg_vector_norm", "frobenius_norm": "norm",
@@ -126,21 +126,21 @@ _STEP_INSIDE = {
     "linalg_vecdot": "sum", "float_power": "pow", "matmul of matrices": "matmul",
 }  # fmt: skip
 
-# Functions that look at the dtype before they look whether a gradient is wanted.
+# Functions that check the dtype before they check whether a gradient is required.
 _DTYPE_FIRST = frozenset(["linalg_multi_dot", "float_power"])
 
 
-# Functions that read an input while they write: `out` may be that input, but not show other parts of its memory.
+# Functions that read an input while they write: `out` may be that input, but not overlap it partly.
 _READ_ALONG = frozenset(
     "cumsum cumprod logcumsumexp scatter scatter_add scatter_reduce index_add index_copy index_reduce linalg_vector_norm "
     "max min median nanmedian mode addmm sort topk renorm conj_physical".split()
 )
-# Functions that read an input anywhere while they write: `out` may show none of its memory.
+# Functions that read an input anywhere while they write: `out` may not share its storage.
 _READ_ANYWHERE = frozenset("cat stack gather index_select take masked_select kthvalue linalg_cross addr".split())
 
 
 def refuse_shared(name: str, out: object, inputs: Sequence[Any]) -> None:
-    """Refuse an `out` in whose memory a function would read what it has written."""
+    """Refuse an `out` whose storage a function would read after writing to it."""
     if not (name in _READ_ALONG or name in _READ_ANYWHERE):
         return
     for place, given in enumerate(inputs):
@@ -150,7 +150,7 @@ def refuse_shared(name: str, out: object, inputs: Sequence[Any]) -> None:
 
 
 def manner_of(name: str) -> str:
-    """Return what becomes of gradients when a function is given `out=`, in a word or two; mostly they may not be wanted."""
+    """Return how a function with `out=` treats gradients, by name; mostly it refuses tensors that require them."""
     if name in _COPIED_LAST:
         return "copied"
     if name in _UNDIFFERENTIATED:
@@ -159,7 +159,7 @@ def manner_of(name: str) -> str:
 
 
 def step_inside(name: str) -> str:
-    """Return the name under which a function refuses tensors that want a gradient."""
+    """Return the name under which a function refuses tensors that require a gradient."""
     return _STEP_INSIDE.get(name, name)
 
 

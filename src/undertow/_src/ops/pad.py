@@ -1,4 +1,4 @@
-"""`nn.functional.pad`: framing by a value, by reflection, by the border or all the way round."""
+"""`nn.functional.pad`: padding by a value, by reflection, by the border or circularly."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Widths = list[tuple[int, int]]
 
 @public
 def pad(input: Tensor, pad: _size, mode: str = "constant", value: float | None = None) -> Tensor:
-    """Return a tensor framed on its last dims; widths come in pairs from the last dim on, and negative ones crop."""
+    """Return a tensor padded on its last dims; widths come in pairs from the last dim on, and negative ones crop."""
     check_tensor(input, "pad")
     widths = as_ints(pad, "pad", "pad", 2)
     value = as_number(value)
@@ -65,7 +65,7 @@ def _constant(input: Tensor, widths: tuple[int, ...], value: Any) -> Any:
 
 
 def _by_index(input: Tensor, pairs: Widths, mode: str, widths: tuple[int, ...]) -> Any:
-    """Reflection and replication: along each dim, which element stands where."""
+    """Pad by reflection or replication: along each dim, an index of source elements."""
     shape, rank = input._array.shape, len(pairs)
     if 0 in shape[len(shape) - rank - 1 :] or (len(shape) == rank + 1 and 0 in shape):
         raise RuntimeError(

@@ -25,5 +25,5 @@ to_device = op(
 
 
 def moved(tensor: Any, to: Device) -> Any:
-    """Return the tensor on another device, with a gradient that goes back."""
+    """Return the tensor on a different device; its gradient is moved back."""
     return apply(to_device, tensor, to=to, source=tensor.device)

@@ -1,4 +1,4 @@
-"""Max pooling: the largest element of every window, where it stands, and the way back. Averages: pool_average.py."""
+"""Max pooling: the largest element of every window, its index, and the inverse. Averages: pool_average.py."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _sides(prefix: str, values: Sizes) -> str:
 def check_windows(
     name: str, input: Tensor, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool
 ) -> None:
-    """Return what PyTorch's two- and three-dimensional poolings refuse."""
+    """Refuse what PyTorch's two- and three-dimensional poolings refuse."""
     rank, shape = len(kernel), input._array.shape
     if 0 in stride:
         raise RuntimeError("stride should not be zero")
@@ -160,7 +160,7 @@ def _max_pool1d(
             f"Expected 2 to 3 dimensions, but got {input._array.ndim}-dimensional tensor for argument #1 'self' (while "
             "checking arguments for max_pool1d)"
         )
-    if not indices:  # with indices PyTorch pools an image of one row, whose words are the other ones
+    if not indices:  # with indices PyTorch pools an image of one row, with that function's error texts
         _check_max_pool1d(input, kernel, step, pad, spread, ceil_mode)
     if not DTYPE_OF[input._array.dtype].is_inexact:
         raise no_kernel("max_pool1d_impl", input)
@@ -222,13 +222,13 @@ def max_pool3d_with_indices(
     return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-# --- undone
+# --- unpooling
 
 
 def unpool_size(
     shape: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int], output_size: Any
 ) -> Any:
-    """Return the size that a pooling to `shape` may have started from: the usual one, or a near one that is asked for."""
+    """Return the size that a pooling to `shape` may have started from: the default, or a given one close to it."""
     rank = len(kernel)
     usual = [(n - 1) * s + k - 2 * p for n, k, s, p in zip(shape[-rank:], kernel, stride, padding, strict=True)]
     if output_size is None:

@@ -87,11 +87,11 @@ def avg_pool3d(
     return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out)
 
 
-# --- as many windows as asked for
+# --- a given number of windows
 
 
 def _target_size(name: str, input: Tensor, output_size: int | _size, rank: int) -> Sizes:
-    """Return the size asked for; None in it keeps the input's."""
+    """Return the target size; None in it keeps the input's."""
     check_tensor(input, name)
     if is_int(output_size):
         return (as_int(output_size, name, "output_size"),) * rank
@@ -110,7 +110,7 @@ def _target_size(name: str, input: Tensor, output_size: int | _size, rank: int) 
 
 
 def _check_adaptive(name: str, input: Tensor, rank: int, comma: str, first: int) -> None:
-    """Refuse an input of another rank, or with a size of zero from the dim `first` on."""
+    """Refuse an input of a different rank, or with a size of zero from the dim `first` on."""
     shape = input._array.shape
     if len(shape) not in (rank + 1, rank + 2):
         raise RuntimeError(f"{name}(): Expected {rank + 1}D or {rank + 2}D tensor, but got{comma} {list(shape)}")

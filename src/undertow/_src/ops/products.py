@@ -77,7 +77,7 @@ def _tensordot(a: Tensor, b: Tensor, left: tuple[int, ...], right: tuple[int, ..
     inner = math.prod([a_shape[dim] for dim in left])
     tall = math.prod([a_shape[dim] for dim in rows])
     wide = math.prod([b_shape[dim] for dim in columns])
-    multiply = mm if rows or columns else matrix_product  # autocast has a say in matrices, not in a dot product
+    multiply = mm if rows or columns else matrix_product  # autocast applies to matrix products, not to a dot product
     product = multiply(reshape_to(permuted(a, (*rows, *left)), (tall, inner)),
                        reshape_to(permuted(b, (*right, *columns)), (inner, wide)))  # fmt: skip
     return reshape_to(product, (*[a_shape[dim] for dim in rows], *[b_shape[dim] for dim in columns]))
@@ -211,7 +211,7 @@ def trace(input: Tensor) -> Tensor:
 
 @public
 def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
-    """Return the vector product along a dim of length 3."""
+    """Return the cross product along a dim of length 3."""
     check_tensor(input, "linalg_cross")
     check_tensor(other, "linalg_cross", "other", 2)
     a, b = input._array, other._array
@@ -230,7 +230,7 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | N
 
 @public
 def cross(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
-    """Return the vector product along a dim of length 3: the first such dim unless one is named."""
+    """Return the cross product along a dim of length 3: by default the first such dim."""
     check_tensor(input, "cross")
     check_tensor(other, "cross", "other", 2)
     if dim is None:

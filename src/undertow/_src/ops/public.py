@@ -1,4 +1,4 @@
-"""What makes a function public: the offer to `__torch_function__`, and the in-place twin of a rule."""
+"""What makes a function public: its override by `__torch_function__`, and the in-place form of a rule."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 Function = Callable[..., Any]
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Writing functions that look at their arguments before they look whether the tensor may be written to.
+# In-place functions that check their arguments before they check whether the tensor may be written to.
 CHECKED_BY_THEMSELVES = frozenset(
     "apply_ detach_ fill_diagonal_ float_power_ map2_ map_ resize_ resize_as_ set_".split()
 )
 TAKEN_AS_OUT = (TensorCore, tuple, list, type(None), bool, int, float, complex)
 
-# Parameters that have other names in another form of a function.
+# Parameters that have different names in a different form of a function.
 OTHER_SPELLINGS: dict[str, dict[str, str]] = {
     "split": {"tensor": "input", "split_size_or_sections": "split_size"},
     "isin": {"element": "elements", "test_element": "test_elements"},
@@ -43,10 +43,10 @@ OTHER_SPELLINGS: dict[str, dict[str, str]] = {
 
 
 def public(function: F, several: bool = False) -> F:
-    """Return a hand-written public function. Classes and modes with `__torch_function__` are asked before it runs.
+    """Make a hand-written function public: classes and modes with `__torch_function__` may override it.
 
-    A call that does not fit its parameters is tried again in NumPy's spelling (`axis` for `dim`), then refused in
-    PyTorch's words; `several`: PyTorch has several signatures for it, which changes those words.
+    A call that does not fit its parameters is tried again with NumPy's names (`axis` for `dim`), then refused with
+    PyTorch's error; `several`: PyTorch has several signatures for it, which changes that error.
     """
     quiet = torch_function.QUIET
     in_place = function.__name__.endswith("_") and not function.__name__.endswith("__")
@@ -74,7 +74,7 @@ def public(function: F, several: bool = False) -> F:
                     with Home(home):
                         return asked(*args, **kwargs)
         if kwargs and "out" in kwargs:
-            if "." in asked.__qualname__:  # only functions take it, not methods
+            if "." in asked.__qualname__:  # only functions accept it, not methods
                 binding_error(function, args, kwargs, False, asked.__qualname__)
             if not isinstance(kwargs["out"], TAKEN_AS_OUT):
                 if several:
@@ -91,7 +91,7 @@ def public(function: F, several: bool = False) -> F:
                 return asked(*args, **{spellings.get(name, name): value for name, value in kwargs.items()})
             binding_error(function, args, kwargs, several, asked.__qualname__)
         except (RuntimeError, IndexError) as error:
-            if in_place and args and isinstance(args[0], TensorCore):  # whether it may be written to is asked first
+            if in_place and args and isinstance(args[0], TensorCore):  # whether it may be written to is checked first
                 check_writable(args[0], local.modes.grad_enabled)
             if local.modes.saved_hooks:
                 show_saved(error)
@@ -103,7 +103,7 @@ def public(function: F, several: bool = False) -> F:
 
 
 def public_method(function: F) -> F:
-    """`public` for a method that only its own tensor may take over: less to ask, for what is called often."""
+    """Make a method public that only its own tensor may override: fewer checks, for frequent calls."""
     plain = torch_function.PLAIN
 
     @functools.wraps(function)
@@ -129,18 +129,18 @@ def public_method(function: F) -> F:
 
 
 def overloaded(function: F) -> F:
-    """`public` for a function that has several signatures in PyTorch."""
+    """Make a function public that has several signatures in PyTorch."""
     return public(function, several=True)
 
 
 def finish(rule: Rule, inputs: tuple[Any, ...], out: Tensor | None = None, **statics: Any) -> Any:
-    """Return the last line of a hand-written function that takes `out=`."""
+    """Return a result, or write it to `out`: the last line of a function that takes `out=`."""
     if out is None:
         return _apply.apply(rule, *inputs, **statics)
     return _apply.apply_into(out, rule, inputs, statics)
 
 
-# --- in-place twins and operators of elementwise rules
+# --- in-place forms and operators of elementwise rules
 
 
 def in_place(
@@ -175,7 +175,7 @@ def in_place(
 
 
 def in_place_operator(rule: Rule, name: str, check: Function | None = None) -> Function:
-    """`x *= y` for a rule; NotImplemented for an operand that it can't take."""
+    """Return `x *= y` for a rule; NotImplemented for an operand that it can't take."""
     ufunc = _apply.ufunc_of(rule)
 
     def method(self: Tensor, other: Any) -> Any:

@@ -68,7 +68,7 @@ def stacked(
 ) -> tuple[Any, list[Any]]:  # fmt: skip
     """Layers on top of each other, each in one or both directions: the outputs of the last and the last states of all.
 
-    `chance` is that of an element being dropped between two layers.
+    `chance` is the probability of dropping an element between two layers.
     """
     last: list[list[Any]] = [[] for _ in state]
     directions = 2 if bidirectional else 1
@@ -137,7 +137,7 @@ def _run(name: str, layer: Layer, args: Tensors) -> tuple[Any, list[Any]]:
 
 
 def transposed_output(output: Tensor, name: str) -> Any:
-    """(time, batch, …) as (batch, time, …); PyTorch turns all but the LSTM's in place, and numbers the node so."""
+    """Return (time, batch, …) as (batch, time, …); PyTorch does so in place, except for the LSTM."""
     return transpose(output, 0, 1) if name == "lstm" else apply(_turned, output, dim0=0, dim1=1)
 
 

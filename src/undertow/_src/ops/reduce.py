@@ -39,7 +39,7 @@ UNSET: Any = object()
 
 
 def folded_dims(dim: object, input: Tensor, name: str) -> tuple[int, ...]:
-    """Return the dims to fold, from an int, several or None (all of them)."""
+    """Return the dims to reduce, from an int, several or None (all of them)."""
     ndim = input._array.ndim
     if type(dim) is int:
         dim = wrap_dim(dim, ndim)
@@ -59,7 +59,7 @@ def _flag(keepdim: object, name: str) -> bool:
 
 
 def storage_of(dtype: object, input: Tensor, name: str) -> Any:
-    """Return the NumPy dtype of the result asked for, which has to be one that gradients can flow through."""
+    """Return the NumPy dtype of the requested result, which must be differentiable."""
     if dtype is None:
         return None
     wanted = as_dtype(dtype, name, "dtype")
@@ -69,7 +69,7 @@ def storage_of(dtype: object, input: Tensor, name: str) -> Any:
 
 
 def decided_by(out: Any, dtype: object, input: Any) -> Any:
-    """Return the dtype asked for, or else that of `out`, which may be any that the input can be cast to."""
+    """Return the requested dtype, or else that of `out`, which may be any that the input can be cast to."""
     if dtype is not None or not isinstance(out, TensorCore):
         return dtype
     return None if _kind(input).is_complex else _kind(out)
@@ -277,13 +277,13 @@ def _place_of_extreme(name: str, rule: Rule, input: Tensor, dim: object, keepdim
 
 @public
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Where the largest element stands: in the flat tensor, or along a dim."""
+    """Return the index of the largest element: in the flat tensor, or along a dim."""
     return _place_of_extreme("argmax", rules.argmax, input, dim, keepdim, out)
 
 
 @public
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Where the smallest element stands: in the flat tensor, or along a dim."""
+    """Return the index of the smallest element: in the flat tensor, or along a dim."""
     return _place_of_extreme("argmin", rules.argmin, input, dim, keepdim, out)
 
 

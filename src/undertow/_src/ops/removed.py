@@ -1,4 +1,4 @@
-"""Functions that PyTorch took away: they say what to use instead."""
+"""Functions that PyTorch removed: their errors say what to use instead."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def interpolate(
 
 
 def _resized_bytes(input: Tensor, taps: tuple[Any, ...]) -> Any:
-    """Whole numbers in and out: weights have a fixed point, and each axis is rounded before the next one is read."""
+    """Resize integers: weights are fixed-point, and each axis is rounded before the next one."""
     array = input._array.astype(np.float64)
     for place in reversed(range(len(taps))):
         weights = taps[place].weights.astype(np.float64)
@@ -233,7 +233,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 @public
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Channels dealt out like cards: one of each group in turn."""
+    """Interleave channels: one of each group in turn."""
     check_tensor(input, "channel_shuffle")
     shape = input._array.shape
     if len(shape) <= 2:

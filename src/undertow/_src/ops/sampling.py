@@ -1,4 +1,4 @@
-"""Sampling images at given places: affine_grid and grid_sample."""
+"""Sampling images at given positions: affine_grid and grid_sample."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _usual_alignment() -> bool:
 
 @public
 def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Tensor:
-    """Return the places that an image of `size` reads from under affine maps: (batch, *size, 2 or 3) in [−1, 1]."""
+    """Return the positions that an image of `size` is read from under affine maps: (batch, *size, 2 or 3) in [−1, 1]."""
     if align_corners is None:
         align_corners = _usual_alignment()
     check_tensor(theta, "affine_grid", "theta", 1)
@@ -108,7 +108,7 @@ def grid_sample(
 
 
 def check_grid(input: Tensor, grid: Tensor, mode: str) -> None:
-    """Refuses a grid that does not fit the images."""
+    """Refuse a grid that does not fit the images."""
     shape, places = input._array.shape, grid._array.shape
     got = f"but got input with sizes {list(shape)} and grid with sizes {list(places)}"
     if shape[0] != places[0]:

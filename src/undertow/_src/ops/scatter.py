@@ -39,7 +39,7 @@ _max = np.maximum.reduce
 def check_in_range(
     index: Any, n: int, dim: int, prefix: str = "", error: type[Exception] = RuntimeError, negative: bool = False
 ) -> None:
-    """Refuses an index that points outside a dim of n elements."""
+    """Refuse an index that points outside a dim of n elements."""
     if not values_known(index):
         checked(lambda index: check_in_range(index, n, dim, prefix, error, negative), index)
         return
@@ -54,7 +54,7 @@ def check_in_range(
 
 
 def _with_dims(index: Any, ndim: int) -> Any:
-    """Return an index without elements may have another number of dims, and another dtype."""
+    """Return an empty index with the right number of dims and dtype: PyTorch accepts any."""
     if not index._array.size and index._array.dtype.kind not in "iu":
         index = wrap(np.empty(index._array.shape, np.int64))
     if not index._array.ndim and ndim == 1:
@@ -239,7 +239,7 @@ def scatter_reduce(
 def scatter_reduce_(
     self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """Folds src's elements in where an index along a dim points."""
+    """Reduce src's elements into the positions of an index along a dim."""
     dim = _check_reduce(self, dim, index, src, reduce)
     index = _with_dims(index, self._array.ndim)
     return apply_in_place(rules.scatter_reduce, self, src, index, dim=dim, reduce=reduce, include_self=include_self)

@@ -68,7 +68,7 @@ def segment_reduce(
     if not DTYPE_OF[data._array.dtype].is_floating_point:
         raise no_kernel("_segment_reduce_cpu", data)
     how, count = _NAMES[reduce], counts.shape[-1]
-    # Where every element goes: the number of its run, and one past the last for elements that belong to none.
+    # The segment of every element, and one past the last for elements that belong to none.
     places = np.arange(data._array.shape[axis])
     inside = (places >= starts[..., None]) & (places < (starts + counts)[..., None])
     runs = np.where(inside.any(-2), inside.argmax(-2), count)
@@ -77,6 +77,6 @@ def segment_reduce(
     empty = math.nan if how == "mean" and initial is None else first
     return apply(
         rules.segment_reduce, data, wrap(runs.reshape(runs.shape + tail)),
-        wrap(counts.reshape(counts.shape + tail).copy()),  # which may be written to later
+        wrap(counts.reshape(counts.shape + tail).copy()),  # it may be written to later
         reduce=how, axis=axis, initial=first, empty=empty,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Public functions that give a tensor another shape, or its dims another order."""
+"""Public functions that give a tensor a different shape, or its dims a different order."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ _NUMBERS = (bool, int, float, complex)  # Python's types, which stand for dtypes
 
 @public
 def view(self: Tensor, *size: Any, **named: Any) -> Tensor:
-    """Return the same memory in another shape, or seen as another dtype."""
+    """Return a view in a different shape, or of a different dtype."""
     if named:
         size = (*size, *named.values())
     if len(size) == 1 and (isinstance(size[0], dtype) or (isinstance(size[0], type) and size[0] in _NUMBERS)):
@@ -126,14 +126,14 @@ _view_bits = op("view", lambda xp, self, *, dtype: self.view(dtype), view=True)
 
 
 def view_dtype(input: Tensor, kind: dtype) -> Any:
-    """`view_bits`, outside the graph: to autograd these are other numbers, in the same memory."""
+    """Return `view_bits` outside the graph: to autograd these are different numbers."""
     result = view_bits(input, kind)
     result._view = None
     return result
 
 
 def view_bits(input: Tensor, kind: dtype) -> Any:
-    """Return the same bits as numbers of another dtype; the last dim grows or shrinks with the element size."""
+    """Return the same bits as numbers of a different dtype; the last dim grows or shrinks with the element size."""
     array = input._array
     have, want = array.itemsize, kind.numpy.itemsize
     own = DTYPE_OF[array.dtype]
@@ -338,7 +338,7 @@ _transpose_in_place = twin(rules.transpose, "TransposeBackward1", view=True)
 
 @public
 def t_(self: Tensor) -> Tensor:
-    """Transposes a matrix in place: the same memory, other strides."""
+    """Transpose a matrix in place: the same storage, different strides."""
     if self._array.ndim > 2:
         raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {self._array.ndim}D")
     return apply_view_in_place(_t_in_place, self)
@@ -354,7 +354,7 @@ def transpose_(self: Tensor, dim0: int, dim1: int) -> Tensor:
 
 
 def _of_matrices(self: Any, name: str, advice: str) -> bool:
-    """Whether a tensor has matrices to transpose; 0-dim ones are let through with a warning."""
+    """Whether a tensor has matrices to transpose; 0-dim ones pass with a warning."""
     ndim = self._array.ndim
     if ndim == 1:
         raise RuntimeError(f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor.")

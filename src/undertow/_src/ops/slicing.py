@@ -1,4 +1,4 @@
-"""Public functions that show parts of a tensor without copying: select, narrow, split, diagonal, windows, strides."""
+"""Public functions that return views of parts of a tensor: select, narrow, split, diagonal, windows, strides."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from undertow._src.types.aliases import _size
     from undertow._tensor import Tensor
 
-END = 2**63 - 1  # a slice without an end goes up to here
+END = 2**63 - 1  # the end of a slice without one
 
 
 # --- one index, one range
@@ -82,7 +82,7 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
 
 
 def start_of(start: int, length: int, n: int) -> int:
-    """Where a range of a dim of n elements starts, counted from the front; refuses one that is not all there."""
+    """Return the start of a range of a dim of n elements, counted from the front; refuse one that exceeds the dim."""
     if not -n <= start <= n:
         raise IndexError(f"start out of range (expected to be in range of [{-n}, {n}], but got {start})")
     if start < 0:
@@ -201,7 +201,7 @@ def tensor_split(
 
 
 def _where_to_split(name: str, input: Tensor, spellings: tuple[Any, ...]) -> Any:
-    """Return the one argument that was given, under the name it has in one of PyTorch's signatures."""
+    """Return the one argument that was given, under its name in one of PyTorch's signatures."""
     given = [value for value in spellings if value is not None]
     if len(given) != 1:
         raise invalid_combination(name, (input, *given))
@@ -331,7 +331,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
         return apply(rules.as_strided, input, **statics)
     result = view_of(rules.as_strided, input, _strided_view(input._array, statics), statics)
     view = result._view
-    if view is not None and len(view.steps) > 1:  # it may show what the view before it did not
+    if view is not None and len(view.steps) > 1:  # it may show elements that the view before it did not
         base = view.base._array
         step = (rules.as_strided, {**statics, "layout": layout_of(base)}, Spec(base.shape, base.dtype), 0)
         result._view = View(view.base, (step,), view.version, view.origin)

@@ -96,7 +96,7 @@ def topk(
 
 
 def _picking(name: str, input: Tensor, dim: Any, kernel: str) -> int:
-    """Return the dim to pick along, once it is known to have elements of a dtype with an order."""
+    """Return the dim to select along, checked to have elements of an ordered dtype."""
     check_tensor(input, name)
     place = wrap_dim(as_int(dim, name, "dim", 2), input._array.ndim)
     shape = input._array.shape
@@ -155,7 +155,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None
 
 
 def _chosen(results: tuple[Any, ...], *flags: bool) -> Any:
-    """Return the values, and the further results asked for."""
+    """Return the values, and the requested further results."""
     wanted = [results[0], *[result for result, flag in zip(results[1:], flags, strict=True) if flag]]
     return wanted[0] if len(wanted) == 1 else tuple(wanted)
 
@@ -209,7 +209,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if weights is not None and weights._array.shape != array.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
-    if not known and length and array.size:  # while a compiler is watching
+    if not known and length and array.size:  # during a trace
         tracer.running().check_in_program(
             (array.min() >= 0) & (array.max() < length),
             f"bincount in a compiled step has minlength ({length}) bins: a number is not below that, or negative",

@@ -1,4 +1,4 @@
-"""The functions of `torch.special` that nobody differentiates: Bessel and Airy functions, orthogonal polynomials."""
+"""The functions of `torch.special` without derivatives: Bessel and Airy functions, orthogonal polynomials."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ def istft(
 def _checked_side(
     name: str, input: Tensor, n_fft: int, hop: int, win: int, window: Tensor | None, onesided: bool | None
 ) -> bool:
-    """Refuses what is no spectrum, or windows that do not fit; whether only one side of the spectrum is there."""
+    """Refuse what is no spectrum, or windows that do not fit; return whether the spectrum is one-sided."""
     shape = input._array.shape
     if input._array.size == 0:
         raise RuntimeError(f"{name} : expected a non-empty tensor")
@@ -219,7 +219,7 @@ def _checked_side(
 
 
 def _overlapped(pieces: Any, total: int, n_fft: int, hop: int) -> Tensor:
-    """Pieces added where they overlap: the adjoint of cutting a signal into windows."""
+    """Add pieces where they overlap: the adjoint of cutting a signal into windows."""
     shape = (pieces._array.shape[0], total)
     return apply(rules.unfold_backward, pieces, shape=shape, dimension=1, size=n_fft, step=hop)
 

@@ -339,7 +339,7 @@ def _halves(y: Tensor, dim: int) -> tuple[Any, Any]:
 
 
 def _refuse_both(name: str, y: object, x: object, dx: object) -> None:
-    """Return samples lie at places x or at a distance dx."""
+    """Refuse samples with both positions x and a distance dx."""
     if x is not None and dx is not None:
         raise invalid_combination(name, (y, x), {"dx": dx})
 

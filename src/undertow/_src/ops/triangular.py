@@ -183,7 +183,7 @@ def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Tensor | None =
 
 
 def check_pivoted(pivot: bool, name: str) -> None:
-    """Refuses what LAPACK does not have: LU without exchanging rows."""
+    """Refuse LU without row exchanges, which LAPACK lacks."""
     if not pivot:
         raise RuntimeError(f"{name}: LU without pivoting is not implemented on the CPU")
 

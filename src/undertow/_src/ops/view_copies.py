@@ -1,4 +1,4 @@
-"""The functions that show a tensor in another way, as copies: `select_copy` is `select` with a memory of its own."""
+"""View functions as copies: `select_copy` is `select` with a new storage."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _copied(name: str, input: Tensor, view: Callable[[Any], Any], out: Tensor | 
 
 
 def _all_copied(name: str, input: Any, view: Callable[[Any], Any], out: Any) -> Any:
-    """Copy of the views that a function takes, into the tensors of `out` if given (and then nothing is returned)."""
+    """Copy the views that a function takes, into the tensors of `out` if given (and then return nothing)."""
     copies = _copied(name, input, view)
     if out is None:
         return copies
@@ -68,7 +68,7 @@ def _all_copied(name: str, input: Any, view: Callable[[Any], Any], out: Any) -> 
 
 
 def _refuse_complex_gradient(name: str, *tensors: Any) -> None:
-    """PyTorch has no gradient for some of these with complex results."""
+    """Refuse the gradient of complex results that PyTorch lacks."""
     if local.modes.grad_enabled and any(each._requires_grad for each in tensors):
         raise RuntimeError(f"{name} does not support automatic differentiation for outputs with complex dtype.")
 
@@ -88,7 +88,7 @@ _detached = op("detach", lambda xp, self: xp.contiguous(self), node="NotImplemen
 
 @public
 def detach_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Return a copy; in spite of its name it stays in the graph, which refuses to go back through it."""
+    """Return a copy; in spite of its name it stays in the graph, whose backward refuses it."""
     check_tensor(input, "detach_copy")
     compute = lambda: apply(_detached, input)
     return compute() if out is None else into(out, compute, (input,), "detach_copy")
@@ -209,7 +209,7 @@ def unfold_copy(input: Tensor, dimension: int, size: int, step: int, *, out: Ten
 def as_strided_copy(
     input: Tensor, size: _size, stride: _size, storage_offset: int | None = None, *, out: Tensor | None = None
 ) -> Tensor:
-    """Return a copy of what a tensor's memory shows with any size, strides and offset."""
+    """Return a copy of a tensor's storage viewed with any size, strides and offset."""
     return _copied("as_strided_copy", input, lambda x: slicing.as_strided(x, size, stride, storage_offset), out)
 
 

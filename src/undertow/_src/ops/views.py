@@ -67,7 +67,7 @@ def view_through(source: Any, steps: tuple[Step, ...], value: Any) -> Any:
 
 
 def views_of(rule: Rule, source: Any, values: tuple[Any, ...], statics: dict[str, Any]) -> tuple[Any, ...]:
-    """`view_of` for a rule with several outputs, which share a node and may not be written to while it counts."""
+    """Return `view_of` for a rule with several outputs, which share a node and must not be written to while recorded."""
     if slow_path.count or not values or type(source._array) is not ndarray or source.__class__ not in PLAIN:
         return apply(rule, source, **statics) if values else ()
     storage = source._storage or source._get_storage()
@@ -111,7 +111,7 @@ def views_of(rule: Rule, source: Any, values: tuple[Any, ...], statics: dict[str
 
 
 def apply_view_in_place(rule: Rule, target: Any, **statics: Any) -> Any:
-    """Make a tensor a view of what it was: `t_`, `squeeze_`. Counts as a write, though no memory changes."""
+    """Make a tensor a view of its former self: `t_`, `squeeze_`. Counts as a write, though no element changes."""
     if slow_path.dispatcher is not None and slow_path.dispatcher.takes((target,)):
         slow_path.dispatcher.show_view(rule, target, statics)
     edges = edges_of(rule, (target,))

@@ -49,9 +49,9 @@ def write_in_place(
     rule: Rule, target: Tensor, others: tuple[Any, ...], statics: dict[str, Any], writer: Callable[[Any], None],
     stretched: str = "refuse",
 ) -> Any:  # fmt: skip
-    """Return an in-place op whose raw write is cheaper than computing the whole result: `writer` writes into the array.
+    """Run an in-place op whose raw write is cheaper than computing the whole result: `writer` writes into the array.
 
-    `stretched` says what becomes of a write to an expanded tensor: refuse, allow, or a warning's text.
+    `stretched` is how a write to an expanded tensor is handled: refuse, allow, or a warning's text.
     """
     inputs = (target, *others)
     if slow_path.dispatcher is not None and slow_path.dispatcher.takes(inputs):
@@ -130,7 +130,7 @@ def copy_raw(out: Any, source: Any) -> None:
 
 @public
 def copy_(self: Any, other: Any, non_blocking: bool = False) -> Any:
-    """Write another tensor's values, stretched and cast to fit."""
+    """Copy a source's values into the tensor, broadcast and cast."""
     if not isinstance(other, TensorCore):
         if not isinstance(other, _NUMBERS):
             raise must_be("Tensor", other, "copy_", "other", 1)
@@ -141,14 +141,14 @@ def copy_(self: Any, other: Any, non_blocking: bool = False) -> Any:
 def copy_into(target: Tensor, source: Any) -> Any:
     """`copy_`, once its arguments are known to be tensors."""
     if source._requires_grad and not DTYPE_OF[target._array.dtype].is_inexact:
-        source = source.detach()  # whole numbers have no gradient
+        source = source.detach()  # integers have no gradient
     if slow_path.count and tracer.current is None and source.device != target.device:
         source = source.to(target.device)
     values = source._array
     shape = target._array.shape
     shared = source._storage is not None and source._storage is target._storage
     if shared or values.shape != shape:
-        check_writable(target, edges_of(rules.copy, (target, source)) is not None)  # what PyTorch looks at first
+        check_writable(target, edges_of(rules.copy, (target, source)) is not None)  # PyTorch checks this first
         if shared:
             refuse_overlap_of(target, source)
         wide = broadcast_two(shape, values.shape)
@@ -162,7 +162,7 @@ def copy_into(target: Tensor, source: Any) -> Any:
 
 
 def check_mask(mask: Tensor, name: str, short: bool = True) -> None:
-    """Refuses a mask of numbers; `short`: which of its dtype's names the error has."""
+    """Refuse a mask of numbers; `short`: which of its dtype's names the error has."""
     if mask._array.dtype.kind != "b":
         kind = DTYPE_OF[mask._array.dtype]
         shown = kind.c_name if short else kind.scalar_name
@@ -231,7 +231,7 @@ def fill_diagonal_(self: Tensor, fill_value: Number | complex, wrap: bool = Fals
         raise RuntimeError("all dimensions of input must be of equal length")
     strides = [stride // array.itemsize for stride in array.strides]
     step, count = sum(strides), min(array.shape)
-    if array.ndim == 2 and type(array) is DeviceArray:  # whose strides are those of memory in order
+    if array.ndim == 2 and type(array) is DeviceArray:  # whose strides are contiguous
         fill_(self.diagonal(), fill_value)
     else:
         fill_(as_strided(self, (count,), (step,)), fill_value)
@@ -243,12 +243,12 @@ def fill_diagonal_(self: Tensor, fill_value: Number | complex, wrap: bool = Fals
     return self
 
 
-# --- other memory
+# --- different storages
 
 
 @public
 def resize_(self: Tensor, *sizes: Any, memory_format: memory_format | None = None) -> Tensor:
-    """Give a tensor another size; elements that memory already held stay, new ones are whatever was there."""
+    """Resize a tensor in place; existing elements stay, new ones are uninitialised."""
     if self.requires_grad and not local.modes.inference:
         raise RuntimeError("cannot resize variables that require grad")
     if slow_path.duals is not None and slow_path.duals.tangent_of(self) is not None:
@@ -263,7 +263,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: memory_format | None = Non
 
 
 def resize_array(target: Tensor, size: tuple[int, ...]) -> None:
-    """Allocate memory of a size, beginning with the elements of the old."""
+    """Allocate a buffer of a size, beginning with the old elements."""
     array = target._array
     flat = array.reshape(-1)
     count = math.prod(size)
@@ -279,7 +279,7 @@ def resize_array(target: Tensor, size: tuple[int, ...]) -> None:
 
 @public
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: memory_format | None = None) -> Tensor:
-    """`resize_` to another tensor's size."""
+    """Resize a tensor to a second one's size."""
     check_tensor(the_template, "resize_as_", "the_template")
     return resize_(self, the_template._array.shape)
 
@@ -288,7 +288,7 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: memory_form
 def set_(
     self: Any, source: Any = None, storage_offset: int = 0, size: Any = None, stride: int | _size | None = None
 ) -> Any:
-    """Make a tensor show another's memory."""
+    """Make a tensor share a second one's storage."""
     if not (isinstance(source, TensorCore) and source._array.dtype != self._array.dtype):
         check_writable(self, self._requires_grad)
     if source is None:
