@@ -72,7 +72,7 @@ class OpOverload:
         return register
 
     def decompose(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the operator by the function that was registered to take it apart; NotImplemented if there is none."""
+        """Run the operator's registered decomposition; NotImplemented if there is none."""
         for key, kernel in self.py_kernels.items():
             if getattr(key, "name", "") == "CompositeImplicitAutograd":
                 return kernel(*args, **kwargs)
@@ -197,7 +197,7 @@ def namespace(name: str) -> _OpNamespace:
 
 
 def load_library(path: str) -> None:
-    """Refuses: compiled operators are made for PyTorch's own memory."""
+    """Refuse: compiled operators need PyTorch's own tensors."""
     refused_libraries.add(os.path.abspath(path))
     raise OSError(f"Could not load this library: {os.path.abspath(path)}")
 
@@ -232,8 +232,7 @@ _SPELLED: dict[str, Callable[..., Any]] = {
 
 
 def _aten(name: str) -> Callable[..., Any]:
-    """Return the function behind an operator of `aten`: a function of undertow's, of its namespaces, or a method
-    of tensors.
+    """Return the function of an operator of `aten`: from undertow, one of its namespaces, or a method of tensors.
 
     Tables of costs and of decompositions name operators that are none of these; calling one is refused.
     """

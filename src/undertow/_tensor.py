@@ -66,7 +66,7 @@ class Tensor(
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Return what a subclass does with every function unless it says otherwise: the same, with results of its class."""
+        """Run a function on a subclass by default: unchanged, with results of its class."""
         if not all(issubclass(cls, other) for other in types):
             return NotImplemented
         with torch_function.DisableTorchFunctionSubclass():
@@ -78,7 +78,7 @@ _UNCONVERTED = {Tensor._base.__get__, Tensor.grad.__get__}
 
 
 def _of_its_own(function: FunctionType, name: str) -> FunctionType:
-    """Return a twin of a function that is its own object, also to itself.
+    """Return a copy of a function as a separate object, which also refers to itself.
 
     `torch.add` and `Tensor.add` are one piece of code here, but `__torch_function__` must be able to tell them apart.
     """
@@ -94,7 +94,7 @@ def _of_its_own(function: FunctionType, name: str) -> FunctionType:
 
 
 def _known_as(method: FunctionType, name: str) -> FunctionType:
-    """Return a method by the name under which it is found again, as when it is pickled."""
+    """Give a method the name under which it is found again, for example by pickle."""
     method.__module__, method.__qualname__ = __name__, f"Tensor.{name}"
     return method
 
@@ -116,7 +116,7 @@ def _finish(cls: Any) -> None:
 
 
 def _adopted(found: Any, name: str) -> Any:
-    """Return what a family has, as Tensor has it: its own twin of a public function."""
+    """Return a family's member as Tensor has it: its own copy of a public function."""
     if type(found) is property:
         _refuse_writing(found, name)
         torch_function.let_ask_too(Tensor, found)

@@ -36,7 +36,7 @@ __all__ = ["ExceptionWrapper", "KeyErrorMessage", "classproperty"]
 
 
 def _rebuild_from_type(func: Any, type: Any, args: Any, dict: Any) -> Any:
-    """Return a tensor of a subclass from a file of old."""
+    """Return a tensor of a subclass from a legacy file."""
     return _rebuild_from_type_v2(func, type, args, dict)
 
 
@@ -51,7 +51,7 @@ def _rebuild_meta_tensor_no_storage(dtype: Any, size: Any, stride: Any, requires
 
 
 def get_tensor_metadata(tensor: Any) -> dict[Any, Any]:
-    """Return what a file says of a tensor besides its values: whether it stands for its conjugate or its negative."""
+    """Return what a file stores of a tensor besides its values: whether it is conjugated or negated."""
     if not isinstance(tensor, TensorCore):
         raise AssertionError("Expected a torch.Tensor")
     flags: dict[Any, Any] = {}
@@ -220,7 +220,7 @@ class CallbackRegistry:
 
 
 def is_compiling() -> bool:
-    """Whether the code that asks is being compiled: it is run as it is here."""
+    """Whether the calling code is being compiled: never, it runs eagerly."""
     return False
 
 
@@ -250,7 +250,7 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
 
 
 def _get_available_device_type() -> str | None:
-    """Return the kind of accelerator that is here: none."""
+    """Return the available type of accelerator: none."""
     return None
 
 

@@ -45,12 +45,12 @@ def is_fb_unit_test() -> bool:
 
 
 def justknobs_check(name: str, default: bool = True) -> bool:
-    """Return a switch that is set elsewhere: here it has its default."""
+    """Return the default of a switch that PyTorch's owners set remotely."""
     return default
 
 
 def justknobs_getval_int(name: str) -> int:
-    """Return a number that is set elsewhere: here it is 0."""
+    """Return 0, the default of a number that PyTorch's owners set remotely."""
     return 0
 
 

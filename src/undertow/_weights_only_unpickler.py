@@ -55,11 +55,11 @@ def _get_user_allowed_globals() -> dict[str, Any]:
 
 
 def _get_allowed_globals() -> dict[str, Any]:
-    """Return what every file may name."""
+    """Return the globals that every file may name."""
     return dict(ALLOWED)
 
 
 def _tensor_rebuild_functions() -> set[Callable[..., Any]]:
-    """Return the functions that make tensors of what is in a file."""
+    """Return the functions that rebuild tensors from a file."""
     functions: set[Any] = set(REBUILD.values())
     return functions

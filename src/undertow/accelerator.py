@@ -21,7 +21,7 @@ def current_accelerator(check_available: bool = False) -> Any:
 
 
 def _refuse(*args: Any, **kwargs: Any) -> NoReturn:
-    """Refuses: there is nothing to ask about."""
+    """Refuse: there is no accelerator."""
     raise RuntimeError("Cannot access accelerator device when none is available.")
 
 

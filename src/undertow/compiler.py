@@ -1,4 +1,4 @@
-"""`torch.compile`, and `torch.compiler`: what code says about itself to a compiler, and asks of it.
+"""`torch.compile`, and `torch.compiler`: what code tells a compiler about itself, and queries.
 
 The compiler itself is `undertow._src.compile`, which needs JAX and is loaded when something is compiled.
 """
@@ -63,7 +63,7 @@ def compiler() -> Any:
 
 
 def is_compiling() -> bool:
-    """Whether the code that asks is being compiled."""
+    """Whether the calling code is being compiled."""
     return tracer.current is not None and tracer.current.is_here()
 
 
@@ -92,7 +92,7 @@ def assume_constant_result(fn: Any) -> Any:
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Tells recorded GPU programs that a new step begins: there are none."""
+    """Do nothing: there are no recorded GPU programs."""
 
 
 def reset() -> None:
@@ -111,7 +111,7 @@ class NotInStep(TraceAborted, AssertionError):
 
 
 class set_stance(ContextDecorator):
-    """Says what calls of compiled functions do from now on; as context manager or decorator, what they do inside.
+    """Set what calls of compiled functions do from now on; as context manager or decorator, inside the block.
 
     `force_eager` runs them as they were written, `eager_on_recompile` those for which there is no program yet, and
     `eager_then_compile` the first one of each function; `fail_on_recompile` raises where a program would be compiled.

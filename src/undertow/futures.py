@@ -51,7 +51,7 @@ class Future(Generic[T]):
         self._settle(result, None)
 
     def set_exception(self, result: BaseException) -> None:
-        """Set an exception that whoever waits will see raised."""
+        """Set an exception, which waiting code will see raised."""
         if not isinstance(result, Exception):
             raise AssertionError(f"{result} is of type {type(result)}, not an Exception.")
         self._settle(None, result)

@@ -44,7 +44,7 @@ def set_dir(d: str | os.PathLike[str]) -> None:
 
 
 def _make_folder(folder: str) -> None:
-    """Make a folder, and those above it, for this user only: what lies in it will be loaded."""
+    """Make a folder, and those above it, for this user only: its files will be loaded."""
     if not os.path.isdir(folder):
         parent = os.path.dirname(os.path.abspath(folder))
         _make_folder(parent)

@@ -155,7 +155,7 @@ class CustomOpDef:
         return _register(self._operator, device_types, fn)
 
     def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
-        """Return a function that gives results of the right shapes, for compilers."""
+        """Register a function that computes the shapes of the results, for compilers."""
         self._operator.fake = fn
         return fn
 
@@ -184,7 +184,7 @@ class CustomOpDef:
             (off.add if before else off.discard)(key)
 
     def register_torch_dispatch(self, torch_dispatch_class: Any, fn: Callable[..., Any] | None = None, /) -> Any:
-        """Return what a class of tensors does with the operator; kept, but its own `__torch_dispatch__` is asked."""
+        """Keep what a tensor class does with the operator; its own `__torch_dispatch__` decides."""
         return register_torch_dispatch(self, torch_dispatch_class, fn)
 
 
@@ -235,7 +235,7 @@ triton_op = custom_op
 
 
 def wrap_triton(triton_kernel: Any, /) -> Any:
-    """Refuses: Triton's programs run on GPUs."""
+    """Refuse: Triton's programs run on GPUs."""
     raise NotImplementedError("undertow has no torch.library.wrap_triton: Triton's programs run on GPUs")
 
 
@@ -271,7 +271,7 @@ def register_kernel(op: Any, device_types: Any, func: Any = None, /, *, lib: Any
 
 
 def register_fake(op: Any, func: Any = None, /, *, lib: Any = None, _stacklevel: int = 1, **options: Any) -> Any:
-    """Return a function that gives results of the right shapes, for compilers."""
+    """Register a function that computes the shapes of the results, for compilers."""
     # A package that lives without its compiled library (torchvision) still says what shapes its operators would give.
     is_known = not _ops.refused_libraries or not isinstance(op, str) or op in REGISTRY
     operator = _operator(op) if is_known else None
@@ -299,7 +299,7 @@ def register_vmap(op: Any, func: Any = None, /, *, lib: Any = None) -> Any:
 
 
 def register_torch_dispatch(op: Any, torch_dispatch_class: Any, func: Any = None, /, *, lib: Any = None) -> Any:
-    """Return what a class of tensors does with an operator; kept, but its own `__torch_dispatch__` is asked."""
+    """Keep what a tensor class does with an operator; its own `__torch_dispatch__` decides."""
     _operator(op)
     return (lambda given: given) if func is None else func
 
@@ -310,7 +310,7 @@ def fallthrough_kernel(*args: Any, **kwargs: Any) -> Any:
 
 
 def get_ctx() -> Any:
-    """Return what a fake function asks for sizes that depend on data."""
+    """Return the context of a fake function, for sizes that depend on data."""
     raise RuntimeError("get_ctx() can only be called inside a function that is registered with register_fake")
 
 
@@ -355,7 +355,7 @@ class Library:
         self._given.append((operator.key, _KEYS.get(key, key)))
 
     def fallback(self, fn: Callable[..., Any], dispatch_key: str = "", **options: Any) -> None:
-        """Refuses: there are no operators below undertow's functions to fall back from."""
+        """Refuse: there are no operators below undertow's functions to fall back from."""
         raise NotImplementedError("undertow has no torch.library.Library.fallback")
 
     def _destroy(self) -> None:
@@ -367,7 +367,7 @@ _DEFINED: set[str] = set()  # namespaces that a library of the kind "DEF" has
 
 
 def _forget(defines: str, defined: list[str], given: list[tuple[str, str]]) -> None:
-    """Take back what a library has defined and given functions to: nobody has it any more."""
+    """Remove the operators and functions of a library that is gone."""
     for name, key in given:
         if name in REGISTRY:
             REGISTRY[name].kernels.pop(key, None)
@@ -380,7 +380,7 @@ def _forget(defines: str, defined: list[str], given: list[tuple[str, str]]) -> N
 
 @contextlib.contextmanager
 def _scoped_library(*args: Any, **kwargs: Any) -> Iterator[Library]:
-    """Return a library whose operators are forgotten at the end of the block."""
+    """Yield a library whose operators are removed at the end of the block."""
     made = Library(*args, **kwargs)
     try:
         yield made

@@ -83,7 +83,7 @@ def _pop_mode() -> Any:
 
 @contextlib.contextmanager
 def _pop_mode_temporarily() -> Iterator[Any]:
-    """Return a block in which the innermost mode is off."""
+    """Switch off the innermost mode inside the block."""
     mode = _pop_mode()
     try:
         yield mode
@@ -121,7 +121,7 @@ class enable_reentrant_dispatch:
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """Whether a call with these arguments would be offered to somebody."""
+    """Whether a call with these arguments may be overridden."""
     return has_override(relevant_args)
 
 
@@ -134,7 +134,7 @@ def has_torch_function_variadic(*arguments: Any) -> bool:
 
 
 def handle_torch_function(public_api: Public, relevant_args: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
-    """Offers a call to the modes and to the classes among `relevant_args`; TypeError if nobody takes it."""
+    """Offer a call to the modes and to the classes among `relevant_args`; raise TypeError if all decline."""
     askers = overriding(relevant_args)
     result = ask(public_api, askers, args, kwargs)
     if result is NotImplemented:
@@ -148,7 +148,7 @@ def redispatch_function(func: Public, types: Any, args: Any, kwargs: Any) -> Any
 
 
 def _get_overloaded_args(relevant_args: Iterable[Any], get_type_fn: Callable[[Any], type] = type) -> list[Any]:
-    """One argument of each class that would be asked, in order; plain tensors among them."""
+    """Return one argument of each overriding class, in order; plain tensors among them."""
     return in_asking_order([value for value in relevant_args if overrides(value) or type(value) is tensor_class()])
 
 
@@ -220,7 +220,7 @@ def get_testing_overrides() -> dict[Public, Public]:
 
 
 def _parameters(function: Any, of_operators: bool) -> inspect.Signature:
-    """Return what a function takes: as its operator says, if there is one, which tells what has to be given."""
+    """Return a function's parameters: its operator's, if there is one, which tells the required ones."""
     signatures = importlib.import_module("undertow._src.overrides.dispatch.schemas") if of_operators else None
     schemas = signatures.overloads(function.__name__) if signatures else {}
     if not schemas:
@@ -250,7 +250,7 @@ def _disable_user_warnings(
     return quiet
 
 
-# Settings and questions about them, and functions that make tensors: no argument of theirs would be asked.
+# Settings, queries about them, and functions that make tensors: they have no argument that could override them.
 IGNORED = """
     are_deterministic_algorithms_enabled autocast_decrement_nesting autocast_increment_nesting can_cast clear_autocast_cache
     compile compiled_with_cxx11_abi cond from_dlpack from_numpy frombuffer get_autocast_cpu_dtype get_autocast_dtype

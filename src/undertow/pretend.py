@@ -165,7 +165,7 @@ class _Finder(MetaPathFinder):
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if _is("torch", fullname):
-            # It is loaded later: whoever searches holds a lock that other threads need to end their imports.
+            # It is loaded later: a search holds a lock that other threads need to end their imports.
             if _has_own_module(fullname):
                 return ModuleSpec(fullname, _AliasLoader())
             if _may_stand_in(fullname, sys._getframe(1)):
@@ -179,7 +179,7 @@ class _Finder(MetaPathFinder):
         return None
 
     def find_distributions(self, context: Any = None) -> Iterator[importlib.metadata.Distribution]:
-        """Return what `importlib.metadata.version("torch")` asks for."""
+        """Return the distribution for `importlib.metadata.version("torch")`."""
         if getattr(context, "name", None) == "torch":
             yield _Distribution()
 
@@ -217,14 +217,14 @@ class _Distribution(importlib.metadata.Distribution):
 
 
 class _State:
-    """What was there before, while somebody pretends."""
+    """What was there before pretending began."""
 
     def __init__(self) -> None:
         self.users = 0
         self.finder = _Finder()
         self.real: dict[str, ModuleType] = {}
         self.versions: tuple[Any, ...] = ()
-        self.homes: list[tuple[type, str]] = []  # classes, and where they say that they live when nobody pretends
+        self.homes: list[tuple[type, str]] = []  # classes, and their module names while undertow does not pretend
 
     def start(self) -> None:
         self.users += 1

@@ -1,4 +1,4 @@
-"""`torch.profiler`: profiling with a schedule. What is timed is told in `autograd/profiler.py`."""
+"""`torch.profiler`: profiling with a schedule. `autograd/profiler.py` says what is timed."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class profile:
             self._finish(hand_over=True)
 
     def step(self) -> None:
-        """Says that a step of the program is over."""
+        """Mark the end of a step of the program."""
         before = self.schedule(self.step_num)
         self.step_num += 1
         if before is ProfilerAction.RECORD_AND_SAVE and self._running is not None:

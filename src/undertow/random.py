@@ -1,4 +1,4 @@
-"""Random tensors and the generator behind them. The numbers, and the state afterwards, are PyTorch's on the CPU."""
+"""Random tensors and their generator. The numbers, and the state afterwards, are PyTorch's on the CPU."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def manual_seed(seed: Any) -> Generator:
 
 
 def seed() -> int:
-    """Start the default generator from a seed that nobody can foresee, and returns it."""
+    """Start the default generator from an unpredictable seed, and return it."""
     return default_generator.seed()
 
 
@@ -104,7 +104,7 @@ def integer_draw(low: int | None, high: int | None) -> Draw:
 
 
 def check_bounded(kind: np.dtype[Any], unbounded: bool = False) -> None:
-    """Refuses whole numbers among complex ones."""
+    """Refuse integers among complex numbers."""
     if unbounded:
         check_kernel(kind, "random_kernel_cpu", "buifV")
     elif kind.kind == "c":
@@ -169,7 +169,7 @@ def _random_factory(name: str, fill: Callable[[Any, Generator | None], Any], doc
 
 
 def _random_size(parse: Callable[..., tuple[int, ...]], *arguments: Any) -> tuple[int, ...]:
-    """Sizes, where a negative one is refused in the words of random factories."""
+    """Return sizes, refusing a negative one with the error of random factories."""
     try:
         return parse(*arguments)
     except RuntimeError:

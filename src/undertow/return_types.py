@@ -74,7 +74,7 @@ svd = _named("svd", "U S V")
 topk = _named("topk", "values indices")
 triangular_solve = _named("triangular_solve", "solution cloned_coefficient")
 
-# Those of functions that are compiled there and not public, made when they are asked for.
+# Types of private compiled functions, made on demand.
 _RARE = {
     "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": "output mask",
     "_fused_moving_avg_obs_fq_helper": "output mask", "_linalg_det": "result LU pivots",

@@ -1,4 +1,4 @@
-"""The memory behind tensors: where a tensor begins in it, and the object that `untyped_storage()` returns."""
+"""The storages of tensors: a tensor's offset in one, and the object that `untyped_storage()` returns."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Foreign:
 
 
 def adopt(array: Array) -> Array:
-    """Return the same memory as an array of undertow's own, so that nobody else can reshape it."""
+    """Return an alias that undertow owns, so that no other code can reshape it."""
     if array.base is None and array.flags.writeable and array.size and type(array) is np.ndarray:
         return array.view()
     adopted = np.asarray(Foreign(array))
@@ -41,12 +41,12 @@ def adopt(array: Array) -> Array:
 
 
 def is_foreign(array: Array) -> bool:
-    """Whether the memory came from another library with an object of its own around it."""
+    """Whether the buffer came from a different library, wrapped in its own object."""
     return type(root_of(array).base) is Foreign
 
 
 def address(array: Array) -> int:
-    """Where the first element lies."""
+    """Return the address of the first element."""
     return array.__array_interface__["data"][0]
 
 
@@ -56,12 +56,12 @@ def root_of(array: Array) -> Array:
     while base is not None:
         if isinstance(base, np.ndarray):
             root = base
-        base = getattr(base, "base", None)  # as_strided puts an object of its own between
+        base = getattr(base, "base", None)  # as_strided puts its own object between
     return root
 
 
 def memories_behind(array: Any) -> Iterator[Any]:
-    """Return an array, what it is a view of, and so on down to whoever owns the memory."""
+    """Yield an array, what it is a view of, and so on down to the owner of the buffer."""
     while array is not None:
         yield array
         array = array.owner if type(array) is Foreign else getattr(array, "base", None)
@@ -91,7 +91,7 @@ def share_storage(one: Any, other: Any) -> bool:
 
 
 def check_overlap(written: Array, read: Array, apart: bool = False) -> None:
-    """Refuses to read from memory that is half overwritten: two dense arrays that share a part, or all in another order.
+    """Refuse to read from a partly overwritten buffer: dense arrays that overlap, or are equal in a different order.
 
     `apart`: they may share nothing, not even all of it.
     """
@@ -140,7 +140,7 @@ def over_memory(memory: Array, like: Array, offset: int) -> Array:
 
 
 def unset(array: Array) -> Array:
-    """Memory that nobody has set: as it is, or filled with what shows wherever it is used, if runs shall repeat."""
+    """Return uninitialised memory: unchanged, or filled with a conspicuous value if runs must be repeatable."""
     if Deterministic.wanted and Deterministic.fills_memory:
         kind = array.dtype
         array[...] = np.iinfo(kind).max if kind.kind in "iu" else True if kind.kind == "b" else np.nan
@@ -155,7 +155,7 @@ def empty_strided(shape: Any, strides: Any, dtype: np.dtype[Any], empty: Callabl
 
 
 def contiguous_strides(shape: tuple[int, ...]) -> list[int]:
-    """Return the strides, in elements, of a tensor of a shape that lies in memory in order."""
+    """Return the contiguous strides of a shape, in elements."""
     steps, step = [], 1
     for n in reversed(shape):
         steps.append(step)
@@ -251,7 +251,7 @@ class UntypedStorage:
         return UntypedStorage(mapped.view(np.ndarray))
 
     def __getitem__(self, index: Any) -> Any:
-        """Return a byte, or a part of the memory as a storage of its own."""
+        """Return a byte, or a slice as a new storage."""
         found = flat_memory(self.root)[index]
         return UntypedStorage(adopt(found)) if isinstance(index, slice) else int(found)
 

@@ -44,7 +44,7 @@ def manual_seed(seed: int) -> None:
 
 
 def seed() -> None:
-    """Seeds it with a number of its own choice."""
+    """Seed it unpredictably."""
 
 
 manual_seed_all = manual_seed
@@ -74,7 +74,7 @@ def memory_stats(device: Any = None) -> dict[str, Any]:
 
 
 def refuse(*args: Any, **kwargs: Any) -> NoReturn:
-    """Refuses in the words of a PyTorch without such devices."""
+    """Refuse with the error of a PyTorch without such devices."""
     raise AssertionError("Torch not compiled with XPU enabled")
 
 

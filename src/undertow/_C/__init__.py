@@ -23,7 +23,7 @@ from undertow.overrides import has_torch_function as _has_torch_function
 from undertow.overrides import has_torch_function_unary as _has_torch_function_unary
 from undertow.overrides import has_torch_function_variadic as _has_torch_function_variadic
 
-# What compiled code asks of itself, at home in other modules here.
+# Names of PyTorch's compiled code, defined in other modules here.
 _ELSEWHERE = {
     "undertow": "autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache default_generator finfo "
     "get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype get_default_dtype get_num_interop_threads "
@@ -62,7 +62,7 @@ def _set_grad_enabled(enabled: bool) -> None:
 
 
 def _log_api_usage_once(event: str) -> None:
-    """Count the use of a feature: nobody counts."""
+    """Do nothing: feature use is not counted."""
 
 
 # What PyTorch was built with.
@@ -74,7 +74,7 @@ def _has_distributed() -> bool:
 
 
 def _get_tracing_state() -> None:
-    """Return what records a program while it is traced: nothing does."""
+    """Return the tracing state: None."""
 
 
 def _is_tracing() -> bool:
@@ -118,7 +118,7 @@ def _get_accelerator(check: bool = False) -> device:
 
 
 def _jit_set_profiling_mode(enabled: bool) -> bool:
-    """Has no effect: scripts stay Python."""
+    """Do nothing: scripts stay Python."""
     return True
 
 
@@ -126,7 +126,7 @@ _jit_set_profiling_executor = _jit_set_profiling_mode
 
 
 def _jit_set_texpr_fuser_enabled(enabled: bool) -> None:
-    """Has no effect: nothing is fused."""
+    """Do nothing: nothing is fused."""
 
 
 _jit_override_can_fuse_on_cpu = _jit_override_can_fuse_on_gpu = _jit_set_texpr_fuser_enabled

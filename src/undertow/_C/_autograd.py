@@ -1,4 +1,4 @@
-"""`torch._C._autograd`: what PyTorch's Python code asks of its compiled autograd."""
+"""`torch._C._autograd`: what PyTorch's Python code uses of its compiled autograd."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _saved_tensors_hooks_enable() -> None:
 
 
 def _saved_tensors_hooks_disable(error_message: str, fail_if_non_empty: bool = True) -> None:
-    """Forbids hooks on saved tensors, with a message for who tries."""
+    """Forbid hooks on saved tensors, with a message for the error."""
     if fail_if_non_empty and local.modes.saved_hooks:
         raise RuntimeError(error_message)
     local.modes.saved_hooks_disabled = error_message

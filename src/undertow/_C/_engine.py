@@ -71,7 +71,7 @@ def _get_creation_meta(tensor: Any) -> CreationMeta:
 
 
 def _set_creation_meta(tensor: Any, made: CreationMeta) -> None:
-    """Has a view pass for one that was made so."""
+    """Mark a view as created in a given way."""
     if tensor._view is None:
         raise RuntimeError("Expected meta != nullptr to be true, but got false.")
     tensor._view.origin = next(origin for origin, kind in _ORIGINS.items() if kind is made)

@@ -79,7 +79,7 @@ def _vjp_with_argnums(func: Any, *primals: Any, argnums: Any = None, has_aux: bo
 
 
 def error_if_complex(func_name: str, args: Any, is_input: bool) -> None:
-    """Refuses complex tensors."""
+    """Refuse complex tensors."""
     for value in tree_leaves(args):
         if isinstance(value, TensorCore) and value.is_complex():
             kind = "inputs" if is_input else "outputs"

@@ -42,7 +42,7 @@ IntWithoutSymInt, FloatWithoutSymFloat = int, float
 
 
 def check(b: bool, s: Callable[[], str], exc_type: type[Exception] = RuntimeError) -> None:
-    """Raise unless something holds; the words are made when they are needed."""
+    """Raise unless a condition holds; the message is made when needed."""
     if not b:
         raise exc_type(s())
 
@@ -86,7 +86,7 @@ def extract_shape(*args: Any, allow_cpu_scalar_tensors: bool) -> Any:
 
 
 def check_same_shape(*args: Any, allow_cpu_scalar_tensors: bool) -> None:
-    """Refuses tensors of several shapes."""
+    """Refuse tensors of different shapes."""
     shape = None
     for each in args:
         if not isinstance(each, TensorCore) or (allow_cpu_scalar_tensors and is_cpu_scalar_tensor(each)):
@@ -97,7 +97,7 @@ def check_same_shape(*args: Any, allow_cpu_scalar_tensors: bool) -> None:
 
 
 def check_same_dtype(*args: Any) -> None:
-    """Refuses tensors of several dtypes."""
+    """Refuse tensors of different dtypes."""
     found = [each.dtype for each in args if isinstance(each, TensorCore)]
     for dtype in found:
         if dtype is not found[0]:
@@ -105,7 +105,7 @@ def check_same_dtype(*args: Any) -> None:
 
 
 def check_same_device(*args: Any, allow_cpu_scalar_tensors: bool) -> None:
-    """Refuses tensors on several devices."""
+    """Refuse tensors on different devices."""
     found = [
         each.device for each in args
         if isinstance(each, TensorCore) and not (allow_cpu_scalar_tensors and is_cpu_scalar_tensor(each))
@@ -116,7 +116,7 @@ def check_same_device(*args: Any, allow_cpu_scalar_tensors: bool) -> None:
 
 
 def validate_shape(shape: ShapeType) -> None:
-    """Refuses sizes below 0."""
+    """Refuse sizes below 0."""
     for each in shape:
         validate_dim_length(each)
 
@@ -282,14 +282,14 @@ def is_contiguous_for_memory_format(a: Any, *, memory_format: Any, false_if_dde:
 
 
 def suggest_memory_format(x: Any) -> Any:
-    """Return the format that a tensor lies in."""
+    """Return the memory format of a tensor."""
     if x.layout is strided and is_channels_last_contiguous(x) and not x.is_contiguous():
         return channels_last if x.ndim == 4 else channels_last_3d
     return contiguous_format
 
 
 def is_non_overlapping_and_dense_or_false(a: Any) -> bool:
-    """Whether every element has a place of its own, and no place is left between them."""
+    """Whether no two elements share a location, and there are no gaps between them."""
     pairs = sorted((stride, size) for stride, size in zip(a.stride(), a.shape, strict=True) if size != 1)
     step = 1
     for stride, size in pairs:
@@ -336,7 +336,7 @@ def compare_tensor_meta(
     a: Any, b: Any, check_sizes: bool = True, check_strides: bool = False, *, allow_rhs_unbacked: bool = False,
     check_conj: bool = True,
 ) -> None:  # fmt: skip
-    """Refuses two tensors that differ in shape, dtype, device, or in strides where those are asked for."""
+    """Refuse two tensors that differ in shape, dtype, device, or on request in strides."""
     if check_sizes and a.shape != b.shape:
         raise MetadataMismatchError(f"Shapes {a.shape} and {b.shape} are not equal!")
     if a.dtype is not b.dtype:

@@ -187,7 +187,7 @@ def dtype_or_default(dtype: Dtype | None) -> Dtype:
 
 
 def check_fp_or_complex(dtype: Dtype, fn_name: str, allow_low_precision_dtypes: bool = True) -> None:
-    """Refuses whole numbers, and half precision where it is not wanted."""
+    """Refuse integers, and half precision unless allowed."""
     if not is_grad_dtype(dtype):
         raise RuntimeError(f"{fn_name}: Expected a floating point or complex tensor as input. Got {dtype}")
     if not allow_low_precision_dtypes and is_low_precision_dtype(dtype):

@@ -145,7 +145,7 @@ def _run_by(run: Callable[[Any, Any, Any], Any], method: Any) -> Any:
 
 
 def _cast(value: Any, dtype: Any) -> Any:
-    """Floating-point tensors other than double ones in the wanted dtype, within nested containers."""
+    """Cast floating-point tensors other than double ones to a dtype, within nested containers."""
     if isinstance(value, TensorCore):
         kind = value.dtype
         return converted(value, dtype) if kind.is_floating_point and kind is not dtypes.float64 else value

@@ -64,7 +64,7 @@ class Autocast:
         self.policies = POLICIES
 
     def run(self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return a listed function on arguments of the dtype that its list asks for."""
+        """Run a listed function on arguments of the dtype that its list requires."""
         policy = POLICIES[function.__name__]
         modes = local.modes
         lower = self.lower_for((args, kwargs))
@@ -79,7 +79,7 @@ class Autocast:
             modes.autocast = before
 
     def for_rule(self, rule: Rule, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the inputs of a rule that no public function of its own stands before: the recurrent layers."""
+        """Return the cast inputs of a rule without a public function: the recurrent layers."""
         lower = self.lower_for(inputs) if rule.name in _RECURRENT else None
         if lower is None:
             return inputs
@@ -103,7 +103,7 @@ class Autocast:
         return widest
 
     def cast(self, value: Any, target: dtype) -> Any:
-        """Return a tensor in the wanted dtype if it is floating point and not double; lists of tensors too."""
+        """Return a tensor in the given dtype if it is floating point and not double; lists of tensors too."""
         if isinstance(value, TensorCore):
             kind = DTYPE_OF[value._array.dtype]
             if kind is target or not kind.is_floating_point or kind is dtypes.float64:

@@ -34,7 +34,7 @@ class UnpackedDualTensor(NamedTuple):
 
 
 class _AskedInput(LevelInput):
-    """Where a tensor with a tangent enters the level that has been made a leaf which asks for gradients."""
+    """Where a tensor with a tangent enters the level after it was made a leaf that requires gradients."""
 
     __slots__ = ()
 
@@ -85,7 +85,7 @@ class _DualLevel(Level):
         self.tensors[key] = weakref.ref(tensor, lambda _: self.tensors.pop(key, None))
 
     def _outside(self, starts: Sequence[Node]) -> set[Node]:
-        """Those of some nodes, and of the nodes behind them, that lead to something else than duals."""
+        """Return those of some nodes, and of the nodes they lead to, that end in anything but duals."""
         users: dict[Node, list[Node]] = {node: [] for node in nodes_behind(starts)}
         found = {node for node in users if self.is_outside(node)}
         for node in users:
@@ -133,7 +133,7 @@ class _DualLevel(Level):
         refuse_out(self, name, tensors)
 
     def is_view_of_a_leaf(self, tensor: TensorCore) -> bool:
-        """Whether a tensor is a dual made of a leaf that asks for gradients."""
+        """Whether a tensor is a dual made from a leaf that requires gradients."""
         node = tensor._edge[0] if tensor._edge is not None else None
         if type(node) is not LevelInput or node.level is not self:
             return False
@@ -183,7 +183,7 @@ class _DualLevel(Level):
         return not self.pushing and any(isinstance(tensor, TensorCore) and self.leads_to(tensor) for tensor in tensors)
 
     def settled(self, gradient: Any) -> Any:
-        """Return a gradient that was recorded for the sake of its derivative alone, which it keeps."""
+        """Return a gradient that was recorded only for its derivative, which it keeps."""
         tangent = None if gradient is None else self.tangent_of(gradient)
         if tangent is None:
             return None if gradient is None else gradient.detach()
@@ -261,7 +261,7 @@ def _check_written_tangent(written: Any, tangent: Any, moved: list[tuple[Any, An
 
 
 def _check_viewed_tangent(output: Any, tangent: Any, moved: list[tuple[Any, Any]]) -> None:
-    """Return the tangent of a view of an input is a view of that input's tangent."""
+    """Check that the tangent of a view of an input is a view of that input's tangent."""
     for given, before in moved:
         if given._storage is None or given._storage is not output._storage:
             continue
@@ -279,7 +279,7 @@ def _check_viewed_tangent(output: Any, tangent: Any, moved: list[tuple[Any, Any]
 
 @contextmanager
 def cut(nodes: Sequence[Node]) -> Iterator[None]:
-    """Return what lies behind these nodes is not gone through: duals, and outputs of custom functions, carry their own."""
+    """Cut the edges of nodes inside the block: duals, and outputs of custom functions, carry their own tangents."""
     before = [(node, node._edges) for node in nodes]
     try:
         for node, edges in before:

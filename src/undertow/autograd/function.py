@@ -114,7 +114,7 @@ class Function(metaclass=FunctionMeta):
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Run forward and puts one node for it into the graph."""
+        """Run forward and put one node for it into the graph."""
         if slow_path.count:
             for arg in (*args, *kwargs.values()):
                 if hasattr(arg, "_apply_function"):  # one example of a vmap, which knows what to do with all of them
@@ -171,7 +171,7 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 
 def _is_setup_context_defined(fn: Callable[..., Any]) -> bool:
-    """Whether a function's `setup_context` is one that somebody wrote."""
+    """Whether a function's class defines its own `setup_context`."""
     return fn is not Function.setup_context
 
 
@@ -236,7 +236,7 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Error(Node):
-    """Stands behind a once-differentiable backward."""
+    """The node of a once-differentiable backward, which refuses a second derivative."""
 
     __slots__ = ("function",)
 

@@ -372,7 +372,7 @@ def _linear(nr: int) -> RuntimeError:
 
 
 def _release(values: Tensors, create_graph: bool) -> Tensors:
-    """Results outside the graph, unless it was asked for."""
+    """Return results detached from the graph, unless it was requested."""
     if create_graph:
         return values
     return tuple([value.detach() for value in values])

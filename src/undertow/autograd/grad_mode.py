@@ -19,7 +19,7 @@ __all__ = [
 
 
 class _Switches:
-    """What programs asked PyTorch's engine for. undertow's runs a backward pass in the thread that starts it."""
+    """Settings of PyTorch's engine, kept without effect: a backward pass runs in the thread that starts it."""
 
     multithreading = True
     view_replay = False

@@ -169,7 +169,7 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., None], *,
 
 
 def _weak_place(tensor: TensorCore) -> Callable[[], Node | None]:
-    """Find a tensor's node without keeping either alive: the hook that asks hangs on that very node."""
+    """Find a tensor's node without keeping either alive: the calling hook is held by that very node."""
     if tensor._edge is not None:
         return weakref.ref(tensor._edge[0])
     leaf = weakref.ref(tensor)

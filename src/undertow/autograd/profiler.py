@@ -178,7 +178,7 @@ class profile:
         return self.custom_trace_id_callback() if self.custom_trace_id_callback else self.default_trace_id()
 
     def config(self, create_trace_id: bool = False) -> ProfilerConfig:
-        """Return what was asked of it."""
+        """Return the profiler's settings."""
         if create_trace_id:
             self.trace_id = self.create_trace_id()
         return ProfilerConfig(

@@ -21,7 +21,7 @@ class VariableMeta(type):
 
 
 class Variable(metaclass=VariableMeta):
-    """Gives back the tensor it is called with; `isinstance(x, Variable)` asks for a tensor."""
+    """Return the tensor it is called with; `isinstance(x, Variable)` tests for a tensor."""
 
     _execution_engine = ImperativeEngine()
 

@@ -281,7 +281,7 @@ def stacked(level: MappedLevel, results: list[Any]) -> Any:
 
 
 class VmapInfo(NamedTuple):
-    """What the `vmap` staticmethod of a custom Function is told first."""
+    """The first argument of a custom Function's `vmap` staticmethod."""
 
     batch_size: int
     randomness: str

@@ -47,7 +47,7 @@ class Transform:
         return inside, edges
 
     def close(self) -> None:
-        """Return the function has run."""
+        """Close the level: the function has run."""
         self.level.close()
         local.modes.transforms -= self.begun
 

@@ -199,7 +199,7 @@ _RANKS = {  # how many dims an example has if it holds a batch itself
 
 @rule(" ".join(_RANKS))
 def on_images(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Return the mapped dim joins the batch dim; one of its own kernel for every example runs one by one."""
+    """Merge the mapped dim into the batch dim; with a different kernel for each example, run one by one."""
     others = [*args[1:], *kwargs.values()]
     if not args or not level.holds(args[0]) or any(level.holds(value) for value in others):
         return NotImplemented
@@ -210,7 +210,7 @@ def joined(function: Any, level: MappedLevel, args: Any, kwargs: Any, rank: int)
     """Run a function of batches on the batches of all examples as one."""
     first, *rest = args
     whole = first._value
-    if first.dim() == rank - 1:  # no batch dim of its own: the mapped one serves
+    if first.dim() == rank - 1:  # no batch dim: the mapped one serves
         return level.wrap_all(function(whole, *rest, **kwargs))
     if first.dim() != rank:
         return NotImplemented

@@ -84,7 +84,7 @@ def _refusal() -> RuntimeError:
 
 
 def _different(level: MappedLevel, name: str, function: Any, args: Any, kwargs: Any) -> Any:
-    """Draws of its own for every example."""
+    """Draw different numbers for each example."""
     if name in _SIZED and not any(isinstance(value, TensorCore) for value in args):
         return level.wrap(_sized(level, name, function, args, kwargs))
     if name in _IN_PLACE:

@@ -292,7 +292,7 @@ def join(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 
 @rule("new_zeros new_ones new_empty new_full")
 def new(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
-    """Return a tensor of its own for every example."""
+    """Return a separate tensor for each example."""
     first, *rest = args
     if function.__name__ == "new_full":
         return level.wrap(function(first._value, (level.size, *rest[0]), *rest[1:], **kwargs))

@@ -73,7 +73,7 @@ def open_levels() -> list[MappedLevel]:
 
 
 def in_vmap() -> bool:
-    """Whether the code that asks runs inside a vmap."""
+    """Whether the calling code runs inside a vmap."""
     return bool(open_levels())
 
 
@@ -91,13 +91,13 @@ def to_whole(tensor: Any, levels: Sequence[MappedLevel]) -> Any:
 
 
 def from_whole(tensor: Any, levels: Sequence[MappedLevel]) -> Any:
-    """Undoes to_whole."""
+    """Undo `to_whole`."""
     for level in levels:
         tensor = level.wrap(tensor)
     return tensor
 
 
 def check_randomness(randomness: str) -> None:
-    """Return what random functions may do inside a vmap."""
+    """Check that random functions may be called inside a vmap."""
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")

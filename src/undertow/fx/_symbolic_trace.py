@@ -60,7 +60,7 @@ def _recording(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _annotation(function: Any, name: str) -> Any:
-    """Return what a function says of an argument or its result; the `Any` of undertow's own modules says nothing."""
+    """Return the annotation of an argument or result; the `Any` of undertow's own modules counts as none."""
     found = getattr(function, "__annotations__", {}).get(name)
     return None if found == "Any" and inspect.unwrap(function).__code__.co_filename.startswith(PACKAGE) else found
 
@@ -95,7 +95,7 @@ class Tracer(TracerBase):
         return of_nn and not isinstance(m, Sequential)
 
     def call_module(self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return what the call of a submodule does: a leaf is recorded, others are run."""
+        """Record the call of a submodule if it is a leaf; run it otherwise."""
         path = self.path_of_module(m)
         if self.is_leaf_module(m, path):
             return self.create_proxy("call_module", path, args, kwargs)

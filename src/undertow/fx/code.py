@@ -116,7 +116,7 @@ class _Writer:
         return f"{name}{kind} = {self.global_name(target)}({self.arguments(args, node.kwargs)})"
 
     def path(self, target: str) -> str:
-        """Return an attribute of the module; parts that are no names are asked for with getattr."""
+        """Return an attribute of the module; parts that are no identifiers are read with getattr."""
         found = self.root
         for atom in target.split("."):
             found = f"{found}.{atom}" if atom.isidentifier() else f'getattr({found}, "{atom}")'

@@ -203,7 +203,7 @@ class Graph:
     # --- removing
 
     def erase_node(self, to_erase: Node) -> None:
-        """Remove a node that nobody uses."""
+        """Remove an unused node."""
         if to_erase.users:
             raise RuntimeError(
                 f"Tried to erase Node {to_erase} but it still had {len(to_erase.users)} users in the graph: "
@@ -219,7 +219,7 @@ class Graph:
         to_erase._set_arguments((), {})
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
-        """Remove the nodes whose value nobody uses and that do nothing else; whether there were any."""
+        """Remove nodes that are unused and have no side effect; return whether there were any."""
         self.lint()
         impure = is_impure_node or Node.is_impure
         dead = False
@@ -270,7 +270,7 @@ class Graph:
     # --- checking and showing
 
     def lint(self) -> None:
-        """Refuses a graph whose nodes use others before they are made, or have a name or target that cannot be."""
+        """Refuse a graph with a node used before it is made, or with an invalid name or target."""
         seen: set[str] = set()
         done: set[Node] = set()
         for node in self.nodes:

@@ -62,7 +62,7 @@ class GraphModule(Module):
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> GraphModule:
-        # Each instance has a class of its own, whose forward is written from its graph.
+        # Each instance has its own class, whose forward is generated from its graph.
         base = next(base for base in cls.__mro__ if not vars(base).get("_of_one_graph"))
         return object.__new__(type(base.__name__, (base,), {"_of_one_graph": True, "__module__": base.__module__}))
 
@@ -90,7 +90,7 @@ class GraphModule(Module):
 
     @property
     def graph(self) -> Graph:
-        """The program. Assigning another one writes the forward anew."""
+        """The program. Assigning a graph regenerates the forward."""
         return self.__dict__["_graph"]
 
     @graph.setter

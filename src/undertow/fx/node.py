@@ -19,7 +19,7 @@ Argument = Any
 
 OPERATIONS = ("placeholder", "call_method", "call_module", "call_function", "get_attr", "output", "root")
 
-# Functions that are run for what they do: they are not dead when nobody uses their result.
+# Functions with side effects: their calls are not dead when the result is unused.
 _side_effects: set[Callable[..., Any]] = set()
 
 _KEPT = ("_assert", "_assert_async", "setitem")
@@ -40,7 +40,7 @@ _IN_FUNCTIONAL = (
 
 
 def has_side_effect(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Says that calls of a function must be kept, whether or not their result is used. Returns it."""
+    """Declare that calls of a function must be kept even if their result is unused; return the function."""
     _side_effects.add(fn)
     return fn
 
@@ -262,7 +262,7 @@ class Node:
     def replace_all_uses_with(
         self, replace_with: Node, delete_user_cb: Callable[[Node], bool] | None = None, *, propagate_meta: bool = False
     ) -> list[Node]:
-        """Lets the users of this node use another one; those that the callback refuses stay. Returns those changed."""
+        """Make the users of this node use a different one, except those the callback refuses; return those changed."""
         if propagate_meta:
             if replace_with.meta:
                 raise AssertionError("Called node.replace_all_uses_with(replace_with, propagate_meta=True), but "
@@ -273,10 +273,10 @@ class Node:
             user.replace_input_with(self, replace_with)
         return changed
 
-    # --- words
+    # --- text
 
     def is_impure(self, impure_random: bool = True) -> bool:
-        """Whether the node must be kept although nobody uses it."""
+        """Whether the node must be kept although it is unused."""
         if self.op in ("placeholder", "output"):
             return True
         if self.op == "call_function":
@@ -341,7 +341,7 @@ def _type_word(kind: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Arguments as graphs print them: nodes with %, words without quotes."""
+    """Return arguments as graphs print them: nodes with %, strings without quotes."""
     if isinstance(value, Node):
         return f"%{value.name}"
     if isinstance(value, tuple):

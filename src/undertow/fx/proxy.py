@@ -22,7 +22,7 @@ CONSTANTS = (str, int, float, bool, complex, dtype, device, memory_format, layou
 
 
 class TraceError(ValueError):
-    """A value was asked for that is not known while the program is traced."""
+    """A value is needed that is not known while the program is traced."""
 
 
 class TracerBase:
@@ -49,7 +49,7 @@ class TracerBase:
         self, kind: str, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any], name: str | None = None,
         type_expr: Any = None, proxy_factory_fn: Callable[[Node], Proxy] | None = None,
     ) -> Any:  # fmt: skip
-        """Add a node, and returns what stands for its value."""
+        """Add a node, and return the proxy for its value."""
         made, named = self.create_arg(args), self.create_arg(kwargs)
         node = self.create_node(kind, target, made, named, name, type_expr)
         return (proxy_factory_fn or self.proxy)(node)
@@ -94,7 +94,7 @@ class TracerBase:
         )
 
     def keys(self, obj: Proxy) -> Any:
-        """Return the keys of a proxy, as `**proxy` asks for them."""
+        """Return the keys of a proxy, for `**proxy`."""
         return Attribute(obj, "keys")()
 
 
@@ -160,7 +160,7 @@ class Proxy:
             )
         tracer = next(iter(tracers.values()))
         if orig_method is sys.modules["undertow"].einsum and isinstance(args[-1], (list, tuple)) and len(args) == 2:
-            args = (args[0], *args[1])  # PyTorch's einsum takes a list apart before anybody is asked
+            args = (args[0], *args[1])  # PyTorch's einsum unpacks a list before it checks for overrides
         name = _method_name(orig_method)
         if name is not None:
             return tracer.create_proxy("call_method", name, args, kwargs)

@@ -48,7 +48,7 @@ def _matches(pattern: Any, found: Any, pairs: dict[Node, Node]) -> bool:
 
 
 def _is_closed(pairs: dict[Node, Node], last: Node) -> bool:
-    """Whether nothing outside uses what lies inside, which will be gone."""
+    """Whether nothing outside uses the inner nodes, which will be removed."""
     inside = {found for pattern, found in pairs.items() if pattern.op != "placeholder"}
     return all(user in inside for found in inside if found is not last for user in found.users)
 

@@ -344,7 +344,7 @@ def known_places(tensor: SparseTensor) -> Any:
 
 
 def unique_places(tensor: SparseTensor) -> tuple[Any, Any]:
-    """Return the places of a tensor in order, each once, and for each element which of them it lies at."""
+    """Return the distinct positions of a tensor in order, and for each element the index of its position."""
     places = known_places(tensor)
     sizes = tensor._sizes[: places.shape[0]]
     flat = np.ravel_multi_index(tuple(places), tuple(sizes)) if places.size else np.zeros(places.shape[1:], np.int64)

@@ -32,7 +32,7 @@ def _seeds(outputs: tuple[Any, ...], gradients: Any) -> tuple[Any, ...]:
 
 @function("grad")
 def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, *args: Any, **options: Any) -> Any:
-    """Return the gradients of sparse inputs are sparse."""
+    """Return the gradients; those of sparse inputs are sparse."""
     outs, wanted = _several(outputs), _several(inputs)
     found = differentiate.grad(
         [_values(output) for output in outs], [_values(each) for each in wanted], _seeds(outs, grad_outputs), *args,

@@ -15,7 +15,7 @@ from undertow.sparse.coo import SparseTensor, function, known_places, make
 
 @function("permute")
 def permute(input: SparseTensor, *dims: Any) -> Any:
-    """Return the dims in another order; those of the elements themselves stay behind the others."""
+    """Return the dims in a different order; dense dims stay after the sparse ones."""
     order = [dim % input.ndim for dim in (dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims)]
     count = input.sparse_dim()
     if sorted(order[:count]) != list(range(count)):

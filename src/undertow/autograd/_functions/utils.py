@@ -11,7 +11,7 @@ def maybe_view(tensor: Any, size: Any, check_same_size: bool = True) -> Any:
 
 
 def maybe_unexpand(tensor: Any, old_size: Any, check_same_size: bool = True) -> Any:
-    """Return a tensor summed over what was stretched from an old shape."""
+    """Return a tensor summed over the dims that were broadcast from an old shape."""
     if check_same_size and tensor.size() == old_size:
         return tensor
     more = tensor.dim() - len(old_size)
