@@ -113,7 +113,8 @@ class HostCall:
         self.before_hook(tensors)
         shown_gradients = [(state.grad.mirror, tensors[state.mirror]) for state in view.own() if state.grad is not None]
         gradients = [gradient_of(tensor) for _, tensor in shown_gradients]
-        given = tensors_in(shown.args)  # before the hook may change a list among them
+        # Before the hook may change a list among them. Only where they are needed: containers may hold themselves.
+        given = tensors_in(shown.args) if self.may_write else []
         values_before = view.values_of(tensors, given) if self.may_write else ()
         undrawn = no_draws(self.placed) if self.draws_follow else nullcontext()
         unpacked = no_packing(self.placed) if self.packs else nullcontext()
