@@ -11,7 +11,7 @@ from undertow.random import get_rng_state, manual_seed, set_rng_state
 
 @contextlib.contextmanager
 def freeze_rng_state(*args: Any, **kwargs: Any) -> Iterator[None]:
-    """Return a block after which the generator is where it was."""
+    """Restore the random state after the block."""
     state = get_rng_state()
     try:
         yield

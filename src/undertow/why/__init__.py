@@ -1,4 +1,4 @@
-"""Why a gradient is missing or zero, why a hook did not fire, who freed the graph: watched on undertow or on PyTorch."""
+"""Why a gradient is missing or zero, why a hook did not fire, what freed the graph: observed on undertow or PyTorch."""
 
 from undertow.why.compiled_steps import compiled as compiled
 from undertow.why.gradient_flow import flow as flow
@@ -8,4 +8,4 @@ from undertow.why.ledgers import ledger as ledger
 from undertow.why.questions import grad as grad
 from undertow.why.questions import hook as hook
 from undertow.why.scopes import scope as scope
-from undertow.why.session import watch as watch  # the function stands before the package of that name
+from undertow.why.session import watch as watch  # the function takes precedence over the package of that name

@@ -1,4 +1,4 @@
-"""Compiled steps: what was captured, and where the hooks of a program run that Python no longer calls."""
+"""Compiled steps: what was captured, and where hooks run that Python no longer calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from undertow.why.report import Report, Table
 
 
 class CompiledSteps(Report):
-    """What `compile.explain` knows of one compiled step, or of all."""
+    """The data of `compile.explain` for one compiled step, or for all."""
 
     def __init__(self, explained: Any) -> None:
         self.explained = explained
@@ -39,7 +39,7 @@ class CompiledSteps(Report):
         return notes
 
     def data(self) -> dict[str, Any]:
-        """Return the report; `steps` has all that `compile.explain` gives as data."""
+        """Return the report; `steps` has all data of `compile.explain`."""
         return {"title": self.title(), "steps": self.steps, "notes": self.notes()}
 
     def __str__(self) -> str:
@@ -49,11 +49,11 @@ class CompiledSteps(Report):
 
 
 def compiled(step: Any = None) -> CompiledSteps:
-    """Return what a compiled step (or each of them) is made of: captured tensors, hooks and where they run, recompiles."""
+    """Return a report on a compiled step (or all): captured tensors, hooks and where they run, recompiles."""
     return CompiledSteps(explain(step))
 
 
 def runs_of(hook: Any) -> list[str]:
-    """Where a hook runs in compiled steps, if anything was compiled at all."""
+    """Return where a hook runs in compiled steps, if there are any."""
     report = sys.modules.get("undertow._src.compile.report")
     return [] if report is None else report.runs_of(hook)

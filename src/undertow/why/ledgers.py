@@ -153,7 +153,7 @@ class ledger(Report):
     # --- firing
 
     def enter(self, hook: Any, source: _Source, args: Any) -> Any:
-        """Run a hook and writes down what it did."""
+        """Run a hook and record what it did."""
         kind = source.kind.removeprefix("global ")
         given = _gradients(kind, args)
         versions = [version_of(value) for value in given]

@@ -344,7 +344,7 @@ def _registered(known: Registration | None, place: Place | None) -> list[Fact]:
 def _fails(
     code: str, place: Any, subject: str, message: str, cure: str, facts: list[Fact], never: str, counted: int | None
 ) -> Answer:
-    """Return a hook that can do nothing any more: a mistake only if it is known that it has not done its work before."""
+    """Answer for a hook that can no longer fire: a mistake only if it is known that it never fired."""
     if counted is None:
         return Answer(subject, None, f"{message} {never[0].upper()}{never[1:]} before.", facts)
     evidence = [*facts, fact(never)]

@@ -52,13 +52,13 @@ def place_in(identity: Any) -> Place | None:
 
 
 class Listener(Protocol):
-    """Who wants to know of hooks."""
+    """An object that is notified of hooks."""
 
     def seen(self, registration: Registration) -> None:
-        """Return a hook is being registered; its function is in its map only after this."""
+        """Handle a hook that is being registered; it is added to its map only after this."""
 
     def settle(self) -> None:
-        """Return a module is about to be called, or a backward pass to begin: hooks in the maps will be read."""
+        """Prepare for a module call or a backward pass, which read the hooks in the maps."""
 
 
 class Registration:
@@ -167,7 +167,7 @@ def all_seen(package: Any) -> list[Registration]:
 
 
 def listen(listener: Listener) -> None:
-    """From now on the listener is told of every hook, until `unlisten`."""
+    """Notify a listener of every hook from now on, until `unlisten`."""
     if not _listeners:
         for package in packages():
             _install(package)

@@ -81,7 +81,7 @@ class scope(Report):
             self._kinds.setdefault(id(module), (module, before))
 
     def settle(self) -> None:
-        """Hooks that the call of a module reads are put into a form that knows when the scope is left."""
+        """Wrap the hooks that a module call reads, so that they stop when the scope ends."""
         for registration in self._added:
             if registration.kind.removeprefix("global ") in _WIRED_IN_FORWARD:
                 hook = registration.hook()

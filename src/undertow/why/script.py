@@ -159,9 +159,7 @@ class Run:
         return code
 
     def print_error(self) -> None:
-        """Return the script's exception, as Python would have shown it, without the frames of the watcher and the
-        engine; or
-        what it said as it left. Says it once."""
+        """Print, once, the script's exception without the watcher's and engine's frames, or its exit message."""
         printed, self._printed = self._printed, True
         if printed:
             return
@@ -184,7 +182,7 @@ class Run:
 
 @contextmanager
 def warnings_at_user_lines(watcher: Watcher) -> Iterator[None]:
-    """Return a warning that would name a line of the watcher, or of undertow below it, names the user's line."""
+    """Make warnings inside the block name the user's line instead of one in the watcher or undertow."""
     before = warnings.showwarning
 
     def showwarning(

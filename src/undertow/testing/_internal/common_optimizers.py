@@ -294,7 +294,7 @@ class TensorTracker:
         self.tensors.append(tensor.clone().detach())
 
     def pop_check_set(self, tensor_to_set: Any, testcase: Any, override_assert_eq_kwargs: Any = None) -> None:
-        """Compare a tensor with the first remembered one, and gives it that one's values."""
+        """Compare a tensor with the first stored one, and give it that one's values."""
         testcase.assertGreater(len(self.tensors), 0, "no tensors to pop")
         first = self.tensors.pop(0)
         testcase.assertTrue(isinstance(first, TensorCore), f"{type(first)=}")

@@ -141,7 +141,7 @@ class GatherTraceback(logging.Filter):
 def capture_logs(
     is_mode: bool = False, python_tb: bool = False, script_tb: bool = False, cpp_tb: bool = False
 ) -> Iterator[Any]:
-    """Return a block whose logs are collected in a list; with tracebacks, in a pair of lists."""
+    """Collect the logs of the block in a list; with tracebacks, in a pair of lists."""
     wants_tracebacks = python_tb or script_tb or cpp_tb
     log_list: list[str] = []
     tracebacks: list[Any] = []
@@ -165,6 +165,6 @@ def capture_logs(
 def capture_logs_with_logging_tensor_mode(
     python_tb: bool = False, script_tb: bool = False, cpp_tb: bool = False
 ) -> Iterator[Any]:
-    """Return a block whose operators are logged, all of them."""
+    """Log all operators of the block."""
     with LoggingTensorMode(), capture_logs(True, python_tb, script_tb, cpp_tb) as logs:
         yield logs

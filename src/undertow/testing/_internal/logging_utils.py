@@ -18,7 +18,7 @@ from undertow.testing._internal.common_utils import TestCase
 
 @contextlib.contextmanager
 def preserve_log_state() -> Iterator[None]:
-    """Return a block after which the same logs are shown as before."""
+    """Restore the log settings after the block."""
     before = _internal._get_log_state()
     _internal._set_log_state(_internal.LogState())
     try:
@@ -107,7 +107,7 @@ class LoggingTestCase(TestCase):
 
     @contextlib.contextmanager
     def _handler_watcher(self, record_list: list[logging.LogRecord]) -> Iterator[None]:
-        """Return a block whose records are kept."""
+        """Keep the log records of the block."""
         handler = _Records(record_list)
         logs = {logging.getLogger("torch"), *(log for log in _internal.get_loggers() if not log.propagate)}
         for log in logs:

@@ -41,14 +41,14 @@ class AccumulatedGrad(Cause):
 
 
 def _used_twice(facts: Facts, tensor: int, events: list[GradEvent]) -> tuple[GradEvent, GradEvent, GradEvent] | None:
-    """Return (the use, the backward that adds, the use of the sum)."""
+    """Return (the first use, the backward that adds to it, the use of the sum)."""
     by_hand = [GradEvent(time, "step", tensor, place, True, 1.0) for time, place in facts.updates.get(tensor, ())]
     used: GradEvent | None = None
     adding: GradEvent | None = None
     there = False
     for event in sorted([*events, *by_hand], key=lambda event: event.time):
         if event.kind == "edit" and (not event.direct or used is None or adding is not None):
-            continue  # the gradient is made ready for a step; between a step and a backward it is decayed on purpose
+            continue  # edits prepare a gradient for a step; between a step and a backward they decay it on purpose
         if event.kind in ("clear", "set", "edit"):
             used = adding = None
             there = event.kind == "set"

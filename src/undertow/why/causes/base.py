@@ -12,10 +12,10 @@ from undertow.why.trace import ErrorRecord, HookRecord
 
 
 class Cause:
-    """One kind of mistake. It answers those of the four questions that concern it, with a finding or None.
+    """One kind of mistake. Each of the four methods may explain a symptom with a finding, or return None.
 
-    Questions are asked in the order of `causes.CAUSES`, and the first answer counts. `code` is its name, `meaning` one
-    line for tables, `needs` what must have been watched to decide.
+    Causes are tried in the order of `causes.CAUSES`, and the first finding counts. `code` is its name, `meaning` one
+    line for tables, `needs` what must have been observed to decide.
     """
 
     code: str
@@ -23,29 +23,29 @@ class Cause:
     needs: str
 
     def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
-        """Do it explain why the program, or a backward that was caught, raised?"""
+        """Explain why the program, or a backward pass whose error was caught, raised."""
         return None
 
     def miss(self, facts: Facts, miss: Miss) -> Finding | None:
-        """Do it explain why a gradient that was wanted is missing or zero?"""
+        """Explain why a gradient that the program uses is missing or zero."""
         return None
 
     def silence(self, facts: Facts, hook: HookRecord) -> Finding | None:
-        """Do it explain why a hook never fired?"""
+        """Explain why a hook never fired."""
         return None
 
     def run(self, facts: Facts) -> Iterable[Finding]:
-        """Do it show in the run without anybody asking?"""
+        """Find this mistake in the run, without a symptom to explain."""
         return ()
 
 
 def grad_of(name: str) -> str:
-    """`w.grad`; of a tensor that is called by no name, in words."""
+    """Return `w.grad`, or a phrase for a tensor without a name."""
     return f"the gradient of {name}" if " " in name else f"{name}.grad"
 
 
 def wanted(facts: Facts, miss: Miss) -> Fact:
-    """Who asked for the gradient."""
+    """Return the read or step that used the gradient."""
     event = miss.read or miss.wants[0]
     gradient = grad_of(facts.name(miss.tensor))
     found = "None" if miss.kind == "none" else "all zeros"
@@ -55,7 +55,7 @@ def wanted(facts: Facts, miss: Miss) -> Fact:
 
 
 def path(facts: Facts, flow: Flow, tensor: int) -> list[Fact]:
-    """Return the ops from a tensor to another, one line each."""
+    """Return the ops on the path to a tensor, one line each."""
     steps: list[Fact] = []
     for number in flow.path(tensor):
         op = facts.trace.ops[number]
@@ -66,11 +66,11 @@ def path(facts: Facts, flow: Flow, tensor: int) -> list[Fact]:
 
 
 def hook_name(hook: HookRecord) -> str:
-    """How a finding calls a hook."""
+    """Return the name of a hook in findings."""
     return "a hook" if hook.place is None else f"hook at line {hook.place.line}"
 
 
 def registered(hook: HookRecord) -> Fact:
-    """Where a hook was put."""
+    """Return where a hook was registered."""
     on = f" on {hook.expression}" if hook.expression else ""
     return fact(f"{hook.name} is registered{on} as a {hook.kind} hook", hook.place)

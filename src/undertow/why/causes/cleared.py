@@ -1,4 +1,4 @@
-"""cleared: written, then zeroed or dropped before anybody used it."""
+"""cleared: written, then zeroed or dropped before it was used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from undertow.why.trace import GradEvent
 
 
 class Cleared(Cause):
-    """zero_grad() (or .grad = None, .grad.zero_()) stands between backward() and what wanted the gradient."""
+    """zero_grad() (or .grad = None, .grad.zero_()) runs between backward() and the use of the gradient."""
 
     code = "cleared"
     meaning = "written by backward, then zeroed or set to None before the step or read that wanted it"
@@ -53,7 +53,7 @@ _Found = tuple[GradEvent, GradEvent, GradEvent]
 def _is_used_at_once(
     facts: Facts, events: list[GradEvent], write: GradEvent, clear: GradEvent, want: GradEvent
 ) -> bool:
-    """Whether a post-accumulate hook stepped with the gradient, or updated by hand, before it was cleared there."""
+    """Whether a post-accumulate hook used the gradient, by a step or by hand, before clearing it."""
     if write.backward is None or clear.time > facts.trace.backwards[write.backward].end:
         return False
     steps = [event.time for event in events if event.kind == "step" and event.found]
@@ -62,14 +62,14 @@ def _is_used_at_once(
 
 
 def _is_zeroed_by_hook(facts: Facts, write: GradEvent) -> bool:
-    """Whether the tensor's own post-accumulate hook had made zeros of what was written."""
+    """Whether the tensor's own post-accumulate hook zeroed the gradient."""
     hooks = [hook for hook in facts.trace.hooks if hook.kind == "post-accumulate" and hook.tensor == write.tensor]
     firings = [facts.trace.firings[number] for hook in hooks for number in hook.firings]
     return any(one.backward == write.backward and one.after and not any(one.after) for one in firings)
 
 
 def _is_of_another(facts: Facts, write: GradEvent, clear: GradEvent, want: GradEvent) -> bool:
-    """Whether the step uses a later pass that went past the tensor: what was cleared was another loss's by-product."""
+    """Whether the step uses a later pass that skipped the tensor: the cleared gradient came from a different loss."""
     if want.optimizer is None:
         return False
     later = [record for record in facts.trace.backwards if clear.time < record.time < want.time]
@@ -81,7 +81,7 @@ def _is_empty(event: GradEvent) -> bool:
 
 
 def _never_stepped(events: list[GradEvent]) -> _Found | None:
-    """Every step of an optimizer found nothing, and at least one because of a clear."""
+    """Find tensors for which no step found a gradient, at least once because it was cleared."""
     steps: dict[int | None, list[GradEvent]] = defaultdict(list)
     for event in events:
         if event.kind == "step":
@@ -91,11 +91,11 @@ def _never_stepped(events: list[GradEvent]) -> _Found | None:
 
 
 def _cleared_before(events: list[GradEvent], wants: set[int]) -> _Found | None:
-    """Return the first want that came after a write and its clearing."""
+    """Return the first use after a write and its clearing."""
     write = clear = None
     for event in events:
         if event.kind in ("write", "set"):
-            write, clear = (event if event.peak != 0 else None), None  # the next want finds this one
+            write, clear = (event if event.peak != 0 else None), None  # the next use finds this one
         elif event.kind == "clear" and write is not None and clear is None:
             clear = event
         elif id(event) in wants and write is not None and clear is not None:
@@ -104,7 +104,7 @@ def _cleared_before(events: list[GradEvent], wants: set[int]) -> _Found | None:
 
 
 def _silent_readers(facts: Facts) -> set[tuple[str, int]]:
-    """Lines that read .grad and never found a gradient."""
+    """Return the lines that read .grad and never found a gradient."""
     reads: dict[tuple[str, int], bool] = {}
     for event in facts.trace.grads:
         if event.kind == "read" and event.place is not None and not expects_none(event.place):
@@ -121,18 +121,18 @@ def _read_too_late(events: list[GradEvent], readers: set[tuple[str, int]]) -> _F
 
 
 def _wiped(facts: Facts, tensor: int, events: list[GradEvent]) -> _Found | None:
-    """Accumulation that loses its parts: most gradients of one backward call are cleared unused, the rest are stepped.
+    """Find lost accumulation: most gradients of one backward call are cleared unused, the rest are stepped.
 
-    A call is known by its line and its callers': of a helper that differentiates whatever loss it is given, one caller's
-    loss may leave gradients on its way that belong to another's.
+    A call is identified by its line and its callers': a helper may call backward() for several losses, and one of these
+    may leave gradients on tensors that belong to another.
     """
     holders = facts.holders(tensor)
     spans = [(step.time, step.end) for holder in holders for step in holder.steps if step.closure]
     held = min((holder.time for holder in holders), default=0)
     used: Counter[_Way] = Counter()
     wiped: Counter[_Way] = Counter()
-    pending: list[GradEvent] = []  # written, and nobody looked
-    seen: list[GradEvent] = []  # read by somebody: no longer lost, whatever happens to them
+    pending: list[GradEvent] = []  # written, and not read
+    seen: list[GradEvent] = []  # read: no longer lost, whatever happens to them
     first: dict[_Way, tuple[GradEvent, GradEvent]] = {}
     last_step: GradEvent | None = None
     for event in events:
@@ -161,5 +161,5 @@ _Way = tuple[tuple[str, int], ...]
 
 
 def _way(write: GradEvent) -> _Way:
-    """Return the line of a backward and those that led to it."""
+    """Return the line of a backward call and its callers' lines."""
     return () if write.place is None else tuple([place.key for place in write.place.chain()])

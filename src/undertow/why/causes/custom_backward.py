@@ -20,7 +20,7 @@ _REFUSED = re.compile(
 
 
 class CustomBackward(Cause):
-    """An autograd.Function whose backward returns None for an input that wants a gradient, or what is refused."""
+    """An autograd.Function whose backward returns None, or an invalid result, for an input that requires a gradient."""
 
     code = "custom-backward"
     meaning = (
@@ -31,7 +31,7 @@ class CustomBackward(Cause):
     def miss(self, facts: Facts, miss: Miss) -> Finding | None:
         nodes = set(facts.nodes_of(miss.tensor))
         for record in facts.reaching(miss.tensor):
-            # What comes out of a None further down is None, or zeros if another custom Function stands there.
+            # A None becomes None further down, or zeros in a custom Function.
             for number, child in record.nones if miss.kind == "none" or not record.stops else ():
                 op = facts.trace.nodes[number].op
                 if op is not None and nodes & facts.below([child]):
@@ -71,7 +71,7 @@ class CustomBackward(Cause):
 
 
 def _returns(facts: Facts, op: OpRecord, record: BackwardRecord) -> tuple[Place | None, list[Place]]:
-    """Return the return by which a Function's backward ended in a pass, or else its def; and all of these."""
+    """Return the `return` statement that ended a Function's backward in a pass (or its def), and all of them."""
     defined = facts.trace.functions.get(op.id)
     if defined is None:
         return op.place, []

@@ -1,4 +1,4 @@
-"""What detached, no-grad-mode and not-differentiable share: the graph was left on the way to the loss."""
+"""What detached, no-grad-mode and not-differentiable share: the path to the loss leaves the graph."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CutOff(Cause):
         raise NotImplementedError
 
     def also(self, op: OpRecord) -> list[Place | None]:
-        """Lines that are as good an answer as the cut's own."""
+        """Return lines that are as valid as the cut's own."""
         return [op.place]
 
     def miss(self, facts: Facts, miss: Miss) -> Finding | None:
@@ -31,7 +31,7 @@ class CutOff(Cause):
             return None
         record = facts.trace.tensors[miss.tensor]
         asks = any(facts.asks(miss.tensor, event.time) for event in miss.wants)
-        if record.node is None and not asks:  # it is itself what came out of a cut
+        if record.node is None and not asks:  # it is itself the result of a cut
             behind = origin(facts, miss.tensor, miss.wants[0].time)
             if behind is None or behind.code != self.code or behind.op is None:
                 return None

@@ -10,7 +10,7 @@ from undertow.why.finding import Finding, fact
 
 
 class DeadBranch(Cause):
-    """Part of a forward pass was computed, and left out of what is differentiated."""
+    """Part of a forward pass was computed but left out of the loss."""
 
     code = "dead-branch"
     meaning = "its results never reach a differentiated root, others of the same forward do"

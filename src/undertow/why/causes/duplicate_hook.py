@@ -1,4 +1,4 @@
-"""duplicate-hook: registered again and again."""
+"""duplicate-hook: registered repeatedly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from undertow.why.trace import HookRecord
 
 
 class DuplicateHook(Cause):
-    """The same hook on the same object twice, and every copy fires."""
+    """The same hook is on the same object twice, and every copy fires."""
 
     code = "duplicate-hook"
     meaning = "the same hook was registered again on the same object, and every copy fires"
@@ -46,7 +46,7 @@ class DuplicateHook(Cause):
 
 
 def _is_again(facts: Facts, earlier: HookRecord, later: HookRecord) -> bool:
-    """Return the same hook, or the same line that comes by again after its hook has fired."""
+    """Whether a registration repeats another: the same hook, or the same line after its hook has fired."""
     if earlier.removed is not None and earlier.removed < later.time:
         return False
     if earlier.same == later.same:

@@ -66,7 +66,7 @@ class FreedGraph(Cause):
 
 
 def _name(facts: Facts, carrier: OpRecord, old: int) -> str:
-    """Return the name of a tensor that is carried into the next pass: `state` in `out, state = cell(x, state)`."""
+    """Return the name of a tensor carried into the next pass: `state` in `out, state = cell(x, state)`."""
     name = facts.name(old)
     if " " not in name or carrier.place is None:
         return name
@@ -80,7 +80,7 @@ def _name(facts: Facts, carrier: OpRecord, old: int) -> str:
 
 
 def _cure(facts: Facts, name: str, old: int, first: BackwardRecord, record: BackwardRecord) -> str:
-    """Return what to do about a tensor that is carried into the next pass."""
+    """Return the cure for a tensor that is carried into the next pass."""
     if _is_made_again(facts, old, first, record):
         whole, _, place = name.partition("[")
         if place:
@@ -99,20 +99,20 @@ def _is_variable(name: str) -> bool:
 
 
 def _called(facts: Facts, record: BackwardRecord) -> str:
-    """How the program calls what a backward starts from."""
+    """Return the program's name for the root of a backward pass."""
     name = facts.name(record.roots[0]) if record.roots else ""
     return name if _is_variable(name) else "loss"
 
 
 def _call(facts: Facts, record: BackwardRecord) -> str:
-    """Return a backward call as it should be, to go through its graph again."""
+    """Return a backward call with retain_graph=True."""
     if record.kind == "grad":
         return "torch.autograd.grad(..., retain_graph=True)"
     return f"{_called(facts, record)}.backward(retain_graph=True)"
 
 
 def _freed(facts: Facts, record: BackwardRecord) -> dict[int, int]:
-    """Nodes that a failed backward reached and an earlier one had freed -> that earlier one."""
+    """Return the nodes that a failed backward reached, mapped to the earlier backward that had freed them."""
     backwards = facts.trace.backwards
     found = {}
     for node in facts.trace.nodes:
@@ -124,7 +124,7 @@ def _freed(facts: Facts, record: BackwardRecord) -> dict[int, int]:
 
 
 def _before(facts: Facts, record: BackwardRecord, first: BackwardRecord) -> set[int]:
-    """Nodes of a failed backward that are older than the backward that freed a part of them."""
+    """Return the nodes of a failed backward that are older than the backward that freed some of them."""
     ops = facts.trace.ops
     return {
         node.id
@@ -134,7 +134,7 @@ def _before(facts: Facts, record: BackwardRecord, first: BackwardRecord) -> set[
 
 
 def _carrier(facts: Facts, record: BackwardRecord, old: set[int]) -> OpRecord | None:
-    """Return the first op whose own node stands on an old one."""
+    """Return the first new op whose node leads to an old one."""
     found = [
         facts.trace.ops[node.op]
         for node in facts.trace.nodes
@@ -152,7 +152,7 @@ def _old_input(facts: Facts, op: OpRecord, old: set[int]) -> int:
 
 
 def _is_made_again(facts: Facts, tensor: int, first: BackwardRecord, record: BackwardRecord) -> bool:
-    """Whether the line that made a tensor ran again between two backwards: a state that goes from round to round."""
+    """Whether the line that made a tensor ran again between two backward passes: a state carried between rounds."""
     made = facts.made_at(tensor)
     if made is None:
         return True

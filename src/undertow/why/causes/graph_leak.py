@@ -1,4 +1,4 @@
-"""graph-leak: graphs that are kept from iteration to iteration for the sake of a value."""
+"""graph-leak: graphs kept alive across iterations because their values are stored."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from undertow.why.places import Place
 from undertow.why.source import assigned, source, span_of
 from undertow.why.trace import OpRecord
 
-_ENOUGH = 3  # as many kept graphs are no coincidence; of a loop that runs twice, both
+_ENOUGH = 3  # this many kept graphs are no coincidence; for a loop that runs twice, two
 
 
 class GraphLeak(Cause):
-    """`total += loss` or `history.append(loss)`: every step's graph stays."""
+    """`total += loss` or `history.append(loss)`: every step's graph stays alive."""
 
     code = "graph-leak"
     meaning = "tensors with their graphs are kept from iteration to iteration though only their values are used"
@@ -45,7 +45,7 @@ class GraphLeak(Cause):
     # --- total += loss
 
     def _growing_sum(self, facts: Facts, ops: list[OpRecord]) -> Finding | None:
-        """Each result of a line goes into the next result of the same line, and none is differentiated."""
+        """Find a line whose results each feed the next one, while none is differentiated."""
         links = [
             (earlier, later)
             for later in ops
@@ -76,7 +76,7 @@ class GraphLeak(Cause):
     # --- history.append(loss)
 
     def _growing_list(self, facts: Facts, ops: list[OpRecord]) -> Finding | None:
-        """Results of a line that live on while the next ones are made, and that nobody differentiates together."""
+        """Find a line whose results stay alive while the next ones are made, and are not differentiated together."""
         tensors = facts.trace.tensors
         kept = []
         for op, following in pairwise(ops):
@@ -90,7 +90,7 @@ class GraphLeak(Cause):
         alive, made_meanwhile = _most_alive(facts, kept)
         if (
             alive < min(_ENOUGH + 1, _rounds(facts, ops)) or 2 * alive < made_meanwhile
-        ):  # a first, best and last may stay
+        ):  # a first, a best and a last one may be kept
             return None
         made = [maker for number in kept if (maker := facts.maker(number)) is not None]
         stored = next((found for op in made if (found := _where_stored(facts, op)) is not None), None)
@@ -98,7 +98,7 @@ class GraphLeak(Cause):
             return None
         place, container = stored
         if is_comprehension(place) and not _spans_backwards(facts, pairwise(ops)):
-            return None  # [model(x) for model in models], of one moment
+            return None  # [model(x) for model in models], within one round
         return Finding(
             self.code,
             place,
@@ -113,9 +113,9 @@ class GraphLeak(Cause):
 
 
 def _is_held_by_another(facts: Facts, finding: Finding, findings: list[Finding]) -> bool:
-    """Whether what a variable of a function seems to keep is kept by the graph of what another line stores.
+    """Whether a local variable's value is kept alive by the graph of a result that another line stores.
 
-    A variable in which the graphs of several rounds come together keeps them itself, wherever it is stored then.
+    A variable that joins the graphs of several rounds keeps them itself, wherever it is then stored.
     """
     others = [other.tensor for other in findings if (other.file, other.line) != (finding.file, finding.line)]
     if finding.tensor is None or not finding.subject.isidentifier():
@@ -127,19 +127,19 @@ def _is_held_by_another(facts: Facts, finding: Finding, findings: list[Finding])
 
 
 def _is_of_one_round(facts: Facts, nodes: Iterable[int]) -> bool:
-    """Whether no two parts of a graph were differentiated by passes of their own."""
+    """Whether no two parts of a graph were differentiated by separate passes."""
     records = [facts.trace.nodes[node] for node in nodes]
     passes = {frozenset(record.reached) for record in records if record.leaf is None and record.reached}
     return not any(one.isdisjoint(other) for one, other in combinations(passes, 2))
 
 
 def _is_of_forward(facts: Facts, op: OpRecord) -> bool:
-    """Whether an op is of the program itself or of a hook in a forward pass, not of one in a backward."""
+    """Whether an op ran in the program or in a forward hook, not in a backward hook."""
     return op.firing is None or facts.trace.hooks[facts.trace.firings[op.firing].hook].kind.startswith("forward")
 
 
 def _by_caller(ops: list[OpRecord]) -> list[list[OpRecord]]:
-    """Return the runs of a line, apart for each way to it: two towers of one class run the same forward."""
+    """Group the runs of a line by call stack: two instances of one class run the same forward."""
     found: dict[tuple[tuple[str, int], ...], list[OpRecord]] = defaultdict(list)
     for op in ops:
         found[() if op.place is None else tuple([place.key for place in op.place.chain()])].append(op)
@@ -147,7 +147,7 @@ def _by_caller(ops: list[OpRecord]) -> list[list[OpRecord]]:
 
 
 def _is_another_round(facts: Facts, earlier: OpRecord, later: OpRecord) -> bool:
-    """Whether two ops of a line are two runs of it: not parts of sum(losses), nor two layers of one forward."""
+    """Whether two ops of a line belong to two rounds: not parts of sum(losses), nor two layers of one forward."""
     if earlier.place is None or later.place is None or span_of(earlier.place) != span_of(later.place):
         return False
     call = facts.outermost(later.call)
@@ -155,7 +155,7 @@ def _is_another_round(facts: Facts, earlier: OpRecord, later: OpRecord) -> bool:
 
 
 def _fed_by(facts: Facts, later: OpRecord, ops: list[OpRecord]) -> list[OpRecord]:
-    """Which of some ops of a line have results that go into another one, directly or through ops of the same line."""
+    """Return the ops of a line whose results feed another of them, directly or through ops of the same line."""
     known = {op.id: op for op in ops}
     found: dict[int, OpRecord] = {}
     for number in later.inputs:
@@ -169,7 +169,7 @@ def _fed_by(facts: Facts, later: OpRecord, ops: list[OpRecord]) -> list[OpRecord
 
 
 def _longest(links: list[tuple[OpRecord, OpRecord]]) -> int:
-    """How many runs of a line hang on each other, at most: a loop may carry several sums."""
+    """Return the length of the longest chain of runs of a line: a loop may carry several sums."""
     depth: dict[int, int] = {}
     for earlier, later in links:
         depth[later.id] = max(depth.get(later.id, 1), depth.get(earlier.id, 1) + 1)
@@ -186,57 +186,57 @@ def _is_scalar(facts: Facts, op: OpRecord) -> bool:
 
 
 def _becomes_larger(facts: Facts, ops: list[OpRecord]) -> bool:
-    """Whether each result is larger than the one before: `everything = torch.cat([everything, new])`."""
+    """Whether each result has more elements than the last: `everything = torch.cat([everything, new])`."""
     sizes = [facts.trace.tensors[op.outputs[0]].size for op in ops]
     return all(one < other for one, other in pairwise(sizes))
 
 
 def _spans_backwards(facts: Facts, rounds: Iterable[tuple[OpRecord, OpRecord]]) -> bool:
-    """Whether backward passes ran between the rounds, of which each is a pair of runs of one line."""
+    """Whether backward passes ran between the rounds, each a pair of runs of one line."""
     times = [record.time for record in facts.trace.backwards]
     return sum(any(a.time < time < b.time for time in times) for a, b in rounds) >= _ENOUGH - 1
 
 
 def _made(facts: Facts, op: OpRecord) -> list[int]:
-    """Return the results that an op made, with their graphs."""
+    """Return the results of an op that have a graph."""
     if op.id != facts.trace.tensors[op.outputs[0]].maker:
         return []
     return [number for number, node in zip(op.outputs, op.output_nodes) if node is not None]
 
 
 def _used_later(facts: Facts, tensor: int, following: OpRecord) -> bool:
-    """Whether a backward went through a tensor after the next one of its line was made: they are used together."""
+    """Whether a backward used a tensor after the next one of its line was made: they are used together."""
     return any(record.time > following.time for record in facts.reaching(tensor))
 
 
 def _round(facts: Facts, time: int) -> int:
-    """How many backward passes had begun."""
+    """Return the number of backward passes that had begun."""
     return bisect([record.time for record in facts.trace.backwards if record.parent is None], time)
 
 
 def _rounds(facts: Facts, ops: list[OpRecord]) -> int:
-    """Between how many backward passes a line ran; if there are none, how often it did."""
+    """Return in how many intervals between backward passes a line ran; without passes, how often it ran."""
     rounds = {_round(facts, op.time) for op in ops}
     return len(ops) if len(rounds) < 2 else len(rounds)
 
 
 def _one_a_round(facts: Facts, kept: list[int]) -> list[int]:
-    """Of tensors that were made between backward passes, one for each: a forward pass holds many of one line."""
+    """Return one tensor per round: within a round, a line may make many."""
     rounds = {_round(facts, facts.trace.tensors[number].time): number for number in kept}
     return kept if len(rounds) < _ENOUGH else list(rounds.values())
 
 
 def _most_alive(facts: Facts, kept: list[int]) -> tuple[int, int]:
-    """(how many of some tensors existed at the same time, how many had been made since the first of these).
+    """Return (how many of the tensors were alive at the same time, how many were made since the first of these).
 
-    It is counted before each is made, and for the last time as long as the last one lives: what is replaced stays until
-    its successor is there, and no longer.
+    They are counted before each one is made and at the end of the last one's life, because a replaced tensor lives
+    until its successor exists.
     """
     if not kept:
         return 0, 0
     records = sorted((facts.trace.tensors[number] for number in kept), key=lambda record: record.time)
     died = [math.inf if record.died is None else record.died for record in records]
-    over = min(died[-1], facts.trace.time) if len(records) > 2 else died[-1]  # of two the first may have gone just now
+    over = min(died[-1], facts.trace.time) if len(records) > 2 else died[-1]  # the first may just have been freed
     most = meanwhile = 0
     for count, end in enumerate([*(record.time for record in records[1:]), over], 1):
         alive = [at for at in range(count) if died[at] >= end]
@@ -255,7 +255,7 @@ def _in_loop(place: Place) -> bool:
 
 
 def _begins_anew(file: str, line: int, container: str) -> bool:
-    """`x = x + f(x)` outside of any loop: a variable of its function, which has another one in each call."""
+    """Whether `x = x + f(x)` is outside any loop: a local variable, new in each call."""
     place = Place(file, line, "", (None, None, None), None)
     statement = source(file).statement(place)
     if is_comprehension(place) or assigned(place) != container or not container.isidentifier():
@@ -264,7 +264,7 @@ def _begins_anew(file: str, line: int, container: str) -> bool:
 
 
 def _where_stored(facts: Facts, op: OpRecord) -> tuple[Place, str] | None:
-    """Return the statement that puts a result, or what a function made of it returns, into a container."""
+    """Return the statement that stores a result, or what a function returns for it, in a container."""
     if op.place is None:
         return None
     for place in op.place.chain():

@@ -1,4 +1,4 @@
-"""hook-after-backward: registered when the pass was over."""
+"""hook-after-backward: registered after the pass."""
 
 from __future__ import annotations
 

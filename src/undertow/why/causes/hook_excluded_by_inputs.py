@@ -1,4 +1,4 @@
-"""hook-excluded-by-inputs: backward(inputs=...) or autograd.grad does not go there."""
+"""hook-excluded-by-inputs: backward(inputs=...) or autograd.grad does not compute this gradient."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from undertow.why.trace import HookRecord
 
 
 class HookExcludedByInputs(Cause):
-    """With inputs= only the gradients on the way to these are computed."""
+    """With inputs=, only the gradients on the path to these are computed."""
 
     code = "hook-excluded-by-inputs"
     meaning = "backward(inputs=...) or autograd.grad(..., inputs) does not compute the hooked gradient"

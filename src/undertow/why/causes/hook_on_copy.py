@@ -1,4 +1,4 @@
-"""hook-on-copy: the hook is on one, and its deep copy runs."""
+"""hook-on-copy: the hook is on the original, and its deep copy runs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class HookOnCopy(Cause):
         successor = displaced(facts, hook)
         for other, place, time in facts.module_copies.get(hook.module, ()):
             if successor is not None and other not in facts.descendants(successor.child):
-                continue  # neither of the two runs in its place
+                continue  # neither runs instead of the other
             if any(call.time > max(time, hook.time) for call in facts.calls.get(other, ())):
                 return place
         return None

@@ -1,4 +1,4 @@
-"""hook-on-dead-end: nothing that is differentiated comes from it."""
+"""hook-on-dead-end: nothing that is differentiated depends on it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from undertow.why.trace import HookRecord
 
 
 class HookOnDeadEnd(Cause):
-    """The hooked tensor is no ancestor of any differentiated root: a view made for the hook, a side result."""
+    """The hooked tensor is not an ancestor of any differentiated root: a view made for the hook, a side result."""
 
     code = "hook-on-dead-end"
     meaning = "on a tensor that is no ancestor of any differentiated root"
@@ -44,7 +44,7 @@ class HookOnDeadEnd(Cause):
 
 
 def _made(facts: Facts, hook: HookRecord) -> tuple[Place | None, str]:
-    """(where what a hook is on was made, what to call it)."""
+    """Return (where the hooked object was made, what to call it)."""
     if hook.tensor is not None:
         return facts.made_at(hook.tensor), hook.expression or facts.name(hook.tensor)
     op = None if hook.node is None else facts.trace.nodes[hook.node].op

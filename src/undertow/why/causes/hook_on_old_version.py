@@ -1,4 +1,4 @@
-"""hook-on-old-version: the tensor was changed, or its name bound anew, after the hook was put on it."""
+"""hook-on-old-version: the tensor was changed, or its name rebound, after the hook was registered."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class HookOnOldVersion(Cause):
         return None if place is None else self._finding(hook, place, "is bound to a new tensor")
 
     def run(self, facts: Facts) -> Iterable[Finding]:
-        """Return a hook that fires, with the gradient of the older value."""
+        """Find hooks that fire with the gradient of an older value."""
         for hook in facts.hooks:
             if hook.tensor is not None and hook.firings and hook.kind == "tensor":
                 place = _changed(facts, hook)
@@ -70,13 +70,13 @@ def _changed(facts: Facts, hook: HookRecord) -> Place | None:
 
 
 def _rebound(facts: Facts, hook: HookRecord) -> Place | None:
-    """Where the name of the hooked tensor was given to another one that is differentiated."""
+    """Return where the hooked tensor's name was rebound to a tensor that is differentiated."""
     trace = facts.trace
     for binding in trace.bindings:
         if binding.time < hook.time or (
             binding.child is not None and trace.modules[binding.child].copied_from == binding.old_child is not None
         ):
-            continue  # a copy in the original's place is a matter of its own
+            continue  # a copy in the original's place is a separate cause
         if binding.old_tensor == hook.tensor and binding.tensor != hook.tensor:
             return binding.place
         if binding.old_child not in (None, binding.child) and hook.tensor in facts.parameters_in(binding.old_child):
@@ -87,7 +87,7 @@ def _rebound(facts: Facts, hook: HookRecord) -> Place | None:
         made = None if tensor.maker is None else trace.ops[tensor.maker].place
         if tensor.time <= hook.time or made is None or tensor.id == hook.tensor:
             continue
-        for place in made.chain():  # by an operation, or by a function that computes it
+        for place in made.chain():  # by an operation or by a function
             if place.function == hook.place.function and assigned(place) == hook.expression:
                 if facts.reaching(tensor.id):
                     return place

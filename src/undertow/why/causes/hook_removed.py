@@ -1,4 +1,4 @@
-"""hook-removed: taken away before the pass that would have fired it."""
+"""hook-removed: removed before the pass that would have fired it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from undertow.why.trace import HookRecord
 
 
 class HookRemoved(Cause):
-    """Its handle was removed, or its with block left, too early."""
+    """Its handle was removed, or its with block exited, too early."""
 
     code = "hook-removed"
     meaning = "its handle was removed before the pass that would have fired it"
@@ -26,14 +26,14 @@ class HookRemoved(Cause):
         else:
             ran = runs(facts, hook)
             if overtaken(facts, hook):
-                return None  # it was there in time for backward, and too late for forward
+                return None  # registered in time for backward, but too late for forward
             during = ran.during
             if (
                 hook.kind in BACKWARD_KINDS
                 and reaching_outputs(facts, ran.after)
                 and not reaching_outputs(facts, during)
             ):
-                during = []  # forward alone, which no backward follows
+                during = []  # a forward without a backward
             later = [call for call in ran.after if not call.direct] if not during else []  # type: ignore[misc]
             then = "the module"
         if not later:

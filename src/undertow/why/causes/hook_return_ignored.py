@@ -14,7 +14,7 @@ from undertow.why.trace import FiringRecord, HookRecord, OpRecord
 
 
 class HookReturnIgnored(Cause):
-    """It returned nothing and wrote nothing back, so what it computed changes nothing."""
+    """It returned nothing and wrote nothing back, so its result has no effect."""
 
     code = "hook-return-ignored"
     meaning = "the hook computed a new value, but returned nothing and wrote nothing back"
@@ -48,9 +48,9 @@ class HookReturnIgnored(Cause):
 
 
 def _lost(facts: Facts, firing: FiringRecord, ops: list[OpRecord]) -> OpRecord | None:
-    """Return the last op whose result looks like a replacement, goes nowhere and dies with the hook."""
+    """Return the last op whose result looks like a replacement, is not used and is freed with the hook."""
     tensors = facts.trace.tensors
-    derived = set(firing.given)  # and what else it was given, which nobody had seen before: grad_output
+    derived = set(firing.given)  # and its other arguments that were not seen before: grad_output
     derived.update(n for op in ops for n in op.inputs if tensors[n].maker is None and tensors[n].time > firing.time)
     made: dict[int, OpRecord] = {}
     used: set[int] = set()
@@ -75,7 +75,7 @@ def _lost(facts: Facts, firing: FiringRecord, ops: list[OpRecord]) -> OpRecord |
 
 
 def _where_lost(op: OpRecord) -> Place | None:
-    """Return the statement that loses a result: of what helper functions hand back, the last one that was given it."""
+    """Return the statement that discards a result: if helper functions return it, the last one that received it."""
     place = op.place
     while place is not None and place.outer is not None and hands_back(place):
         place = place.outer
@@ -83,6 +83,6 @@ def _where_lost(op: OpRecord) -> Place | None:
 
 
 def _is_dropped(op: OpRecord) -> bool:
-    """Whether a helper function hands a result back, to a statement that does nothing with it."""
+    """Whether a helper function returns a result to a statement that ignores it."""
     place = _where_lost(op)
     return place is not None and place is not op.place and is_bare(place)

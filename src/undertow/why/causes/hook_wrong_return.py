@@ -1,4 +1,4 @@
-"""hook-wrong-return: the engine refuses what a hook returned."""
+"""hook-wrong-return: the engine refuses a hook's result."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class HookWrongReturn(Cause):
 
 
 def _about(error: ErrorRecord, hook: HookRecord) -> bool:
-    """Whether an exception is the engine's answer to a hook, or what a wrong answer led to."""
+    """Whether an exception is the engine's refusal of a hook's result, or a consequence of a wrong one."""
     if hook.kind in ("forward", "forward-pre"):
         return error.type in ("TypeError", "AttributeError", "RuntimeError", "ValueError", "IndexError")
     return "hook" in error.message.lower() or error.backward is not None

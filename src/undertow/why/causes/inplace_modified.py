@@ -17,7 +17,7 @@ _VERSIONS = re.compile(r"is at version (\d+); expected version (\d+)")
 
 
 class InplaceModified(Cause):
-    """The line that overwrote it, not the one that saved it."""
+    """Names the line that overwrote the value, not the one that saved it."""
 
     code = "inplace-modified"
     meaning = "a value saved for backward was changed in place"
@@ -54,7 +54,7 @@ class InplaceModified(Cause):
         )  # fmt: skip
 
     def _refused(self, facts: Facts, error: ErrorRecord) -> Finding | None:
-        """Return the change itself is refused: of a leaf, or of a view that has no way to tell its graph."""
+        """Explain a refused in-place change: of a leaf, or of a view that cannot update its base's graph."""
         refused = facts.trace.refused[-1] if facts.trace.refused else None
         if refused is None or refused.error != error.message or not refused.inputs:
             return None
@@ -76,7 +76,7 @@ class InplaceModified(Cause):
 
 
 def _write(facts: Facts, record: BackwardRecord, message: str) -> tuple[WriteRecord, OpRecord] | None:
-    """Return the first write, after an op of the graph had seen a tensor, that the message can mean."""
+    """Return the first write after an op of the graph used the tensor that fits the error message."""
     trace = facts.trace
     nodes = [trace.nodes[number] for number in record.damaged]
     nodes = nodes or [node for node in trace.nodes if record.id in node.reached]
@@ -93,7 +93,7 @@ def _write(facts: Facts, record: BackwardRecord, message: str) -> tuple[WriteRec
             if tensor.memory not in memories or not op.time < write.time < record.time or write.op == op.id:
                 continue
             if size is not None and size not in [trace.tensors[other].size for other in facts.memory[tensor.memory]]:
-                continue  # the shape itself may be that of a view inside an op
+                continue  # the shape may be that of a view inside an op
             if versions is not None and write.version > int(versions[1]):
                 continue
             if versions is not None and write.version <= int(versions[2]):

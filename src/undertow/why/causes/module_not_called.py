@@ -1,4 +1,4 @@
-"""module-not-called: nobody runs the hooked module."""
+"""module-not-called: the hooked module never runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ModuleNotCalled(Cause):
         module = facts.trace.modules[hook.module]
         what = hook.expression or module.type
         if what.isidentifier() and module.names:
-            what = module.names[0]  # `layer` of a loop or a function is one of many
+            what = module.names[0]  # `layer` in a loop or a function stands for many
         if successor is not None:
             return self._displaced(hook, successor, what)
         uses = [

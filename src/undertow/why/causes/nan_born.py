@@ -12,7 +12,7 @@ from undertow.why.trace import BAD, BackwardRecord, OpRecord
 
 
 class NanBorn(Cause):
-    """NaN or Inf in a loss or a gradient, followed back to where it began."""
+    """NaN or Inf in a loss or a gradient, traced back to its origin."""
 
     code = "nan-born"
     meaning = "the first operation whose result or gradient has NaN or Inf while what went in had none"
@@ -26,7 +26,7 @@ class NanBorn(Cause):
         return self._looked_at(facts)
 
     def _forward(self, facts: Facts, record: BackwardRecord) -> Finding | None:
-        """Return the root itself is NaN or Inf."""
+        """Explain a root that is NaN or Inf."""
         for root, peak in zip(record.roots, record.root_peaks):
             if peak is not None and not isfinite(peak):
                 op = _born_behind(facts, root, record.time)
@@ -36,7 +36,7 @@ class NanBorn(Cause):
         return None
 
     def _backward(self, facts: Facts, record: BackwardRecord) -> Finding | None:
-        """Return the root is finite, and a gradient is not."""
+        """Explain a gradient that is NaN or Inf although the root is finite."""
         spoilt = [tensor for tensor, peak in record.written.items() if peak is not None and not isfinite(peak)]
         if not spoilt:
             return None
@@ -60,7 +60,7 @@ class NanBorn(Cause):
         return None
 
     def _looked_at(self, facts: Facts) -> list[Finding]:
-        """Return a NaN that is printed or logged, and never differentiated."""
+        """Find a NaN that is printed or logged but never differentiated."""
         for op in facts.trace.ops:
             if op.kind == "leaves" and op.inputs and any(op.asked):
                 known = facts.trace.tensors[op.inputs[0]]
@@ -91,7 +91,7 @@ class NanBorn(Cause):
 
 
 def _born_behind(facts: Facts, tensor: int, time: int) -> OpRecord | None:
-    """Return the earliest op among a tensor's ancestors at which NaN or Inf appeared."""
+    """Return the earliest op among a tensor's ancestors that produced NaN or Inf."""
     found: list[OpRecord] = []
     seen: set[tuple[int, int]] = set()
     stack = [(tensor, time)]

@@ -1,4 +1,4 @@
-"""needless-retain-graph: the graph is kept, and nobody goes through it again."""
+"""needless-retain-graph: the graph is retained but never used again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from undertow.why.trace import BackwardRecord
 
 
 class NeedlessRetainGraph(Cause):
-    """retain_graph=True keeps every saved value alive for a second backward that never comes."""
+    """retain_graph=True keeps all saved values alive for a second backward that never happens."""
 
     code = "needless-retain-graph"
     meaning = "retain_graph=True at a call after which no backward goes through the kept graph again"

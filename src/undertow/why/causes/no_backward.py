@@ -1,4 +1,4 @@
-"""no-backward: nobody differentiated its graph."""
+"""no-backward: its graph was never differentiated."""
 
 from __future__ import annotations
 
@@ -55,6 +55,6 @@ class NoBackward(Cause):
 
 
 def _goes_on(facts: Facts, tensor: int) -> bool:
-    """Whether what autograd.grad() returned for a tensor goes into a loss that backward() is called on."""
+    """Whether the result of autograd.grad() for a tensor feeds a loss that backward() is called on."""
     ops = [facts.trace.ops[number] for number in facts.ways.differentiated]
     return any(op.kind == "grad" and tensor in op.inputs for op in ops)

@@ -35,7 +35,7 @@ class NoGradMode(CutOff):
         )
 
 
-# Functions that switch gradient mode off by themselves.
+# Functions that disable gradient mode themselves.
 _CURES = {
     "sample": "distribution.rsample()  # sample() gives values without a graph",
     "checkpoint": "checkpoint(f, x, use_reentrant=False); the old kind needs an input that requires grad",

@@ -1,4 +1,4 @@
-"""no-grad-output: what the hook is on asks for no gradient."""
+"""no-grad-output: the hooked tensor does not require a gradient."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NoGradOutput(Cause):
             return self._finding(facts, hook, hook.tensor, hook.time, None)
         calls = wired(facts, hook) if hook.kind in BACKWARD_KINDS else []
         if not calls or any(any(call.gave) for call in calls) or overtaken(facts, hook):
-            return None  # an earlier call was meant, if one was differentiated after the hook had come
+            return None  # an earlier call counts, if it was differentiated after the hook was registered
         call = calls[0]
         return self._finding(facts, hook, call.outputs[0], call.end, call.place) if call.outputs else None
 

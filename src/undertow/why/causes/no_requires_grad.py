@@ -1,4 +1,4 @@
-"""no-requires-grad: a leaf that never asked."""
+"""no-requires-grad: a leaf that does not require gradients."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class NoRequiresGrad(Cause):
         else:
             behind = origin(facts, miss.tensor, times[0])
             if behind is not None and behind.code != self.code:
-                return None  # it was cut from something that asked: another cause
+                return None  # it was cut from a tensor that requires gradients: a different cause
             found = Origin(self.code, facts.made_at(miss.tensor), leaf=miss.tensor)
         return self._finding(facts, found, [wanted(facts, miss)])
 
     def _too_late(self, facts: Facts, miss: Miss) -> Finding | None:
-        """Find a tensor that requires grad now but did not when it was used."""
+        """Explain a tensor that requires grad now but did not when it was used."""
         uses = [facts.trace.ops[number] for number in facts.uses.get(miss.tensor, ())]
         taken = [op for op in uses if op.kind in ("op", "function", "module") and op.grad_mode and not op.writes]
         asked = [asked for op in taken for number, asked in zip(op.inputs, op.asked) if number == miss.tensor]
@@ -60,7 +60,7 @@ class NoRequiresGrad(Cause):
         )  # fmt: skip
 
     def run(self, facts: Facts) -> Iterable[Finding]:
-        """Return an optimizer whose tensors got gradients, then were all frozen, and which goes on stepping in vain."""
+        """Find optimizers that keep stepping after all their tensors, which got gradients before, were frozen."""
         for optimizer in facts.trace.optimizers:
             looks = [event for event in facts.trace.grads if event.kind == "step" and event.optimizer == optimizer.id]
             latest = max((event.time for event in looks if event.found), default=facts.trace.time)

@@ -1,4 +1,4 @@
-"""not-in-optimizer: it gets gradients, and nobody steps it."""
+"""not-in-optimizer: it gets gradients, but no optimizer steps it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from undertow.why.trace import BindingRecord, OptimizerRecord
 
 
 class NotInOptimizer(Cause):
-    """A parameter that was replaced after the optimizer took its list, hidden from parameters(), or forgotten."""
+    """A parameter that was replaced after the optimizer was created, hidden from parameters(), or forgotten."""
 
     code = "not-in-optimizer"
     meaning = "gets gradients, an optimizer steps, and none holds it"
@@ -62,14 +62,14 @@ class NotInOptimizer(Cause):
 
 
 def _beside(facts: Facts, optimizer: OptimizerRecord) -> list[int]:
-    """Tensors that got gradients in the backward passes whose gradients an optimizer then stepped with.
+    """Return the tensors that got gradients in backward passes whose gradients an optimizer then used.
 
-    A step that found no gradient at all counts for every backward before it: its whole list may be the wrong one.
+    A step that found no gradient at all counts for every earlier backward: its whole list may be wrong.
     """
     found: dict[int, None] = {}
     looks = [event for event in facts.trace.grads if event.kind == "step" and event.optimizer == optimizer.id]
     waiting = deque(record for record in facts.trace.backwards if record.kind == "backward")
-    size = len(looks) // len(optimizer.steps)  # each step looks at every tensor it holds
+    size = len(looks) // len(optimizer.steps)  # each step reads every tensor of its optimizer
     for number, step in enumerate(optimizer.steps):
         end = step.end if step.closure else step.time
         empty = not any(event.found for event in looks[number * size : (number + 1) * size])
@@ -81,7 +81,7 @@ def _beside(facts: Facts, optimizer: OptimizerRecord) -> list[int]:
 
 
 def _looks_trained(facts: Facts, tensor: int) -> bool:
-    """Return a plain leaf among plain leaves that are trained, not an input whose gradient is only looked at."""
+    """Whether a leaf is trained like other plain leaves, rather than an input whose gradient is only inspected."""
     events = facts.grads[tensor]
     if any(event.kind == "read" for event in events):
         return False
@@ -90,13 +90,12 @@ def _looks_trained(facts: Facts, tensor: int) -> bool:
 
 
 def _is_looked_at(facts: Facts, tensor: int) -> bool:
-    """Whether the program itself reads the gradient of a parameter: among plain leaves that are trained, it may be one of
-    a network that only stands between these and the loss."""
+    """Whether the program reads the gradient: the parameter may belong to a fixed network before the loss."""
     return any(event.kind == "read" and event.direct for event in facts.grads[tensor])
 
 
 def _is_plain_weight(facts: Facts, tensor: int) -> bool:
-    """Return a plain tensor that asks for gradients as a module's attribute, and gets them again and again."""
+    """Whether a plain tensor is a module's attribute and gets gradients repeatedly."""
     record = facts.trace.tensors[tensor]
     events = facts.grads[tensor]
     if record.attribute_of is None or record.parameter or any(event.kind == "read" for event in events):
@@ -112,13 +111,13 @@ def _is_near(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> bool:
 
 
 def _passes_together(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> int:
-    """How many backward passes gave gradients to a tensor and to what an optimizer holds."""
+    """Return how many backward passes gave gradients both to a tensor and to an optimizer's tensors."""
     passes = [record.written for record in facts.trace.backwards if tensor in record.written]
     return sum(not optimizer.tensors.keys().isdisjoint(written) for written in passes)
 
 
 def _is_a_repeat(facts: Facts, optimizer: OptimizerRecord) -> bool:
-    """Whether an earlier optimizer holds all that this one holds: it was probably meant for others."""
+    """Whether an earlier optimizer holds all tensors of this one, which was probably meant for others."""
     earlier = facts.trace.optimizers[: optimizer.id]
     return any(optimizer.tensors.keys() <= other.tensors.keys() for other in earlier)
 
@@ -134,7 +133,7 @@ def _where(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> tuple[Place
         )  # fmt: skip
     owners = facts.ancestors(record.module)
     for binding in reversed(trace.bindings):
-        is_new = binding.old_tensor != tensor  # `layer.weight -= x` binds the same one again
+        is_new = binding.old_tensor != tensor  # `layer.weight -= x` rebinds the same tensor
         is_it = (binding.tensor == tensor and is_new) or (binding.child is not None and binding.child in owners)
         if is_it and binding.time > optimizer.time and not _is_a_slice(facts, binding):  # the outermost comes last
             return _again(facts, tensor, binding.place, optimizer), "it was put here after the optimizer took its list", (
@@ -164,7 +163,7 @@ def _where(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> tuple[Place
 
 
 def _again(facts: Facts, tensor: int, place: Place | None, optimizer: OptimizerRecord) -> Place | None:
-    """Return a place; if the same function had made what the optimizer holds, the place where that was called once more."""
+    """Return a place; if its function also made the optimizer's tensors, the place of the second call."""
     twins = [other for other in facts.made_alike(tensor, any_shape=True) if other in optimizer.tensors]
     bound = [binding.place for binding in facts.trace.bindings if binding.tensor in twins]
     places = [*map(facts.made_at, twins), *bound]
@@ -173,14 +172,14 @@ def _again(facts: Facts, tensor: int, place: Place | None, optimizer: OptimizerR
 
 
 def _stands_behind_an_attribute(facts: Facts, tensor: int) -> bool:
-    """`self.gain = nn.Parameter(...).to(dtype)`: whether a module keeps what was computed from a parameter."""
+    """Whether a module holds a value computed from a parameter: `self.gain = nn.Parameter(...).to(dtype)`."""
     ops = [facts.trace.ops[number] for number in facts.uses.get(tensor, ())]
     made = [facts.trace.tensors[output] for op in ops if not op.writes for output in op.outputs]
     return any(record.attribute_of is not None for record in made)
 
 
 def _is_a_slice(facts: Facts, binding: BindingRecord) -> bool:
-    """Whether a layer was put into a list only for a moment, as `layers[:-1]` does: it has a place of its own already."""
+    """Whether a layer was put into a list only temporarily, as by `layers[:-1]`: it is already registered elsewhere."""
     if (
         binding.child is None
         or facts.trace.modules[binding.module].callable
@@ -191,14 +190,14 @@ def _is_a_slice(facts: Facts, binding: BindingRecord) -> bool:
 
 
 def _outermost(facts: Facts, tensor: int) -> Place | None:
-    """Where the outermost module that a parameter belongs to was made; for a parameter alone, where it was."""
+    """Return where the outermost module of a parameter was made; for a lone parameter, where it was made."""
     owners = facts.ancestors(facts.trace.tensors[tensor].module)
     tops = [module for module in owners if not facts.module_parents.get(module)]
     return facts.trace.modules[tops[0]].place if tops else facts.made_at(tensor)
 
 
 def _container(made: Place | None) -> Place | None:
-    """Return the statement of the module that takes a new layer in: `self.layers = [...]`, `self.layers.append(...)`."""
+    """Return the statement that stores a new layer in a module: `self.layers = [...]`, `self.layers.append(...)`."""
     for place in made.chain() if made is not None else ():
         if (assigned(place) or stores(place)).startswith("self."):
             return place
@@ -206,7 +205,7 @@ def _container(made: Place | None) -> Place | None:
 
 
 def _plain_home(facts: Facts, tensor: int) -> tuple[Place | None, str]:
-    """Return the line of a class that sets the plain container of a parameter's module: `self.layers = []`."""
+    """Return the line of a class that creates the plain container of a parameter's module: `self.layers = []`."""
     for module in sorted(facts.ancestors(facts.trace.tensors[tensor].module)):
         hidden = facts.trace.modules[module].hidden_in
         if hidden is not None:
@@ -218,7 +217,7 @@ def _plain_home(facts: Facts, tensor: int) -> tuple[Place | None, str]:
 
 
 def _is_hidden(facts: Facts, tensor: int) -> bool:
-    """Whether a module uses it without it being registered there or in one of its children."""
+    """Whether a module uses a parameter that neither it nor its children have registered."""
     trace = facts.trace
     top = facts.ancestors(trace.tensors[tensor].module)
     held = {other for optimizer in trace.optimizers for other in optimizer.tensors}

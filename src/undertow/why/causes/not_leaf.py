@@ -12,7 +12,7 @@ from undertow.why.trace import ErrorRecord, OpRecord, TensorRecord
 
 
 class NotLeaf(Cause):
-    """A computed tensor keeps no gradient unless retain_grad() asked for it."""
+    """A computed tensor keeps no gradient without retain_grad()."""
 
     code = "not-leaf"
     meaning = ".grad is read on a computed tensor without retain_grad()"
@@ -52,7 +52,7 @@ class NotLeaf(Cause):
 
 
 def _cure(facts: Facts, tensor: int, name: str, reads: list[Place | None]) -> str:
-    """retain_grad() where the tensor can be had: in the hook that was given it, or by the name under which it is read."""
+    """Return where to call retain_grad(): in the hook that received the tensor, or by the name it is read under."""
     for firing in facts.trace.firings:
         hook = facts.trace.hooks[firing.hook]
         if hook.kind == "forward" and hook.user and tensor in firing.given and hook.defined is not None:
@@ -66,7 +66,7 @@ def _cure(facts: Facts, tensor: int, name: str, reads: list[Place | None]) -> st
 
 
 def _is_kept(facts: Facts, record: TensorRecord) -> bool:
-    """Whether retain_grad() was called, and not only when the backward passes were over."""
+    """Whether retain_grad() was called before the last backward pass."""
     passes = facts.reaching(record.id)
     return record.retained is not None and (not passes or record.retained < passes[-1].time)
 

@@ -1,4 +1,4 @@
-"""output-not-a-tensor: full backward hooks look at tensors and tuples only."""
+"""output-not-a-tensor: full backward hooks only see tensors and tuples."""
 
 from __future__ import annotations
 

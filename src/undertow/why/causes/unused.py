@@ -1,4 +1,4 @@
-"""unused: no operation ever took it."""
+"""unused: no operation uses it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from undertow.why.finding import Finding, fact
 
 
 class Unused(Cause):
-    """A parameter that is defined and forgotten."""
+    """A parameter that is defined but never used."""
 
     code = "unused"
     meaning = "never an input of any operation"

@@ -1,4 +1,4 @@
-"""zero-by-math: a real gradient, all zeros, because an operation is flat where it was used."""
+"""zero-by-math: a correct gradient of all zeros, because an operation has zero slope there."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from undertow.why.facts.wants import Miss
 from undertow.why.finding import Finding, fact
 from undertow.why.trace import BackwardRecord, NodeRecord, OpRecord
 
-# Nodes whose gradient is a product with another operand: zeros come from that operand, not from a slope.
+# Nodes whose gradient is a product with the other operand: zeros come from that operand, not from a slope.
 _PRODUCTS = ("Mul", "Mm", "Addmm", "Bmm", "Baddbmm", "Dot", "Mv", "Convolution", "Linear", "Einsum", "Matmul", "Div")
-_HOOKS = "BackwardHookFunction"  # where a module's backward hook replaces gradients: zeros are its own
-_BEGIN_AT_ZERO = ("lstm", "gru", "rnn")  # their first state is zero on purpose
+_HOOKS = "BackwardHookFunction"  # where a module's backward hook replaces gradients: zeros are intended
+_BEGIN_AT_ZERO = ("lstm", "gru", "rnn")  # their initial state is zero on purpose
 _BENT = frozenset("relu leaky_relu relu6 hardtanh hardsigmoid abs clamp threshold prelu rrelu max_pool2d".split())
-_LOOKS = 50  # backward passes that are looked at
+_LOOKS = 50  # the number of backward passes that are examined
 
 
 class ZeroByMath(Cause):
@@ -35,7 +35,7 @@ class ZeroByMath(Cause):
                 found.setdefault(None if op.place is None else op.place.key, []).append(op)
         if not found:
             return None
-        return self._finding(facts, miss, max(found.values(), key=len)[0])  # the one that is flat most often
+        return self._finding(facts, miss, max(found.values(), key=len)[0])  # the op with zero slope most often
 
     def _finding(self, facts: Facts, miss: Miss, op: OpRecord) -> Finding:
         name = facts.name(miss.tensor)
@@ -68,7 +68,7 @@ class ZeroByMath(Cause):
 
 
 def _flat(facts: Facts, record: BackwardRecord, tensor: int, backwards: int) -> Iterator[OpRecord]:
-    """Return the ops between the root and a tensor at which a gradient became zero."""
+    """Return the ops between the root and a tensor that made a gradient zero."""
     targets = set(facts.nodes_of(tensor))
     for number in (*record.stops, *record.zeros):
         node = facts.trace.nodes[number]
@@ -86,11 +86,11 @@ def _flat(facts: Facts, record: BackwardRecord, tensor: int, backwards: int) -> 
         if made is not None:
             yield made
         elif backwards > 1 and not op.name.startswith(_BEGIN_AT_ZERO):
-            yield op  # zero weights that stay zero; a single step from a zero initialisation is no sign
+            yield op  # zero weights that stay zero; a single step from a zero initialization is not conclusive
 
 
 def _bent(facts: Facts, op: OpRecord) -> OpRecord | None:
-    """Return the last op of straight pieces behind the root of an autograd.grad."""
+    """Return the last piecewise linear op before the root of an autograd.grad."""
     roots = [node for number in op.inputs[:1] for node in facts.nodes_of(number)]
     behind = {facts.trace.nodes[node].op for node in facts.below(roots)}
     found = [facts.trace.ops[number] for number in behind if number is not None]
@@ -109,7 +109,7 @@ def _zero_operand(facts: Facts, op: OpRecord) -> int | None:
 
 
 def _peak(facts: Facts, tensor: int, time: int) -> float | None:
-    """How large a tensor was at a time."""
+    """Return the largest absolute value of a tensor at a time."""
     maker = facts.maker(tensor, time)
     if maker is None:
         return facts.trace.tensors[tensor].peak
@@ -117,7 +117,7 @@ def _peak(facts: Facts, tensor: int, time: int) -> float | None:
 
 
 def _first_zero(facts: Facts, tensor: int, time: int) -> OpRecord | None:
-    """Return the op that made all zeros out of values that were not; None where zeros were there from the start."""
+    """Return the op that produced all zeros from non-zero values; None if zeros were there from the start."""
     while True:
         op = facts.maker(tensor, time)
         if op is None or not op.inputs:

@@ -1,4 +1,4 @@
-"""zeroed-by-hook: a hook got a gradient and gave zeros."""
+"""zeroed-by-hook: a hook received a gradient and returned zeros."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KINDS = ("tensor", "post-accumulate", "full-backward", "full-backward-pre", "ba
 
 
 class ZeroedByHook(Cause):
-    """A hook that returns all zeros for a gradient that was not."""
+    """A hook that returns all zeros for a non-zero gradient."""
 
     code = "zeroed-by-hook"
     meaning = "a hook got a non-zero gradient and returned all zeros"
@@ -51,7 +51,7 @@ class ZeroedByHook(Cause):
 
 
 def _wanted_below(facts: Facts, hook: HookRecord) -> int | None:
-    """Return a tensor whose gradient was wanted and goes through the hook."""
+    """Return a tensor whose gradient the program uses and that passes through the hook."""
     if hook.tensor is not None:
         if any(event.kind in ("read", "step") for event in facts.grads.get(hook.tensor, ())):
             return hook.tensor

@@ -1,4 +1,4 @@
-"""A trace with indexes: who used what, who reaches whom, what was wanted."""
+"""A trace with indexes: uses, reachability, and which gradients the program uses."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class Flow:
                 self._share(op, output, waiting, queued)
 
     def _share(self, op: OpRecord, output: int, waiting: list[int], queued: set[int]) -> None:
-        """Return what was written into some memory is seen through every tensor on it."""
+        """Follow a write to every tensor that shares the memory."""
         stop = self.stops[output]
         tensors = self.facts.trace.tensors
         for other in self.facts.memory[tensors[output].memory]:

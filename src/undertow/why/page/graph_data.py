@@ -173,7 +173,7 @@ class PassGraph:
         return list(found)[:MOST_SUBJECTS]
 
     def _draw(self, place: int, tensor: int, way: list[int], cut: int | None, said: str) -> None:
-        """Return a leaf and the ops that used it up to one that is in the graph, as nodes without gradients."""
+        """Draw a leaf and the ops that used it, up to one in the graph, as nodes without gradients."""
         focus = self.focus.setdefault(place, [])
         if cut is not None and cut not in way:  # a number that left torch and came back
             later = next((at for at, step in enumerate(way) if step > cut), len(way))
@@ -197,7 +197,7 @@ class PassGraph:
             before = here
 
     def _draw_behind_roots(self) -> None:
-        """Return a pass without a graph: the ops that made its root are drawn, back to where the graph was left."""
+        """Draw a pass without a graph: the ops that made its root, back to where the graph was left."""
         seen: set[int] = set()
         waiting = [(root, self.record.time, "") for root in self.record.roots if root not in self.record.leaves]
         while waiting and len(self.nodes) < MOST_BEHIND:

@@ -100,7 +100,7 @@ class Groups:
         return shared
 
     def number_repeats(self) -> None:
-        """Call of one module in one box get their number."""
+        """Give a number to each call of one module within one box."""
         repeats: dict[tuple[int, int], list[dict[str, Any]]] = defaultdict(list)
         for box in self.boxes[1:]:
             repeats[box["parent"], box["module"]].append(box)

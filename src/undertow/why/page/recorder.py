@@ -122,7 +122,7 @@ class Recorder:
     # --- backward passes
 
     def begin(self, watcher: Watcher, record: BackwardRecord, roots: list[Any], nodes: list[Any]) -> None:
-        """Return a pass is about to go through these nodes."""
+        """Record that a pass is about to run these nodes."""
         picture = PassPicture(record.id)
         self._open.append(picture)
         if len(roots) == 1 and roots[0].numel() == 1:
@@ -156,7 +156,7 @@ class Recorder:
     def at_node(
         self, number: int, got: Sequence[Any], gave: Sequence[Any], norm: Callable[[Any], float | None]
     ) -> None:
-        """Return a node has run: the gradients that arrived at it, those that it sent on, and how long one of them is."""
+        """Record a node that ran, with the gradients it received and sent; `norm` measures one of them."""
         picture = self._open[-1] if self._open else None
         sample = None if picture is None else picture.nodes.get(number)
         if picture is None or sample is None:  # of a pass around this one
@@ -172,7 +172,7 @@ class Recorder:
         ]
 
     def end(self, watcher: Watcher, record: BackwardRecord, leaves: list[tuple[Any, int]]) -> None:
-        """Return a pass is over; leaves: the tensors whose .grad it may have written."""
+        """Record the end of a pass; leaves: the tensors whose .grad it may have written."""
         if not self._open or self._open[-1].backward != record.id:  # it could not be begun
             return
         picture = self._open.pop()
@@ -189,7 +189,7 @@ class Recorder:
     # --- steps
 
     def step(self, watcher: Watcher, optimizer: OptimizerRecord, place: Any, tensors: list[Any]) -> None:
-        """Return an optimizer is about to step."""
+        """Record that an optimizer is about to step."""
 
         def found() -> list[tuple[Any, int]]:
             held = {number for other in watcher.trace.optimizers for number in other.tensors}

@@ -61,7 +61,7 @@ class Backwards:
         return grad
 
     def _starts_here(self) -> bool:
-        """Return a call by the program, or by code that runs inside a backward (a checkpoint's second forward)."""
+        """Whether the program, or code inside a backward (a checkpoint's second forward), makes this call."""
         watcher = self.watcher
         return watcher.watching or (self.current is not None and watcher.in_thread)
 
@@ -80,7 +80,7 @@ class Backwards:
         return None
 
     def accumulated(self, tensor: Any) -> None:
-        """Return a post-accumulate hook is about to see a gradient that the pass has just written."""
+        """Record a gradient that the pass has just written, before a post-accumulate hook sees it."""
         if self.current is not None and self.current in self._running:
             self._running[self.current].accumulated(tensor)
 
@@ -204,7 +204,7 @@ class _Pass:
         return at_node
 
     def _heard(self, node: Any, got: Any, gave: Any) -> None:
-        """Return what an engine tells of a node that ran, with gradients as it carries them."""
+        """Handle the engine's notification of a node that ran, with gradients as the engine holds them."""
         number = self.watcher.graph.number(node)
         if number is None:
             return
@@ -250,7 +250,7 @@ class _Pass:
                 record.zeros.append(number)
 
     def failed(self, error: Exception) -> None:
-        """Return the pass raised: find the nodes whose saved values were overwritten."""
+        """Find the nodes whose saved values were overwritten, after the pass raised."""
         if "modified by an inplace operation" not in str(error):
             return
         for node, number in self.nodes:
@@ -318,7 +318,7 @@ class _Pass:
                     calls.grad_event("write", known.id, place, peak=peak, backward=self.record.id)
 
     def results(self, result: Any) -> None:
-        """Return what autograd.grad returned is an op of its own: from the root to the gradients."""
+        """Record the results of autograd.grad as an op from the root to the gradients."""
         if self.record.kind == "grad":
             self._recorded(list(self.watcher.engine.tensors_in(result)), self.record.place)
             inputs = self.record.inputs or ()

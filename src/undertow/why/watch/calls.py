@@ -94,7 +94,7 @@ class Calls:
     # --- one call
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a function and records it."""
+        """Run a function and record it."""
         name = self.engine.name_of(function)
         special = self.special.get(name)
         if special is not None and args and isinstance(args[0], self.engine.Tensor):
@@ -199,7 +199,7 @@ class Calls:
         return "op"
 
     def finish(self, op: OpRecord, made: Iterable[tuple[Any, TensorRecord]]) -> None:
-        """Enter an op, numbers the nodes it made, and notes it as the last maker of its results."""
+        """Add an op, number the nodes it made, and record it as the last maker of its results."""
         self.add(op)
         fresh: list[int] = []
         output_nodes: list[int | None] = []
@@ -317,7 +317,7 @@ class Calls:
             self.passed.popitem(last=False)
 
     def wrote(self, tensor: Any, record: TensorRecord, place: Place | None, name: str, op: int | None) -> None:
-        """Return a tensor was changed in place; if it is a gradient, that one was edited or cleared."""
+        """Record an in-place change of a tensor; if it is a gradient, also its edit or clearing."""
         self.trace.writes.append(
             WriteRecord(self.trace.tick(), record.id, place, name, op, self.engine.version(tensor))
         )

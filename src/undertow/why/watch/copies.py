@@ -63,7 +63,7 @@ class Copies:
             self.recent.append((address, record.id))
 
     def recognise(self, tensor: Any, record: TensorRecord, place: Place | None) -> None:
-        """Return a leaf that was not seen being made: is its memory that of a recent cut?"""
+        """Connect a leaf whose creation was not observed to a recent cut of the same memory."""
         address = self.watcher.engine.address(tensor)
         for other, number in reversed(self.recent):
             if other == address and self.trace.tensors[number].shape == record.shape:
@@ -192,7 +192,7 @@ class Copies:
         return deepcopy
 
     def _copied(self, memo: dict[int, Any]) -> None:
-        """Who became whom. The memo maps the id of every object that was copied to its copy."""
+        """Record which object was copied to which. The memo maps the id of every original to its copy."""
         watcher, engine = self.watcher, self.watcher.engine
         place = watcher.here()
         record = CopyRecord(self.trace.tick(), place)
@@ -219,7 +219,7 @@ class Copies:
             self.trace.copies.append(record)
 
     def _belongings(self, module: Any, known: Any) -> None:
-        """Return a copied module registered nothing by itself: its parameters and children are read off."""
+        """Record the parameters and children of a copied module, which registered nothing itself."""
         watcher = self.watcher
         for name, parameter in module._parameters.items():
             if parameter is not None:

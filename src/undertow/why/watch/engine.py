@@ -54,7 +54,7 @@ class Engine:
         patches.wrap(self.torch, "compile", uncompiled)
 
     def uninstall(self) -> None:
-        """Return the program is not watched any more."""
+        """Undo `install`."""
 
     def name_of(self, function: Any) -> str:
         """`grad.get`, `data.set`, or a function's own name without what leads to it."""
@@ -165,7 +165,7 @@ class Engine:
         return node.name().rpartition("::")[2]
 
     def listen(self, listener: Any) -> bool:
-        """Let a listener be told of each node that runs in backward, if the engine can; hooks do where it cannot."""
+        """Notify a listener of each node that runs in backward, if the engine supports it; otherwise hooks are used."""
         return False
 
     def unlisten(self, listener: Any) -> None:
@@ -174,11 +174,11 @@ class Engine:
     # --- while library code runs, nobody needs to be asked about its operations
 
     def hush(self) -> Any:
-        """Return a context manager in whose block no function mode is asked."""
+        """Return a context manager that disables function modes."""
         return self.torch._C.DisableTorchFunction()
 
     def rest(self) -> None:
-        """Return the function mode is off for a while."""
+        """Note that the function mode is off."""
 
     def wake(self) -> None:
         """Note that it is on again."""

@@ -146,7 +146,7 @@ class Hooks:
         return __init__
 
     def _on_node(self, handle: Any, frame: FrameType | None) -> None:
-        """Return a handle that no wrapped registrar made: it may be that of a node."""
+        """Handle a registration that no wrapped registrar made: it may be on a node."""
         watcher = self.watcher
         hook = None
         while frame is not None and not watcher.places.is_user(frame.f_code):
@@ -165,7 +165,7 @@ class Hooks:
             self.unwrapped.append((handle, record))
 
     def settle(self) -> None:
-        """Return a backward pass is about to begin: hooks on nodes, by now in their maps, are wrapped."""
+        """Wrap the new hooks on nodes, which are in their maps when a backward pass begins."""
         for handle, record in self.unwrapped:
             found = handle.hooks_dict_ref()
             if found is not None and handle.id in found:

@@ -1,4 +1,4 @@
-"""Who switched gradient mode off: the `with`, the decorator or the call."""
+"""What switched gradient mode off: the `with`, the decorator or the call."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ class Optimizers:
             watcher.calls.grad_event("step", known.id, place, found=found is not None, peak=peak, optimizer=record.id)
 
     def _listening_closure(self, closure: Any, args: Any, kwargs: Any) -> Any:
-        """Return a closure given to step is user code inside library code."""
+        """Wrap a closure given to step: user code inside library code."""
 
         def watched() -> Any:
             with self.watcher.listening():
@@ -189,7 +189,7 @@ class Optimizers:
         return clip
 
     def _wants_any(self, parameters: list[Any]) -> None:
-        """To clip gradients of which there is not a single one is to miss them."""
+        """Record clipping as a read of missing gradients, if no parameter has one."""
         if any(parameter.grad is not None for parameter in parameters):
             return
         place = self.watcher.here()
@@ -198,7 +198,7 @@ class Optimizers:
                 self.watcher.calls.grad_event("read", self.watcher.see(parameter, place).id, place)
 
     def clearing(self, go: Callable[[], Any], tensors: list[Any]) -> Any:
-        """Run a zero_grad, and notes which gradients are gone."""
+        """Run a zero_grad, and record which gradients are gone."""
         watcher = self.watcher
         with _Silence(watcher):
             result = go()

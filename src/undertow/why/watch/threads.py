@@ -82,7 +82,7 @@ class Threads:
         return start
 
     def _raised(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return what a thread raised is shown without the watcher's part in it."""
+        """Wrap an excepthook to show a thread's exception without the watcher's frames."""
 
         def excepthook(args: Any) -> None:
             frame = args.exc_traceback

@@ -114,7 +114,7 @@ class Watcher:
         self.stop()
 
     def failed(self, error: BaseException) -> ErrorRecord:
-        """Return the program, or one of its threads, ended with this exception."""
+        """Record the exception that ended the program or one of its threads."""
         frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
         lines = [line for _, line in traceback.walk_tb(error.__traceback__)]
         place: Place | None = None
@@ -206,12 +206,12 @@ class Watcher:
 
     @property
     def quiet(self) -> _Quiet:
-        """In its block the watcher looks for itself: nothing is recorded, and its own failures do not show."""
+        """Return a context in which nothing is recorded and the watcher's own failures are hidden."""
         return _Quiet(self)
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """User code runs inside library code: it is watched."""
+        """Watch user code that runs inside library code, for the block."""
         before, self.busy = self.busy, 0
         push = not self.mode_on
         if push:
@@ -226,12 +226,12 @@ class Watcher:
             self.busy = before
 
     def stumbled(self, error: Exception) -> None:
-        """Return the watcher itself failed at something; the program goes on."""
+        """Record a failure of the watcher itself; the program continues."""
         if len(self.trace.problems) < 20:
             self.trace.problems.append("".join(traceback.format_exception(error)))
 
     def enough(self) -> None:
-        """Return the limit is reached: from here on nothing is recorded."""
+        """Stop recording, because the limit is reached."""
         self.trace.complete = self.on = False
 
 

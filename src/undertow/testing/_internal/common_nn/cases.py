@@ -59,7 +59,7 @@ class NNTestCase(TestCase):
                 param.grad.detach_()
 
     def _backward(self, module: Any, input: Any, output: Any, grad_output: Any, create_graph: bool = False) -> Any:
-        """Run a backward pass, and gives the gradients of the inputs."""
+        """Run a backward pass and return the gradients of the inputs."""
         output.backward(grad_output, retain_graph=True, create_graph=create_graph)
         grads = [each.grad for each in tree_leaves(input) if isinstance(each, TensorCore)]
         return grads[0] if isinstance(input, TensorCore) else tuple(grads)

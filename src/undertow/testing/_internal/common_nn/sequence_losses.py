@@ -60,7 +60,7 @@ def single_batch_reference_fn(input: Any, parameters: Any, module: Any) -> Any:
 def _test_bfloat16_ops(
     test_case: Any, op: Any, device: Any, inp_dims: Any = (), prec: float = 1e-2, scale_factor: float | None = None
 ) -> None:
-    """Return a layer returns the same in bfloat16 as in float32, and has the same gradient, but for rounding."""
+    """Check that a layer has the same results and gradients in bfloat16 as in float32, up to rounding."""
     scale = 1.0 if scale_factor is None else scale_factor
     wide = (randn(inp_dims, dtype=float32, device=device) / scale).requires_grad_()
     narrow = wide.detach().to(bfloat16).requires_grad_()

@@ -30,7 +30,7 @@ from undertow.testing._utils import freeze_rng_state as freeze_rng_state
 
 @contextlib.contextmanager
 def set_default_dtype(dtype: Any) -> Iterator[None]:
-    """Return a block with another default dtype."""
+    """Set the default dtype inside the block."""
     before = get_default_dtype()
     _set_default_dtype(dtype)
     try:
@@ -41,7 +41,7 @@ def set_default_dtype(dtype: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def set_default_tensor_type(tensor_type: Any) -> Iterator[None]:
-    """Return a block with another default type of tensors."""
+    """Set the default tensor type inside the block."""
     before = get_default_dtype()
     _set_default_tensor_type(tensor_type)
     try:
@@ -99,7 +99,7 @@ def wrapSwapTensorsTest(swap: bool | None = None) -> Callable[[Any], Any]:
 
 @contextlib.contextmanager
 def set_warn_always_context(new_val: bool) -> Iterator[None]:
-    """Return a block in which warnings that are given once are given each time, or not."""
+    """Set whether warn-once warnings repeat inside the block."""
     before = is_warn_always_enabled()
     set_warn_always(new_val)
     try:
@@ -128,7 +128,7 @@ class AlwaysWarnTypedStorageRemoval:
 
 @contextlib.contextmanager
 def TemporaryFileName(*args: Any, **kwargs: Any) -> Iterator[str]:
-    """Return the name of a file that is gone after the block."""
+    """Yield the name of a file that is removed after the block."""
     if kwargs.pop("delete", False):
         raise UserWarning("only TemporaryFileName with delete=False is supported on Windows.")
     file: Any = tempfile.NamedTemporaryFile(*args, **{**kwargs, "delete": False})
@@ -141,7 +141,7 @@ def TemporaryFileName(*args: Any, **kwargs: Any) -> Iterator[str]:
 
 @contextlib.contextmanager
 def TemporaryDirectoryName(suffix: str | None = None) -> Iterator[str]:
-    """Return the name of a folder that is gone after the block."""
+    """Yield the name of a folder that is removed after the block."""
     with tempfile.TemporaryDirectory(suffix=suffix) as folder:
         yield folder
 
@@ -158,7 +158,7 @@ class BytesIOContext(io.BytesIO):
 
 @contextlib.contextmanager
 def set_cwd(path: str) -> Iterator[None]:
-    """Return a block in another folder."""
+    """Change the working directory inside the block."""
     before = os.getcwd()
     os.chdir(path)
     try:
@@ -169,7 +169,7 @@ def set_cwd(path: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def disable_gc() -> Iterator[None]:
-    """Return a block without the collector of circles."""
+    """Disable the cyclic garbage collector inside the block."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -181,7 +181,7 @@ def disable_gc() -> Iterator[None]:
 
 @contextlib.contextmanager
 def check_leaked_tensors(limit: int = 1, matched_type: type = TensorCore) -> Iterator[None]:
-    """Return a block that may leave so many tensors alive that only the collector of circles can free."""
+    """Check how many tensors the block leaves in reference cycles."""
     gc.collect()
     gc.disable()
     flags = gc.get_debug()

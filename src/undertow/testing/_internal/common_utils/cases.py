@@ -115,7 +115,7 @@ class TestCase(SparseSamples, unittest.TestCase):
     def assertNotEqual(  # type: ignore[override]
         self, x: Any, y: Any, msg: Any = None, *, atol: float | None = None, rtol: float | None = None, **kwargs: Any
     ) -> None:
-        """Return the opposite."""
+        """Check that two values differ."""
         with self.assertRaises(AssertionError, msg=msg):
             self.assertEqual(x, y, msg, atol=atol, rtol=rtol, **kwargs)
 

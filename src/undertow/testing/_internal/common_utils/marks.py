@@ -107,7 +107,7 @@ def skip_but_pass_in_sandcastle_if(condition: Any, reason: str) -> Decorator:
 
 
 def slowTest(fn: Any) -> Any:
-    """Return a test that takes long: it runs if PYTORCH_TEST_WITH_SLOW is 1."""
+    """Mark a slow test, which runs if PYTORCH_TEST_WITH_SLOW is 1."""
     marked = unittest.skipUnless(TEST_WITH_SLOW, "test is slow; run with PYTORCH_TEST_WITH_SLOW to enable test")(fn)
     marked.slow_test = True
     return marked
@@ -124,7 +124,7 @@ def check_if_enable(test: Any) -> None:
 
 
 def xfailIf(condition: Any) -> Decorator:
-    """Return a test that is known to fail where a condition holds."""
+    """Mark a test as expected to fail if a condition holds."""
     return unittest.expectedFailure if condition else _leave
 
 
@@ -149,7 +149,7 @@ def lazy_skip_if(condition_fn: Callable[[], bool], reason: str) -> Decorator:
 
 @contextmanager
 def skip_exception_type(exc_type: Any) -> Iterator[None]:
-    """Return a block that skips the test if it raises this."""
+    """Skip the test if the block raises this."""
     try:
         yield
     except exc_type as error:
@@ -267,7 +267,7 @@ def retry_on_connect_failures(func: Any = None, connect_errors: Any = ADDRESS_IN
 
 
 def print_repro_on_failure(repro_parts: Any) -> Any:
-    """Return a block that adds to an error the command that shows it again."""
+    """Add the command that reproduces the failure to errors raised in the block."""
 
     @contextmanager
     def block() -> Iterator[None]:
