@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch as real_torch  # noqa: F401  (before a test pretends)
+import torch as real_torch  # before a test pretends
 
 import undertow
 
@@ -83,3 +83,13 @@ def test_classes_that_pytorch_has_too_do_not_show_the_house() -> None:
                 if own.__module__.startswith("undertow._src") and own.__name__ == name:
                     shown.append(f"{part}.{name} says {own.__module__}, PyTorch's {kind.__module__}")
     assert not shown, "\n".join(shown)
+
+
+@pytest.mark.parametrize("question", ["mps.is_available(0)", "mps.manual_seed()", "mtia.device_count(0)",
+                                      "backends.mkl.is_available(0)", "backends.cusparselt.version(0)"])  # fmt: skip
+def test_modules_made_from_a_table_take_what_pytorch_s_take(question: str) -> None:
+    for library in (undertow, real_torch):
+        importlib.import_module(f"{library.__name__}.backends.cusparselt")
+        with pytest.raises(TypeError, match="positional argument"):
+            eval(question, {}, {name: getattr(library, name) for name in ("mps", "mtia", "backends")})
+    assert undertow.mtia.memory_stats() is not undertow.mtia.memory_stats()

@@ -10,6 +10,7 @@ import functools
 import importlib
 import unittest
 from collections.abc import Callable, Iterable
+from copy import copy
 from importlib.machinery import ModuleSpec
 from types import FunctionType, ModuleType
 from typing import Any, NoReturn
@@ -79,8 +80,17 @@ def _each(names: Iterable[str], make: Callable[[str], Function]) -> dict[str, Fu
 
 
 def _answering(value: object, names: str) -> dict[str, Function]:
-    """Return functions with a constant result, whatever their arguments."""
-    return _each(names.split(), lambda name: lambda *args, **kwargs: value)
+    """Return functions that give one answer; `name*` takes any arguments, others take none."""
+
+    def answer(name: str) -> Function:
+        return (lambda *args, **kwargs: copy(value)) if f"{name}*" in names.split() else (lambda: copy(value))
+
+    return _each(names.replace("*", "").split(), answer)
+
+
+def _seeding(names: str) -> dict[str, Function]:
+    """Return functions that seed the generators of devices that are not here."""
+    return _each(names.split(), lambda name: lambda seed: None)
 
 
 def _refusing(error: type[Exception], words: str, **parts: str) -> dict[str, Function]:
@@ -121,10 +131,10 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "cuda.comm": _refusing(
         AssertionError, "Torch not compiled with CUDA enabled", **dict.fromkeys(_COPIES.split(), "")
     ),
-    "cuda.nccl": _not_available(),
+    "cuda.nccl": _answering(False, "is_available*"),
     "distributed.autograd": _not_available(),
     "distributed.rpc": _not_available(),
-    "mps": _answering(False, "is_available") | _answering(0, "device_count") | _answering(None, "manual_seed")
+    "mps": _answering(False, "is_available") | _answering(0, "device_count") | _seeding("manual_seed")
     | _refusing(
         RuntimeError, "Cannot execute {}() without MPS backend.", empty_cache="emptyCache",
         synchronize="deviceSynchronize", current_allocated_memory="getCurrentAllocatedMemory",
@@ -133,7 +143,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
         get_rng_state="getDefaultGenerator", set_rng_state="getDefaultGenerator",
     ),
     "mtia": _answering(False, "is_available is_initialized") | _answering(0, "device_count")
-    | _answering(None, "manual_seed manual_seed_all") | _answering({}, "memory_stats")
+    | _seeding("manual_seed manual_seed_all") | _answering({}, "memory_stats*")
     | _refusing(
         RuntimeError, "Cannot execute {}() without MTIA backend.", empty_cache="emptyCache",
         current_device="getCurrentDevice", synchronize="getCurrentDevice",
