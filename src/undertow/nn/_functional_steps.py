@@ -33,7 +33,7 @@ _fractional_max_pool2d = _without_indices("fractional_max_pool2d", pool_fraction
 _fractional_max_pool3d = _without_indices("fractional_max_pool3d", pool_fractional.fractional_max_pool3d)
 
 
-def _threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Any:
+def _threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """Call `threshold`."""
     return (activation.threshold_ if inplace else activation.threshold)(input, threshold, value)
 
@@ -72,7 +72,7 @@ def _verify_spatial_size(size: Sequence[int]) -> None:
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {size}")
 
 
-def assert_int_or_pair(arg: Any, arg_name: str, message: str) -> None:
+def assert_int_or_pair(arg: int | Sequence[int], arg_name: str, message: str) -> None:
     """Check that an argument is an integer or a pair."""
     if not isinstance(arg, int) and len(arg) != 2:
         raise AssertionError(message.format(arg_name))

@@ -16,7 +16,7 @@ __all__ = [
 
 
 def _options(
-    rank: int, shape: tuple[int, ...], kernel: tuple[int, ...], grad_output: Any, options: tuple[Any, ...]
+    rank: int, shape: tuple[int, ...], kernel: tuple[int, ...], grad_output: Tensor, options: tuple[Any, ...]
 ) -> dict[str, Any]:
     """Return each option with one number per dim; check the shape of the gradient."""
     if len(shape) != rank + 2:

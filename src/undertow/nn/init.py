@@ -75,7 +75,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 @_asking
-def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: object = None) -> Tensor:
     """Draw from U(a, b).
 
     >>> _ = torch.manual_seed(0)
@@ -86,13 +86,13 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = No
 
 
 @_asking
-def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: object = None) -> Tensor:
     """Draw from N(mean, std²)."""
     return _no_grad_normal_(tensor, mean, std, generator)
 
 
 def trunc_normal_(
-    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: object = None
 ) -> Tensor:
     """Draw from N(mean, std²), truncated to [a, b]."""
     return _no_grad_trunc_normal_(tensor, mean, std, a, b, generator)
@@ -214,20 +214,20 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     return shape[1] * field, shape[0] * field
 
 
-def _bias_bound(weight: Any) -> float:
+def _bias_bound(weight: Tensor) -> float:
     """Return the bound of a layer's initial bias: 1 / sqrt(fan_in), or 0 without inputs."""
     inputs, _ = _calculate_fan_in_and_fan_out(weight)
     return 1 / math.sqrt(inputs) if inputs else 0.0
 
 
-def _calculate_correct_fan(tensor: Any, mode: str) -> int:
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
     mode = mode.lower()
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
     return _calculate_fan_in_and_fan_out(tensor)[mode == "fan_out"]
 
 
-def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: object = None) -> Tensor:
     """Draw from U(-a, a) with a = gain * sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio, 2010)."""
     fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
     std = gain * math.sqrt(2.0 / float(fan_in + fan_out))
@@ -235,7 +235,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
     return _no_grad_uniform_(tensor, -bound, bound, generator)
 
 
-def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: object = None) -> Tensor:
     """Draw from N(0, std²) with std = gain * sqrt(2 / (fan_in + fan_out)) (Glorot and Bengio, 2010)."""
     fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
     return _no_grad_normal_(tensor, 0.0, gain * math.sqrt(2.0 / float(fan_in + fan_out)), generator)
@@ -251,7 +251,7 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
 
 @_asking
 def kaiming_uniform_(
-    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
+    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: object = None
 ) -> Tensor:
     """Draw from U(-b, b) with b = gain * sqrt(3 / fan) (He et al., 2015)."""
     std = _kaiming_std(tensor, a, mode, nonlinearity)
@@ -262,7 +262,7 @@ def kaiming_uniform_(
 
 
 def kaiming_normal_(
-    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
+    tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: object = None
 ) -> Tensor:
     """Draw from N(0, std²) with std = gain / sqrt(fan) (He et al., 2015)."""
     std = _kaiming_std(tensor, a, mode, nonlinearity)

@@ -47,7 +47,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     def __repr__(self) -> str:  # type: ignore[override]
         return "Parameter containing:\n" + super().__repr__()
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: object) -> Any:
         state = dict(self.__dict__)
         return _rebuild_parameter, (self.data, self.requires_grad, None, state)
 
@@ -72,7 +72,7 @@ def _parameter_class() -> Any:
 copyreg.pickle(_ParameterMeta, lambda cls: (_parameter_class, ()) if cls is Parameter else cls.__qualname__)
 
 
-def _rebuild_parameter(data: Any, requires_grad: bool, backward_hooks: Any, state: Any = None) -> Any:
+def _rebuild_parameter(data: object, requires_grad: bool, backward_hooks: Any, state: Any = None) -> Any:
     param = Parameter(data, requires_grad)
     if state:
         param.__dict__.update(state)
@@ -141,7 +141,7 @@ class UninitializedTensorMixin:
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: object) -> Any:
         this: Any = self
         return type(self), (this.requires_grad, this.device, this.dtype)
 
@@ -178,7 +178,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
         return tensor
 
 
-def _refuse(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+def _refuse(cls: Any, func: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
     """Refuse an operation on a tensor without a shape, as its `__torch_function__`."""
     if getattr(func, "__name__", "") in _ALLOWED or type(func).__name__ == "method-wrapper":
         with torch_function.DisableTorchFunctionSubclass():

@@ -270,7 +270,7 @@ def name_function(function: Callable[..., Any], name: str, doc: str) -> Callable
 _WITHOUT_OUT = frozenset(["isnan", "isinf", "isfinite", "relu"])
 
 
-def call(public: Callable[..., Any], rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any], out: Any) -> Any:
+def call(public: Callable[..., Any], rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any], out: object) -> Any:
     """Return a public elementwise function in the general case: overrides first, then `apply`, then `out=`."""
     if out is not None and "." in public.__qualname__:  # only functions accept it, not methods
         if len(inputs) == 1:

@@ -92,7 +92,7 @@ def fire_post_hooks(task: Any, node: Node, results: tuple[Any, ...], g: Any) -> 
     return grads
 
 
-def fire_post_accumulate_hooks(leaf: Any, own: OrderedDict[int, hooks.Hook]) -> None:
+def fire_post_accumulate_hooks(leaf: object, own: OrderedDict[int, hooks.Hook]) -> None:
     """Fire a leaf's hooks after its `.grad` was accumulated; they must return None."""
     for hook in tuple(own.values()):
         answer = hooks.fire(hook, leaf)

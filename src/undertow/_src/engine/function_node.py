@@ -6,7 +6,7 @@ What a program stores in ctx are attributes of the node: the engine's own names 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from undertow._src.rules.rule import Spec
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
 
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Namespace
+
 
 class FunctionCtx:
     """What forward can leave for backward."""
@@ -33,11 +36,11 @@ class FunctionCtx:
     _materialize_non_diff_grads = True  # whether undefined gradients of outputs reach backward as zeros
     saved_for_forward: tuple[Any, ...] | None = None
 
-    def save_for_backward(self, *tensors: Any) -> None:
+    def save_for_backward(self, *tensors: object) -> None:
         """Keep tensors (or None) for `ctx.saved_tensors`, with version checks and saved-tensor hooks."""
         self.to_save = tensors
 
-    def save_for_forward(self, *tensors: Any) -> None:
+    def save_for_forward(self, *tensors: object) -> None:
         """Keep tensors for `jvp`."""
         for tensor in tensors:
             if not (isinstance(tensor, TensorCore) or tensor is None):
@@ -46,15 +49,15 @@ class FunctionCtx:
                 )
         self.saved_for_forward = tensors
 
-    def mark_dirty(self, *args: Any) -> None:
+    def mark_dirty(self, *args: object) -> None:
         """Declare which inputs forward changed in place; they must be returned."""
         self.dirty_tensors = args
 
-    def mark_non_differentiable(self, *args: Any) -> None:
+    def mark_non_differentiable(self, *args: object) -> None:
         """Declare which outputs carry no gradient."""
         self.non_differentiable = args
 
-    def mark_shared_storage(self, *pairs: Any) -> None:
+    def mark_shared_storage(self, *pairs: object) -> None:
         """Do nothing: shared storages are tracked automatically."""
         warn(
             "mark_shared_storage is deprecated. Tensors that share storage are tracked automatically, except "
@@ -99,7 +102,7 @@ class FunctionNode(FunctionCtx, Node):
         self._result_specs: list[Spec] = []
         self._constant_outputs: set[int] = set()  # numbers of the outputs marked as non-differentiable
 
-    def _takes(self, g: Any) -> bool:
+    def _takes(self, g: object) -> bool:
         return True
 
     def _output_specs(self) -> list[Spec]:
@@ -108,7 +111,7 @@ class FunctionNode(FunctionCtx, Node):
     def _input_specs(self, outputs: list[Spec]) -> Sequence[Spec | None]:
         return self._given_specs
 
-    def __call__(self, *grads: Any) -> Any:
+    def __call__(self, *grads: object) -> None:
         raise TypeError(f"'{type(self).__name__}' object is not callable")
 
     @property
@@ -152,7 +155,7 @@ class FunctionNode(FunctionCtx, Node):
         written = self._forward_cls._written_backward()
         return written(self, list(grads)) if self._forward_cls.boxed_grads_call else written(self, *grads)
 
-    def apply_boxed(self, *grads: Any) -> Any:
+    def apply_boxed(self, *grads: object) -> Any:
         """Call the user's backward with its list of gradients, for a backward that takes a list."""
         return self._forward_cls._written_backward()(self, *grads)
 
@@ -180,7 +183,7 @@ class FunctionNode(FunctionCtx, Node):
             modes.grad_enabled, modes.saved_hooks = recording, packing
         return self._check_gradients(xp, results if isinstance(results, tuple) else (results,))
 
-    def _materialized(self, xp: Any, parts: Sequence[Any]) -> list[Any]:
+    def _materialized(self, xp: Namespace, parts: Sequence[Any]) -> list[Any]:
         """Return the gradients as tensors; zeros for undefined ones, unless the function opted out."""
         grads = []
         for nr, (part, spec) in enumerate(zip(parts, self._result_specs, strict=True)):
@@ -214,7 +217,7 @@ class FunctionNode(FunctionCtx, Node):
         ready = iter(found)
         return tuple([None if tangent is None else next(ready) for tangent in tangents])
 
-    def _check_gradients(self, xp: Any, results: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _check_gradients(self, xp: Namespace, results: tuple[Any, ...]) -> tuple[Any, ...]:
         """Check that there is one gradient per tensor argument, in the argument's shape and dtype."""
         name, expected = self._node_name(), self._n_arguments
         while len(results) > expected and results[-1] is None:

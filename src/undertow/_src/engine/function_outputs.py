@@ -21,6 +21,7 @@ from undertow._src.types.dtypes import DTYPE_OF
 
 if TYPE_CHECKING:
     from undertow._src.engine.node import Node
+    from undertow._tensor import Tensor
 
 
 def _listed(node: Node, name: str) -> tuple[Any, ...]:
@@ -136,7 +137,7 @@ def _plain_output(output: TensorCore, is_input: bool) -> Any:
     return _alias(output, "no_grad") if is_input else output
 
 
-def _alias(tensor: TensorCore, origin: str) -> Any:
+def _alias(tensor: TensorCore, origin: str) -> Tensor:
     """Return a view of a whole tensor that refuses writes while gradients are recorded."""
     alias = tensor.detach()
     view = tensor._view

@@ -251,7 +251,7 @@ class AutogradMethods(HookMethods):
         return None if self._meta is None else self._meta.grad
 
     @_grad.setter
-    def _grad(self, value: Any) -> None:
+    def _grad(self, value: object) -> None:
         self.grad = value
 
     @_grad.deleter
@@ -284,7 +284,7 @@ class AutogradMethods(HookMethods):
             hooks.CountedHooks.changes += 1  # compiled steps check their guards again
 
     def backward(
-        self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+        self, gradient: object = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
     ) -> None:
         """Add the gradients of this tensor to the `.grad` of the leaves it depends on (or of `inputs` only)."""
         differentiate.backward(self, gradient, retain_graph, create_graph, inputs=inputs)

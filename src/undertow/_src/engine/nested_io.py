@@ -18,15 +18,15 @@ class NestedIOFunction(Function):
 
     __module__ = "undertow.autograd.function"  # where PyTorch has it
 
-    def forward_extended(self, *input: Any) -> Any:
+    def forward_extended(self, *input: object) -> Any:
         """Compute the result. To be overridden."""
         raise NotImplementedError
 
-    def backward_extended(self, *grad_output: Any) -> Any:
+    def backward_extended(self, *grad_output: object) -> Any:
         """Compute the gradients. To be overridden."""
         raise NotImplementedError
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         raise AttributeError(
             "'super' object has no attribute '_do_forward': functions in the old style can't be called. Write static "
             "forward and backward, and call apply()."
@@ -77,7 +77,7 @@ def _nested_map(
     return mapped
 
 
-def _jit_unwrap_structured(obj: Any) -> Any:
+def _jit_unwrap_structured(obj: object) -> Any:
     """Return what an object stands for, if it has `_jit_unwrap`."""
     return obj._jit_unwrap() if hasattr(obj, "_jit_unwrap") else obj
 
@@ -93,7 +93,7 @@ def _iter_filter(
     A conversion is applied at every level of nesting, so that deep values undergo it several times, as in PyTorch.
     """
 
-    def walk(obj: Any) -> Iterator[Any]:
+    def walk(obj: object) -> Iterator[Any]:
         value = obj if conversion is None else conversion(obj)
         parts = _parts(value)
         if condition(value) or (parts is None and allow_unknown):
@@ -124,7 +124,7 @@ _iter_None_tensors = _iter_filter(lambda value: value is None or _is_tensor(valu
 _map_tensor_data = _nested_map(_is_tensor, lambda tensor: tensor.data, condition_msg="Tensors")
 
 
-def _unflatten(input: Any, proto: Any) -> Any:
+def _unflatten(input: Any, proto: object) -> Any:
     """Return a flat sequence of values in the nesting of `proto`."""
     values = list(input)
 

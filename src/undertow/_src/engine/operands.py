@@ -70,7 +70,7 @@ def _rounded(number: Any, dtype: np.dtype[Any]) -> Any:
     return type(number)(np.asarray(number, dtype))
 
 
-def _laid(given: object, array: Any) -> Any:
+def _laid(given: object, array: object) -> Any:
     """Return an operand for its layout; one that was cast has the strides of PyTorch's copy, without repeated dims."""
     if isinstance(given, TensorCore) and given._array is not array and type(given._array) is ndarray:
         return empty_copy_of(given._array)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from undertow._src.engine.node import Node, edge_of
 from undertow._src.tensor import lazy_conj
 from undertow._src.tensor.core import InferenceStorage, TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 _WORDS = "undertow._src.ops.out_errors"
 manner_of = late_function(__name__, _WORDS, "manner_of")
@@ -85,7 +88,7 @@ class NotImplemented(Node):
         raise RuntimeError(f"derivative for {self.operator} is not implemented")
 
 
-def record_without_derivative(out: Any, inputs: Sequence[Any], name: str) -> None:
+def record_without_derivative(out: Tensor, inputs: Sequence[Any], name: str) -> None:
     """Give `out` a node that refuses to be differentiated, if one of the inputs requires a gradient."""
     tensors = [given for given in inputs if isinstance(given, TensorCore)]
     if not local.modes.grad_enabled or not any(given._requires_grad for given in tensors):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from undertow._src.engine.specialise import can_specialise, specialised_run
 from undertow._src.rules.rule import Gradient, Rule, Spec
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
+
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Namespace
 
 MATCH_INPUT, CONJUGATE, UPCAST = 1, 2, 4  # what is done to a rule's gradients afterwards, as flags
 
@@ -115,7 +118,7 @@ class RuleNode(Node):
             return outputs * len(self._edges)
         return self.specs
 
-    def _recompute_hidden(self, xp: Any, saved: list[Any]) -> list[Any]:
+    def _recompute_hidden(self, xp: Namespace, saved: list[Any]) -> list[Any]:
         """Recompute hidden results as part of the graph, if the gradient of the input they are made of is required.
 
         Other inputs that it does not save are None there: hidden results must not depend on them.
@@ -218,7 +221,7 @@ def _unsigned(value: object) -> Any:
     return value + 2**64 if type(value) is int and value < 0 else value
 
 
-def _attribute(get: Callable[[Any, Any], Any], which: Any) -> property:
+def _attribute(get: Callable[[Any, Any], Any], which: object) -> property:
     return property(lambda node: get(node, which))
 
 
@@ -271,7 +274,7 @@ def fit(xp: Any, g: Any, spec: Spec) -> Any:
     return g
 
 
-def _conjugate(xp: Any, value: object) -> Any:
+def _conjugate(xp: Namespace, value: object) -> Any:
     if type(value) is tuple:
         return tuple([_conjugate(xp, part) for part in value])
     if isinstance(value, (np.ndarray, np.generic, TensorCore, DeviceArray)) and xp.dtype_of(value).kind == "c":
@@ -279,7 +282,7 @@ def _conjugate(xp: Any, value: object) -> Any:
     return value
 
 
-def _upcast(xp: Any, value: object) -> Any:
+def _upcast(xp: Namespace, value: object) -> Any:
     if type(value) is tuple:
         return tuple([_upcast(xp, part) for part in value])
     if isinstance(value, (np.ndarray, np.generic, TensorCore, DeviceArray)):

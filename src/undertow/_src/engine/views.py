@@ -8,7 +8,7 @@ that runs the steps' gradients in reverse.
 from __future__ import annotations
 
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,12 +25,16 @@ from undertow._src.rules.shape import as_strided
 from undertow._src.tensor.core import InferenceStorage, View
 from undertow.storage import check_overlap, layout_of, root_of, share_storage
 
+if TYPE_CHECKING:
+    from undertow._src.rules.array import Namespace
+    from undertow._tensor import Tensor
+
 RETYPING = frozenset({"conj", "neg_view", "view_as_real", "view_as_complex"})  # steps that strides can't describe
 
 Step = tuple[Rule, dict[str, Any], Spec, int]  # rule, statics, the input's spec, which output
 
 
-def link_view(rule: Rule, source: Any, results: tuple[Any, ...], statics: dict[str, Any]) -> None:
+def link_view(rule: Rule, source: Tensor, results: tuple[Any, ...], statics: dict[str, Any]) -> None:
     """Make results views of source: same storage, and a record leading to the root base."""
     storage = source._get_storage()
     outer = source._view
@@ -144,7 +148,7 @@ def steps_of(view: View) -> tuple[Step, ...]:
     return view.steps
 
 
-def move_retained(tensor: Any, old: Edge, new: Edge) -> None:
+def move_retained(tensor: object, old: Edge, new: Edge) -> None:
     """Move a retained gradient (`retain_grad`) to the tensor's latest value."""
     extras = old[0]._extras
     if extras is not None:
@@ -152,14 +156,14 @@ def move_retained(tensor: Any, old: Edge, new: Edge) -> None:
     keep_gradient(new, tensor)
 
 
-def view_gradient(xp: Any, g: Any, steps: tuple[Step, ...]) -> Any:
+def view_gradient(xp: Namespace, g: object, steps: tuple[Step, ...]) -> Any:
     """Return the adjoint of a chain of view steps: it maps a gradient of the view to one of the base."""
     for rule, statics, spec, place in reversed(steps):
         g = step_gradient(xp, g, rule, statics, spec, place)
     return g
 
 
-def step_gradient(xp: Any, g: Any, rule: Rule, statics: dict[str, Any], spec: Spec, place: int) -> Any:
+def step_gradient(xp: Namespace, g: object, rule: Rule, statics: dict[str, Any], spec: Spec, place: int) -> Any:
     """Return the gradient of one view step. View rules save only specs and statics, so nothing else is needed."""
     gradient = rule.gradients[0] or rule.joint
     assert gradient is not None
@@ -191,7 +195,7 @@ def refuse_overlap_of(written: Any, read: Any, apart: bool = False) -> None:
     check_overlap(arrays[0], arrays[1], apart)
 
 
-def take_view(xp: Any, x: Any, steps: tuple[Step, ...]) -> Any:
+def take_view(xp: Namespace, x: Any, steps: tuple[Step, ...]) -> Any:
     """Return the view of an array (or tensor) by the steps."""
     for rule, statics, _, place in steps:
         x = rule.forward(xp, x, **statics)

@@ -8,7 +8,7 @@ that changed, so the base gets a `CopySlices` node that runs the op's node on th
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,6 +37,9 @@ from undertow._src.rules.rule import Rule
 from undertow._src.tensor import lazy_conj
 from undertow._src.tensor.core import InferenceStorage, TensorCore, ndarray
 from undertow._src.types.dtypes import DTYPE_OF
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 guards: list[Any] = []  # called before a buffer is written; see graph.allow_mutation_on_saved_tensors
 
@@ -140,7 +143,7 @@ def write(target: TensorCore, value: Any) -> None:
     bump(target)
 
 
-def check_castable(value: Any, half: Any, target: Any) -> None:
+def check_castable(value: Any, half: Any, target: Tensor) -> None:
     """Refuse a result that the target's dtype can't hold."""
     computed = DTYPE_OF[value.dtype]
     computed = half if half is not None and half.opmath is computed else computed

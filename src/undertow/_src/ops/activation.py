@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SELU = {"alpha": 1.6732632423543772848170429916717, "scale": 1.0507009873554804934193349852946, "input_scale": 1}
 
 
-def _activate(name: str, rule: Rule, twin: Rule, input: Any, inplace: bool, out: Any = None, **statics: Any) -> Any:
+def _activate(name: str, rule: Rule, twin: Rule, input: object, inplace: bool, out: Any = None, **statics: Any) -> Any:
     check_tensor(input, name)
     for position, (argument, value) in enumerate(statics.items(), 2):
         if isinstance(value, str) or value is None:
@@ -57,7 +57,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     return _hardtanh("hardtanh", input, min_val, max_val, inplace)
 
 
-def _hardtanh(name: str, input: Tensor, min_val: float, max_val: float, inplace: bool) -> Any:
+def _hardtanh(name: str, input: Tensor, min_val: float, max_val: float, inplace: bool) -> Tensor:
     check_tensor(input, name)
     min_val, max_val = as_number(min_val), as_number(max_val)
     if DTYPE_OF[input._array.dtype].category <= INTEGRAL:
@@ -101,7 +101,7 @@ def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     return _threshold("threshold_", input, threshold, value, True)
 
 
-def _threshold(name: str, input: Any, threshold: Any, value: Any, inplace: bool) -> Any:
+def _threshold(name: str, input: Tensor, threshold: object, value: object, inplace: bool) -> Tensor:
     check_tensor(input, name)
     kind = DTYPE_OF[input._array.dtype]
     limits = {
@@ -189,7 +189,7 @@ def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 @public
-def selu(input: Any, inplace: bool = False) -> Any:
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """elu scaled so that it keeps mean 0 and variance 1."""
     return _activate("selu", rules.elu, rules.elu_, input, inplace, **SELU)
 
@@ -212,7 +212,7 @@ def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     return _celu("celu_", input, alpha, True)
 
 
-def _celu(name: str, input: Tensor, alpha: float, inplace: bool) -> Any:
+def _celu(name: str, input: Tensor, alpha: float, inplace: bool) -> Tensor:
     check_tensor(input, name)
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
@@ -281,7 +281,7 @@ def functional_tanh(input: Tensor) -> Tensor:
 # --- along a dim
 
 
-def _along(name: str, rule: Rule, input: Tensor, dim: Any, dtype: object, out: Tensor | None = None) -> Any:
+def _along(name: str, rule: Rule, input: Tensor, dim: object, dtype: object, out: Tensor | None = None) -> Any:
     check_tensor(input, name)
     dim = as_int(dim, name, "dim", 2)
     if dtype is not None:

@@ -144,7 +144,7 @@ multiply = binary(rules.mul, "multiply", "The product.", takes="numbers", severa
 _ROUNDED = {"floor": rules.div_floor, "trunc": rules.div_trunc, None: rules.div_exact}
 
 
-def _rounded(rounding_mode: Any) -> Rule:
+def _rounded(rounding_mode: str | None) -> Rule:
     if rounding_mode not in _ROUNDED:
         raise RuntimeError(
             f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
@@ -319,7 +319,7 @@ _reciprocal = unary(rules.reciprocal)
 _times = binary(rules.mul)
 
 
-def _over(number: Any, tensor: Tensor) -> Any:
+def _over(number: object, tensor: Tensor) -> Tensor:
     """`2 / x`, which PyTorch computes as 1/x times 2."""
     return _times(_reciprocal(tensor), number)
 

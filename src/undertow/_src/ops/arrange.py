@@ -101,7 +101,7 @@ def _repeated(input: Tensor, repeats: tuple[int, ...]) -> Tensor:
 
 
 @public
-def repeat(self: Tensor, *repeats: Any, **named: Any) -> Tensor:
+def repeat(self: Tensor, *repeats: object, **named: object) -> Tensor:
     """Return a tensor repeated along each dim, and along new leading dims."""
     return _repeated(self, spread_ints((*repeats, *named.values()), "repeat", "repeats"))
 
@@ -118,7 +118,7 @@ def tile(input: Tensor, dims: _size) -> Tensor:
 
 
 @public
-def tile_method(self: Tensor, *dims: Any, **named: Any) -> Tensor:
+def tile_method(self: Tensor, *dims: object, **named: object) -> Tensor:
     """Return `repeat`, with ones for leading dims that are left out."""
     return _tiled(self, spread_ints((*dims, *named.values()), "tile", "dims"))
 
@@ -189,7 +189,7 @@ def flip(input: Tensor, dims: _size) -> Tensor:
 
 
 @public
-def flip_method(self: Tensor, *dims: Any, **named: Any) -> Tensor:
+def flip_method(self: Tensor, *dims: object, **named: object) -> Tensor:
     """Return a copy with the order along some dims reversed."""
     return _flipped(self, spread_ints((*dims, *named.values()), "flip", "dims"))
 
@@ -211,7 +211,7 @@ def flipud(input: Tensor) -> Tensor:
 
 
 @public
-def roll(input: Any, shifts: Any, dims: Any = ()) -> Any:
+def roll(input: Any, shifts: object, dims: Any = ()) -> Tensor:
     """Return a copy rolled along dims, elements re-entering at the opposite end; without dims, rolled flat."""
     check_tensor(input, "roll")
     shifts = (shifts,) if is_int(shifts) else as_ints(shifts, "roll", "shifts", 2)
@@ -225,7 +225,7 @@ def roll(input: Any, shifts: Any, dims: Any = ()) -> Any:
 
 
 @public
-def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
+def rot90(input: Tensor, k: int = 1, dims: object = (0, 1)) -> Tensor:
     """Return a copy rotated k times by 90 degrees from the first dim towards the second."""
     check_tensor(input, "rot90")
     dims = as_ints(dims, "rot90", "dims", 3)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from undertow._tensor import Tensor
 
 
-def _check_operands(query: Tensor, key: Tensor, value: Any, mask: Tensor | None) -> None:
+def _check_operands(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> None:
     for place, (argument, given) in enumerate((("query", query), ("key", key), ("value", value)), 1):
         check_tensor(given, "scaled_dot_product_attention", argument, place)
     kinds = [DTYPE_OF[given._array.dtype].c_name for given in (query, key, value)]
@@ -48,7 +48,9 @@ def _check_operands(query: Tensor, key: Tensor, value: Any, mask: Tensor | None)
         raise IndexError("Dimension out of range (expected to be in range of [-1, 0], but got -2)")
 
 
-def _one_step(query: Any, key: Any, value: Any, mask: Any, dropout_p: float, enable_gqa: bool) -> bool:
+def _one_step(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, enable_gqa: bool
+) -> bool:
     """Whether attention is computed by one rule; everything else is composed, as in PyTorch."""
     shapes = [given._array.shape for given in (query, key, value)]
     if dropout_p or any(len(shape) != 4 or 0 in shape for shape in shapes):
@@ -67,9 +69,9 @@ def _one_step(query: Any, key: Any, value: Any, mask: Any, dropout_p: float, ena
 
 @public
 def scaled_dot_product_attention(
-    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, *,
-    scale: float | None = None, enable_gqa: bool = False,
-) -> Any:  # fmt: skip
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
+    is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
+) -> Tensor:  # fmt: skip
     """softmax(query keyᵀ · scale + attn_mask) value, the mask boolean (True: look here) or added."""
     _check_operands(query, key, value, attn_mask)
     if enable_gqa:
@@ -99,7 +101,7 @@ def _check_groups(query: Tensor, key: Any, value: Any) -> None:
             raise RuntimeError("Number of heads in key and value must divide the number of heads in query")
 
 
-def _added(mask: Any, query: Any) -> Any:
+def _added(mask: Tensor | None, query: Tensor) -> Tensor | None:
     """Return a mask as the summand of the scores: 0 or −∞ for a boolean one."""
     if mask is None:
         return None

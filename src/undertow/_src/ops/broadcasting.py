@@ -82,7 +82,7 @@ _unsqueeze_in_place = twin(rules.unsqueeze, "UnsqueezeBackward1", view=True)
 
 
 @overloaded
-def squeeze_(self: Tensor, dim: Any = _ALL) -> Tensor:
+def squeeze_(self: Tensor, dim: object = _ALL) -> Tensor:
     """Remove dims of size one in place."""
     if dim is _ALL:
         return apply_view_in_place(_squeeze_in_place, self, axes=_without_ones(self))
@@ -206,7 +206,7 @@ def _at_least(dims: int, name: str, grow: Any) -> Any:
     return public(function)
 
 
-def _grow_2d(x: Tensor) -> Any:
+def _grow_2d(x: Tensor) -> Tensor:
     ndim = x._array.ndim
     return reshape_to(x, (1, 1)) if not ndim else unsqueeze(x, 0) if ndim == 1 else x
 

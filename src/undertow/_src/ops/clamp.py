@@ -217,7 +217,7 @@ def lerp_(self: Tensor, end: Tensor, weight: Any) -> Tensor:
     return apply_in_place(rule, self, end, weight=as_number(weight))
 
 
-def _three(name: str, tensors: tuple[Any, ...], value: Any) -> tuple[tuple[Any, ...], Any]:
+def _three(name: str, tensors: tuple[Any, ...], value: object) -> tuple[tuple[Any, ...], Any]:
     """Return three tensors and a factor, which was the second argument in a legacy signature."""
     if len(tensors) == 4 and is_number(as_number(tensors[1])):
         warn_deprecated(name, "(Tensor input, Number value, Tensor tensor1, Tensor tensor2, *, Tensor out = None)")

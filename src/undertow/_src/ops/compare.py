@@ -187,7 +187,7 @@ def _choice(number: Any, tensor: Any) -> Any:
     return as_element(number, kind) if kind.category == INTEGRAL or kind.itemsize == 4 else number
 
 
-def _mask(condition: Tensor) -> Any:
+def _mask(condition: Tensor) -> Tensor:
     kind = condition._array.dtype.kind
     if kind == "b":
         return condition
@@ -203,7 +203,7 @@ def _mask(condition: Tensor) -> Any:
     )
 
 
-def _where_method(self: Any, condition: Tensor, other: object) -> Tensor:
+def _where_method(self: Tensor, condition: Tensor, other: object) -> Tensor:
     """self where the condition holds, else other."""
     if not isinstance(condition, TensorCore) or not (isinstance(other, TensorCore) or is_number(other)):
         raise invalid_combination("where", (condition, other))

@@ -57,12 +57,12 @@ def conjugate(input: Tensor) -> Any:
 
 
 @public
-def _neg_view(self: Tensor) -> Any:
+def _neg_view(self: Tensor) -> Tensor:
     """Return the negative, as a view."""
     return _mirrored(rules.neg_view, self, np.negative)
 
 
-def _mirrored(rule: Any, input: Tensor, function: Any) -> Any:
+def _mirrored(rule: Any, input: Tensor, function: object) -> Tensor:
     """Return a view that mirrors the input through a function."""
     result = apply(rule, input)
     if type(input._array) is ndarray:
@@ -154,7 +154,7 @@ def view_as_complex(input: Tensor) -> Tensor:
     return apply(rules.view_as_complex, input)
 
 
-def _check_parts(one: Any, two: Any) -> None:
+def _check_parts(one: Tensor, two: Tensor) -> None:
     kinds = [DTYPE_OF[part._array.dtype] for part in (one, two)]
     if any(part._array.dtype.kind != "f" for part in (one, two)):
         raise RuntimeError(

@@ -130,7 +130,7 @@ def _check_not_empty(input: Tensor, weight: Tensor, transposed: bool) -> None:
         )
 
 
-def _check_dtypes(input: Any, weight: Any, bias: Any, transposed: bool) -> None:
+def _check_dtypes(input: Tensor, weight: Tensor, bias: Tensor | None, transposed: bool) -> None:
     kind, other = DTYPE_OF[input._array.dtype], DTYPE_OF[weight._array.dtype]
     first = transposed or bias is None or bias.dtype is kind
     # PyTorch's fast kernels, for these two dtypes, name the classes of the tensors.
@@ -156,9 +156,9 @@ def _class_name(kind: Any) -> str:
 
 
 def convolved(
-    input: Any, weight: Any, bias: Any, batched: bool, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int,
-    transposed: bool = False, output_padding: Sizes = (),
-) -> Any:  # fmt: skip
+    input: Tensor, weight: Tensor, bias: Tensor | None, batched: bool, stride: Sizes, padding: Sizes, dilation: Sizes,
+    groups: int, transposed: bool = False, output_padding: Sizes = (),
+) -> Tensor:  # fmt: skip
     """Return a convolution, or its transpose, with one number per dim in every option."""
     rank = len(stride)
     output_padding = output_padding or (0,) * rank

@@ -28,6 +28,6 @@ def cast(input: Tensor, dtype: np.dtype[Any], axes: tuple[int, ...] | None = Non
     return result
 
 
-def alias(input: Any) -> Tensor:
+def alias(input: object) -> Tensor:
     """Return a view of the whole tensor."""
     return apply(rules.alias, input)

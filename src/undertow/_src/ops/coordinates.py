@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @public
-def unravel_index(indices: Tensor, shape: Any) -> tuple[Any, ...]:
+def unravel_index(indices: Tensor, shape: object) -> tuple[Any, ...]:
     """Flat indices into a tensor of a shape as coordinates, a tensor for each dim."""
     if indices.is_complex() or indices.is_floating_point() or indices._array.dtype.kind == "b":
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")

@@ -60,7 +60,7 @@ def in_batch(place: tuple[int, ...], shape: tuple[int, ...]) -> str:
 _MODES = ("reduced", "complete", "r")
 
 
-def _qr(A: Tensor, mode: str) -> Any:
+def _qr(A: Tensor, mode: str) -> tuple[Tensor, ...]:
     if mode not in _MODES:
         raise RuntimeError(
             f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'"
@@ -96,7 +96,7 @@ def qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
 # --- singular values
 
 
-def _svd(A: Tensor, full_matrices: bool) -> Any:
+def _svd(A: Tensor, full_matrices: bool) -> tuple[Tensor, ...]:
     check_matrices(A, "linalg.svd")
     check_inexact(A, "linalg.svd", "linalg_svd_cpu")
     try:
@@ -153,7 +153,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any =
 # --- eigenvalues
 
 
-def _eigh(A: Tensor, UPLO: str) -> Any:
+def _eigh(A: Tensor, UPLO: str) -> tuple[Tensor, ...]:
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
     check_square(A, "linalg.eigh")
@@ -283,7 +283,7 @@ _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 @public
 def linalg_lstsq(
-    input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None, out: Any = None
+    input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None, out: object = None
 ) -> Any:
     """Return the X with the least |A X - b|, and residuals, rank and singular values as far as a driver has them."""
     check_tensor(input, "linalg_lstsq")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from undertow._src.engine.apply import apply
 from undertow._src.engine.arguments import check_tensor
@@ -43,6 +43,6 @@ def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tens
 
 
 @public
-def _dirichlet_grad(x: Tensor, alpha: Any, total: Any) -> Tensor:
+def _dirichlet_grad(x: Tensor, alpha: object, total: object) -> Tensor:
     """Return the derivative of a component x of a Dirichlet draw by its concentration, divided by 1 - x."""
     return apply(rules.dirichlet_grad, x, alpha, total)

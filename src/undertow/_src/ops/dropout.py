@@ -68,12 +68,12 @@ def _feature_shape(input: Tensor) -> tuple[int, ...]:
     return shape[:2] + (1,) * (len(shape) - 2)
 
 
-def _multiplied(input: Any, noise: object, inplace: bool) -> Any:
+def _multiplied(input: Any, noise: object, inplace: bool) -> Tensor:
     factor = noise if isinstance(noise, TensorCore) else wrap(noise)
     return input.mul_(factor) if inplace else input.mul(factor)
 
 
-def _drop(input: Tensor, p: float, training: bool, inplace: bool, features: bool = False) -> Any:
+def _drop(input: Tensor, p: float, training: bool, inplace: bool, features: bool = False) -> Tensor:
     if p == 0 or not training or input._array.size == 0:
         return input
     if p == 1:
@@ -85,7 +85,7 @@ def _drop(input: Tensor, p: float, training: bool, inplace: bool, features: bool
     return _multiplied(input, noise, inplace)
 
 
-def _alpha_drop(input: Tensor, p: float, training: bool, inplace: bool, features: bool = False) -> Any:
+def _alpha_drop(input: Tensor, p: float, training: bool, inplace: bool, features: bool = False) -> Tensor:
     if p == 0 or not training or input._array.size == 0:
         return input
     array = input._array
@@ -173,7 +173,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     return _drop_features(input, p, training, inplace, ndim == 3)
 
 
-def _drop_features(input: Tensor, p: float, training: bool, inplace: bool, batched: bool) -> Any:
+def _drop_features(input: Tensor, p: float, training: bool, inplace: bool, batched: bool) -> Tensor:
     if batched:
         return _drop(input, p, training, inplace, features=True)
     input = input.unsqueeze_(0) if inplace else input.unsqueeze(0)
@@ -267,7 +267,7 @@ def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, traini
 
 
 @public
-def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
     """softmax((logits + Gumbel noise) / tau): a soft draw of a class, or a hard one that passes soft gradients."""
     check_tensor(logits, "empty_like")
     if eps != 1e-10:

@@ -164,7 +164,7 @@ def _result_letters(
     return [each for letter in letters for each in (rest if letter == "..." else (letter,))]
 
 
-def _take_diagonals(operand: Any, letters: list[str], nr: int) -> Term:
+def _take_diagonals(operand: Tensor, letters: list[str], nr: int) -> Term:
     """Return an operand whose letters all differ: of a repeated one the diagonal remains."""
     letters = list(letters)
     while len(set(letters)) != len(letters):
@@ -207,7 +207,7 @@ def _contract(terms: list[Term], result: list[str], sizes: dict[str, int], path:
     return tensor if tensor._array.shape == shape else reshape_to(tensor, shape)
 
 
-def _pairs(path: Any, count: int) -> list[tuple[int, int]]:
+def _pairs(path: object, count: int) -> list[tuple[int, int]]:
     """Return the terms that a path multiplies, two by two, checked against how many there are."""
     path = as_ints(path, "einsum", "path", None)
     wanted = 2 * (count - 1)
@@ -267,7 +267,7 @@ def _sum_alone(term: Term, others: list[str], kept: list[str]) -> Term:
     return _summed(tensor, alone), [each for place, each in enumerate(letters) if place not in alone]
 
 
-def _as_stack(tensor: Tensor, letters: list[str], groups: tuple[list[str], ...], lengths: dict[str, int]) -> Any:
+def _as_stack(tensor: Tensor, letters: list[str], groups: tuple[list[str], ...], lengths: dict[str, int]) -> Tensor:
     order = [letters.index(letter) for group in groups for letter in group]
     size = tuple([math.prod([lengths[letter] for letter in group]) for group in groups])
     return reshape_to(permuted(tensor, tuple(order)), size)

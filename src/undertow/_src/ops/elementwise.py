@@ -124,7 +124,7 @@ def logit_(input: Tensor, eps: float | None = None) -> Tensor:
 
 
 @public
-def polygamma(n: int, input: Any, *, out: Any = None) -> Tensor:
+def polygamma(n: int, input: object, *, out: Any = None) -> Tensor:
     """Return the n-th derivative of digamma."""
     check_tensor(input, "polygamma", position=2)
     n = as_int(n, "polygamma", "n", 1)
@@ -146,7 +146,7 @@ def mvlgamma_(self: Tensor, p: int) -> Tensor:
     return apply_in_place(special.mvlgamma, self, p=_dimension(p))
 
 
-def _dimension(p: Any) -> int:
+def _dimension(p: object) -> int:
     p = as_int(p, "mvlgamma", "p", 2)
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
@@ -180,7 +180,7 @@ def positive(input: Tensor) -> Tensor:
 
 
 @public
-def frexp(input: Tensor, *, out: Any = None) -> Any:
+def frexp(input: Tensor, *, out: object = None) -> Any:
     """Mantissas in [½, 1) and exponents with input = mantissa · 2^exponent."""
     check_tensor(input, "frexp")
     return run_named(return_types.frexp, "frexp", out, rules.frexp, input)

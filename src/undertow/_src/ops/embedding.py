@@ -109,7 +109,7 @@ def _shortened(table: Any, indices: Any, max_norm: float, norm_type: float) -> A
     return (table * factors[:, None]).astype(table.dtype)
 
 
-def _renormalize(weight: Tensor, indices: Any, max_norm: float, norm_type: float) -> None:
+def _renormalize(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:
     modes = local.modes
     before, modes.grad_enabled = modes.grad_enabled, False
     try:
@@ -169,8 +169,8 @@ def _check_weights(weight: Tensor, samples: Tensor | None) -> None:
 
 @public
 def embedding_bag(
-    input: Any, weight: Any, offsets: Any = None, max_norm: float | None = None, norm_type: float = 2,
-    scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Any = None,
+    input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None, norm_type: float = 2,
+    scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Tensor | None = None,
     include_last_offset: bool = False, padding_idx: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Sum, means or maxima of rows, a bag at a time: rows of a matrix of indices, or from one offset to the next."""
@@ -214,7 +214,7 @@ def embedding_bag(
     return reduced_bags(indices, weight, mode, scale_grad_by_freq, samples, count, bags, scale, sparse, padding)
 
 
-def _flat_bags(input: Tensor, offsets: Tensor | None, per_sample_weights: Any) -> tuple[Any, Any, Any]:
+def _flat_bags(input: Tensor, offsets: Tensor | None, per_sample_weights: Tensor | None) -> tuple[Any, Any, Any]:
     """Return indices one after another, where each bag starts, and the indices' weights."""
     if input._array.ndim == 2:
         if offsets is not None:

@@ -55,7 +55,7 @@ def _det(A: Tensor, out: Any) -> Tensor:
     return run("_linalg_det", out, rules.linalg_det, A)
 
 
-def _slogdet(A: Tensor) -> Any:
+def _slogdet(A: Tensor) -> tuple[Tensor, ...]:
     check_square(A, "linalg.slogdet")
     check_inexact(A, "linalg.slogdet", "")
     return apply(rules.linalg_slogdet, A)
@@ -111,7 +111,7 @@ def _refuse_singular(A: Tensor, name: str) -> None:
         )
 
 
-def infos(A: Tensor, find: Any) -> Any:
+def infos(A: Tensor, find: Any) -> Tensor:
     """Return LAPACK's info per matrix: 0, or the pivot (or minor) that failed."""
     array = A._array
     info = np.zeros(array.shape[:-2], np.int32)

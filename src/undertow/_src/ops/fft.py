@@ -63,7 +63,7 @@ def _resized(input: Tensor, dims: Sequence[int], sizes: Sequence[int]) -> Tensor
 # --- along one dim
 
 
-def _one_dim(name: str, input: Tensor, n: object, dim: Any) -> tuple[int, int | None]:
+def _one_dim(name: str, input: Tensor, n: object, dim: object) -> tuple[int, int | None]:
     check_tensor(input, name)
     if n is not None:
         n = as_int(n, name, "n", 2)
@@ -79,11 +79,13 @@ def _check_count(count: int) -> None:
         raise RuntimeError(f"Invalid number of data points ({count}) specified")
 
 
-def _finished(name: str, out: Any, input: Tensor, compute: Callable[[], Any]) -> Any:
+def _finished(name: str, out: Tensor | None, input: Tensor, compute: Callable[[], Any]) -> Tensor:
     return compute() if out is None else into(out, compute, (input,), name)
 
 
-def _complex_transform(name: str, input: Tensor, n: Any, dim: Any, norm: str | None, out: Any, forward: bool) -> Any:
+def _complex_transform(
+    name: str, input: Tensor, n: object, dim: object, norm: str | None, out: Any, forward: bool
+) -> Any:
     """fft and ifft. A real input has half as much to compute: the other half mirrors it."""
     axis, count = _one_dim(name, input, n, dim)
     count = input._array.shape[axis] if count is None else count
@@ -116,7 +118,7 @@ def fft_ifft(
     return _complex_transform("fft_ifft", input, n, dim, norm, out, False)
 
 
-def _half_transform(name: str, input: Tensor, n: Any, dim: Any, norm: str | None, out: Any, forward: bool) -> Any:
+def _half_transform(name: str, input: Tensor, n: object, dim: object, norm: str | None, out: Any, forward: bool) -> Any:
     """rfft and ihfft: real numbers to half of a mirrored spectrum."""
     axis, count = _one_dim(name, input, n, dim)
     _check_real(input, name.removeprefix("fft_"))
@@ -148,7 +150,7 @@ def fft_ihfft(
     return _half_transform("fft_ihfft", input, n, dim, norm, out, False)
 
 
-def _real_transform(name: str, input: Tensor, n: Any, dim: Any, norm: str | None, out: Any, forward: bool) -> Any:
+def _real_transform(name: str, input: Tensor, n: object, dim: object, norm: str | None, out: Any, forward: bool) -> Any:
     """irfft and hfft: half of a mirrored spectrum to real numbers."""
     axis, count = _one_dim(name, input, n, dim)
     last = 2 * (input._array.shape[axis] - 1) if count is None else count
@@ -214,7 +216,15 @@ def _several_dims(name: str, input: Tensor, s: object, dim: object) -> tuple[lis
     return dims, wanted
 
 
-def _complex_transforms(name: str, input: Tensor, s: Any, dim: Any, norm: str | None, out: Any, forward: bool) -> Any:
+def _complex_transforms(
+    name: str,
+    input: Tensor,
+    s: Sequence[int] | None,
+    dim: int | Sequence[int] | None,
+    norm: str | None,
+    out: Any,
+    forward: bool,
+) -> Tensor:
     dims, sizes = _several_dims(name, input, s, dim)
     mode = _normalization(norm, forward)
 
@@ -231,7 +241,15 @@ def _last_of(dims: list[int], name: str) -> int:
     return dims[-1]
 
 
-def _half_transforms(name: str, input: Tensor, s: Any, dim: Any, norm: str | None, out: Any, forward: bool) -> Any:
+def _half_transforms(
+    name: str,
+    input: Tensor,
+    s: Sequence[int] | None,
+    dim: Sequence[int] | None,
+    norm: str | None,
+    out: Any,
+    forward: bool,
+) -> Tensor:
     check_tensor(input, name)
     short = name.removeprefix("fft_")
     _check_real(input, short, "real-valued")
@@ -252,7 +270,9 @@ def _half_transforms(name: str, input: Tensor, s: Any, dim: Any, norm: str | Non
     return _finished(name, out, input, compute)
 
 
-def _real_transforms(name: str, input: Tensor, s: object, dim: Any, norm: str | None, out: Any, forward: bool) -> Any:
+def _real_transforms(
+    name: str, input: Tensor, s: object, dim: Sequence[int] | None, norm: str | None, out: Any, forward: bool
+) -> Tensor:
     dims, sizes = _several_dims(name, input, s, dim)
     axis = _last_of(dims, name.removeprefix("fft_"))
     given_last = None if s is None else _listed(s, name, "s", 2)[-1]
@@ -275,13 +295,13 @@ def _family(kind: Any, forward: bool, name: str, doc: str) -> tuple[Any, Any]:
     """Return the transform over all dims, and the one over the last two."""
 
     def over_all(
-        input: Any, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Tensor | None = None
-    ) -> Any:
+        input: object, s: object = None, dim: object = None, norm: str | None = None, *, out: Tensor | None = None
+    ) -> Tensor:
         return kind(f"fft_{name}n", input, s, dim, norm, out, forward)
 
     def over_two(
-        input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Tensor | None = None
-    ) -> Any:
+        input: object, s: object = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Tensor | None = None
+    ) -> Tensor:
         return kind(f"fft_{name}n", input, s, dim, norm, out, forward)
 
     for function, suffix, where in ((over_all, "n", "several dims"), (over_two, "2", "two dims")):

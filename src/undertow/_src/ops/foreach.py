@@ -20,6 +20,7 @@ from undertow._src.tensor.core import TensorCore
 if TYPE_CHECKING:
     from undertow._src.types.dtypes import dtype
     from undertow._src.types.layouts import memory_format
+    from undertow._tensor import Tensor
 
 _UNARY = (
     "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round rsqrt "
@@ -56,7 +57,7 @@ def _one_for_each(self: Sequence[Any], given: object) -> Sequence[Any]:
     return given
 
 
-def _results(self: Any, results: list[Any], in_place: bool) -> Any:
+def _results(self: Sequence[Tensor], results: list[Any], in_place: bool) -> Any:
     return self if in_place else tuple(results)
 
 
@@ -109,17 +110,17 @@ def _ternary(name: str, method: str, in_place: bool) -> Callable[..., Any]:
     return foreach
 
 
-def _foreach_norm(self: Any, ord: Any = 2, dtype: dtype | None = None) -> tuple[Any, ...]:
+def _foreach_norm(self: object, ord: object = 2, dtype: dtype | None = None) -> tuple[Any, ...]:
     """Return the norm of each tensor."""
     return tuple(norm(tensor, ord, dtype=dtype) for tensor in _tensors("_foreach_norm", self))
 
 
-def _foreach_max(self: Any) -> tuple[Any, ...]:
+def _foreach_max(self: object) -> tuple[Any, ...]:
     """Return the largest element of each tensor."""
     return tuple(tensor.max() for tensor in _tensors("_foreach_max", self))
 
 
-def _foreach_clone(self: Any, *, memory_format: memory_format | None = None) -> tuple[Any, ...]:
+def _foreach_clone(self: object, *, memory_format: memory_format | None = None) -> tuple[Any, ...]:
     """Return a copy of each tensor."""
     options = {} if memory_format is None else {"memory_format": memory_format}
     return tuple(tensor.clone(**options) for tensor in _tensors("_foreach_clone", self))

@@ -65,7 +65,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     return into(out, lambda: apply(rules.index_select, input, index, dim=dim), (input, index), "index_select")
 
 
-def _slices(name: str, input: Tensor, dim: Any, index: Any) -> int:
+def _slices(name: str, input: Tensor, dim: object, index: Any) -> int:
     """Check the common arguments of index_add, index_copy and index_fill, and wrap the dim."""
     check_tensor(input, name.removesuffix("_"))
     check_tensor(index, name.removesuffix("_"), "index", 3)
@@ -75,7 +75,7 @@ def _slices(name: str, input: Tensor, dim: Any, index: Any) -> int:
     return dim
 
 
-def _check_add(input: Tensor, dim: Any, index: Any, source: Any, name: str = "index_add_()") -> int:
+def _check_add(input: Tensor, dim: object, index: Any, source: Any, name: str = "index_add_()") -> int:
     dim = _slices("index_add_", input, dim, index)
     check_tensor(source, "index_add", "source", 4)
     array, other, picks = input._array, source._array, index._array
@@ -126,7 +126,7 @@ def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     return apply_in_place(rules.index_add, self, source, index, dim=dim, alpha=scale)
 
 
-def _check_copy(input: Tensor, dim: Any, index: Any, source: Any) -> int:
+def _check_copy(input: Tensor, dim: object, index: Any, source: Any) -> int:
     dim = _slices("index_copy_", input, dim, index)
     check_tensor(source, "index_copy", "source", 4)
     array, other, picks = input._array, source._array, index._array
@@ -390,7 +390,7 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     return apply(rules.diagonal_scatter, input, src, offset=offset, dim1=dim1, dim2=dim2)
 
 
-def check_fits_part(part: Any, src: Any) -> None:
+def check_fits_part(part: Tensor, src: Tensor) -> None:
     """Refuse a source that does not have the shape of the part it replaces."""
     if part._array.shape != src._array.shape:
         raise RuntimeError(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # --- views
 
 
-def select_item(x: Tensor, dim: int, index: int, place: int = 0) -> Any:
+def select_item(x: Tensor, dim: int, index: int, place: int = 0) -> Tensor:
     """Return x[index] along a dim; `place` is the index's position in the key, which errors name."""
     array = x._array
     n = array.shape[dim]
@@ -37,7 +37,7 @@ def select_item(x: Tensor, dim: int, index: int, place: int = 0) -> Any:
     return view_of(rules.select, x, array[(*leading(dim), at, ...)], {"dim": dim, "index": at})
 
 
-def slice_item(x: Tensor, dim: int, key: slice, keep: bool) -> Any:
+def slice_item(x: Tensor, dim: int, key: slice, keep: bool) -> Tensor:
     """Return x[key] along a dim; for a full slice x itself, unless the view is to be kept."""
     start, end, step = key.start, key.stop, key.step
     start = 0 if start is None else _slice_int(start)

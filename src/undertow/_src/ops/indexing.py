@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 _FLOATS = np.float32, np.float64
 
 
-def _take(x: Tensor, indices: list[Any]) -> Any:
+def _take(x: Tensor, indices: list[Any]) -> Tensor:
     check_indices(x, indices)
     if tracer.current is not None:
         check_when_known(x, indices)
@@ -72,7 +72,7 @@ def _take(x: Tensor, indices: list[Any]) -> Any:
 
 
 @public
-def _getitem(self: Tensor, key: Tensor) -> Any:
+def _getitem(self: Tensor, key: Tensor) -> Tensor:
     view, indices = slicing(self, key, keep=True)
     if indices:
         return _take(view, indices)
@@ -102,7 +102,7 @@ def getitem(self: Tensor, key: Any) -> Any:
     return _getitem(self, key)
 
 
-def _take_rows(self: Tensor, rows: Any) -> Any | None:
+def _take_rows(self: Tensor, rows: Tensor) -> Any | None:
     """x[rows] for a tensor of int64, in its usual case; None for any other."""
     array, picks = self._array, rows._array
     if picks.dtype != np.int64 or not picks.ndim or not array.ndim:
@@ -173,7 +173,7 @@ def _basic_steps(array: Any, key: tuple[Any, ...], lone: bool) -> tuple[tuple[An
 # --- writing
 
 
-def value_tensor(value: object, like: Any) -> Any:
+def value_tensor(value: object, like: Tensor) -> Any:
     """Return the value to write as a tensor; a number takes the target's dtype."""
     if isinstance(value, TensorCore):
         return value

@@ -86,7 +86,7 @@ def _check_cat(tensors: tuple[Any, ...], dim: int) -> int:
     return dim
 
 
-def joined(rule: Rule, tensors: tuple[Any, ...], statics: dict[str, Any]) -> Any:
+def joined(rule: Rule, tensors: tuple[Any, ...], statics: dict[str, Any]) -> Tensor:
     """`apply` for a rule that joins tensors and saves nothing but their shapes, in its usual case: no rare mode is on."""
     if slow_path.count or (slow_path.dispatcher is not None and slow_path.dispatcher.takes(tensors)):
         return apply(rule, *tensors, **statics)

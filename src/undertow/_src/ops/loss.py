@@ -52,12 +52,12 @@ def old_reduction(size_average: bool | None, reduce: bool | None, warns: bool = 
     return reduction
 
 
-def reduced(loss: Any, reduction: int) -> Any:
+def reduced(loss: Tensor, reduction: int) -> Tensor:
     """Return the loss of each element, their mean or their sum."""
     return loss if reduction == NONE else loss.mean() if reduction == MEAN else loss.sum()
 
 
-def _same_shapes(input: Tensor, target: Any) -> tuple[Any, Any]:
+def _same_shapes(input: Tensor, target: Tensor) -> tuple[Any, Any]:
     """Broadcast input and target to one shape, with a warning if they differ."""
     if target.size() == input.size():
         return input, target
@@ -300,7 +300,7 @@ def poisson_nll_loss(
 
 @public
 def gaussian_nll_loss(
-    input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-06, reduction: str = "mean"
+    input: Tensor, target: Tensor, var: Tensor, full: bool = False, eps: float = 1e-06, reduction: str = "mean"
 ) -> Tensor:
     """−log of a normal density of the target around the input, up to a constant unless `full`."""
     if not isinstance(var, TensorCore):
@@ -324,7 +324,7 @@ def gaussian_nll_loss(
     return reduced(loss, _REDUCTIONS[reduction])
 
 
-def _with_value(tensor: Tensor, value: Any) -> Tensor:
+def _with_value(tensor: Tensor, value: Tensor) -> Tensor:
     """Return a tensor with a different value at the same position in the graph, as an unrecorded write leaves it."""
     np.copyto(tensor._array, value._array)
     return tensor

@@ -48,7 +48,7 @@ def _check_targets(input: Any, target: Tensor, weight: Tensor | None, ignore_ind
     checked(check, labels)
 
 
-def _nll(input: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+def _nll(input: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> Tensor:
     check_tensor(input, "nll_loss_nd")
     check_tensor(target, "nll_loss_nd", "target", 2)
     shape, labels = input._array.shape, target._array.shape
@@ -92,18 +92,18 @@ def _nll(input: Any, target: Any, weight: Any, reduction: int, ignore_index: int
 
 @public
 def nll_loss(
-    input: Any, target: Any, weight: Any = None, size_average: bool | None = None, ignore_index: int = -100,
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
     reduce: bool | None = None, reduction: str = "mean",
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     """Minus the log-probability that `input` gives to the target class, times that class's weight."""
     return _nll(input, target, weight, reduction_of(reduction, size_average, reduce), ignore_index)
 
 
 @public
 def cross_entropy(
-    input: Any, target: Any, weight: Any = None, size_average: bool | None = None, ignore_index: int = -100,
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
     reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0,
-) -> Any:  # fmt: skip
+) -> Tensor:  # fmt: skip
     """nll_loss of log_softmax(input) for target classes, or the mean of it under target probabilities."""
     how = reduction_of(reduction, size_average, reduce)
     check_tensor(input, "cross_entropy_loss")
@@ -135,11 +135,11 @@ def _check_smoothing(label_smoothing: float) -> None:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
 
 
-def _per_class(weight: Any, ndim: int) -> Any:
+def _per_class(weight: Tensor, ndim: int) -> Tensor:
     return weight.view((1, -1) + (1,) * (ndim - 2)) if ndim > 1 else weight
 
 
-def _probability_loss(input: Tensor, target: Any, weight: Tensor | None, how: int, smoothing: float) -> Any:
+def _probability_loss(input: Tensor, target: Tensor, weight: Tensor | None, how: int, smoothing: float) -> Tensor:
     ndim = input._array.ndim
     axis = 1 if ndim > 1 else 0
     classes = input._array.shape[axis]
@@ -162,7 +162,9 @@ def _probability_loss(input: Tensor, target: Any, weight: Tensor | None, how: in
     return apply(scalars.over, -loss.sum(), other=count or math.nan)
 
 
-def _smoothed_loss(scores: Any, target: Any, weight: Any, how: int, ignore_index: int, smoothing: float) -> Tensor:
+def _smoothed_loss(
+    scores: Tensor, target: Tensor, weight: Tensor | None, how: int, ignore_index: int, smoothing: float
+) -> Tensor:
     """Return a mixture of the target's loss and that of all classes alike."""
     _check_smoothing(smoothing)
     ndim = scores._array.ndim

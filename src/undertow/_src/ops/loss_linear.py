@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from undertow._src.engine.arguments import check_tensor
 from undertow._src.ops.loss_class import cross_entropy
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 @public
 def linear_cross_entropy(
-    input: Tensor, linear_weight: Any, target: Tensor, *, linear_bias: Any = None, weight: Tensor | None = None,
-    reduction: str = "mean", ignore_index: int | None = None, label_smoothing: float = 0.0, options: Any = None,
-) -> Any:  # fmt: skip
+    input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
+    weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
+    label_smoothing: float = 0.0, options: object = None,
+) -> Tensor:  # fmt: skip
     """cross_entropy(linear(input, linear_weight, linear_bias), target), for weights (classes, *outputs, inputs).
 
     `options` say how PyTorch splits the work up to save memory; here it is done in one piece, to the same values.

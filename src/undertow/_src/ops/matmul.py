@@ -70,13 +70,13 @@ def cannot_multiply(a: tuple[int, ...], b: tuple[int, ...]) -> RuntimeError:
     return RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a[0]}x{a[1]} and {b[0]}x{b[1]})")
 
 
-def _check_same(input: Any, other: Any) -> None:
+def _check_same(input: Tensor, other: Tensor) -> None:
     one, two = kind_of(input), kind_of(other)
     if one is not two:
         raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {one.c_name} != {two.c_name}")
 
 
-def check_scalar_types(input: Any, other: Any) -> None:
+def check_scalar_types(input: Tensor, other: Tensor) -> None:
     """Refuse two different dtypes."""
     if kind_of(input) is not kind_of(other):
         raise RuntimeError(f"expected scalar type {scalar_name(input)} but found {scalar_name(other)}")
@@ -221,7 +221,7 @@ def product(input: Tensor, other: Any) -> Any:
     return _batched(input, other)
 
 
-def _should_fold(input: Tensor, other: Any) -> bool:
+def _should_fold(input: Tensor, other: Tensor) -> bool:
     """Whether a stack times one matrix (or vector) becomes a single product of two matrices."""
     a, b = input._array, other._array
     larger, smaller = (a, other) if a.ndim >= b.ndim else (b, input)
@@ -254,7 +254,7 @@ def _folded(input: Tensor, other: Any) -> Any:
     return result if a.shape[0] == 1 else apply(arrange.contiguous, result)
 
 
-def _batched(input: Tensor, other: Any) -> Tensor:
+def _batched(input: Tensor, other: Tensor) -> Tensor:
     """Stacks of matrices, broadcast to each other, as one stack each."""
     a, b = input._array.shape, other._array.shape
     if len(a) == 1:
@@ -293,7 +293,7 @@ def factors(name: str, input: Tensor, beta: Any, alpha: Any) -> tuple[Any, Any]:
     return (int(beta), int(alpha)) if input._array.dtype.kind in "iu" else (beta, alpha)
 
 
-def check_expandable(shape: tuple[int, ...], target: tuple[int, ...], input: Any) -> None:
+def check_expandable(shape: tuple[int, ...], target: tuple[int, ...], input: Tensor) -> None:
     if len(shape) > len(target):
         raise RuntimeError(
             f"expand(torch.{scalar_name(input)}Tensor{{{list(shape)}}}, size={list(target)}): the number of sizes "

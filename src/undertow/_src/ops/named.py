@@ -44,7 +44,7 @@ def run_named(kind: Any, name: str, out: Any, rule: Rule, *inputs: Any, **static
     return into_all(kind, name, out, lambda: apply(rule, *inputs, **statics), inputs)
 
 
-def into_all(kind: Any, name: str, out: Any, compute: Callable[[], Sequence[Any]], inputs: Sequence[Any]) -> Any:
+def into_all(kind: Any, name: str, out: object, compute: Callable[[], Sequence[Any]], inputs: Sequence[Any]) -> Any:
     """`out=` with a tensor per result."""
     if not isinstance(out, (tuple, list)):
         raise must_be("tuple of Tensors", out, name, "out")

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 @public
 def convolution(
-    input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any,
-    groups: int,
+    input: Any, weight: Any, bias: Any, stride: object, padding: object, dilation: object, transposed: bool,
+    output_padding: object, groups: int,
 ) -> Any:  # fmt: skip
     """Return a convolution of a batch, or with `transposed` its transpose, of as many dims as the weight has."""
     check_tensor(input, "convolution")
@@ -146,7 +146,7 @@ def embedding_bag(
 
 
 def _sample(
-    name: str, input: Tensor, grid: Tensor, interpolation_mode: Any, padding_mode: Any, align_corners: bool
+    name: str, input: Tensor, grid: Tensor, interpolation_mode: object, padding_mode: object, align_corners: bool
 ) -> Any:
     check_tensor(input, name)
     check_tensor(grid, name, "grid", 2)
@@ -204,7 +204,7 @@ def affine_grid_generator(theta: Tensor, size: _size, align_corners: bool) -> Te
 # --- losses: reductions are 0 (none), 1 (mean) or 2 (sum)
 
 
-def _reduced(values: Any, reduction: Any, name: str) -> Any:
+def _reduced(values: Any, reduction: object, name: str) -> Any:
     how = as_int(reduction, name, "reduction")
     return loss.reduced(values, how if how in (loss.MEAN, loss.SUM) else loss.NONE)
 

@@ -25,6 +25,8 @@ from undertow._src.types.dtypes import DTYPE_OF, float32
 from undertow._src.types.sizes import size_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from undertow._src.types.aliases import _size
     from undertow._tensor import Tensor
 
@@ -34,7 +36,9 @@ def _check_optional(value: object, name: str, argument: str, position: int | Non
         raise must_be("Tensor", value, name, argument, position)
 
 
-def _check_layer(name: str, input: Tensor, shape: Any, weight: Any, bias: Any, gap: str) -> tuple[int, ...]:
+def _check_layer(
+    name: str, input: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, gap: str
+) -> tuple[int, ...]:
     check_tensor(input, name)
     wanted = as_ints(shape, name, "normalized_shape", 2)
     _check_optional(weight, name, "weight", 3)
@@ -157,7 +161,14 @@ def group_norm(
 # --- batches
 
 
-def _check_channels(input: Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool) -> None:
+def _check_channels(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+) -> None:
     channels = input._array.shape[1] if input._array.ndim > 1 else 0
     for argument, value in (("running_mean", running_mean), ("running_var", running_var)):
         if value is None and not training:
@@ -183,7 +194,14 @@ def _batch_norm(
 
 
 def normalized_batch(
-    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
 ) -> tuple[Any, Any, Any]:
     """Return the normalised batch, and the mean and 1/√(var + eps) of each channel that were used."""
     if input._array.size == 0:

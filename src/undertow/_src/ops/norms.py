@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from undertow._tensor import Tensor
 
 
-def _kind(input: Any) -> Any:
+def _kind(input: Tensor) -> Any:
     return DTYPE_OF[input._array.dtype]
 
 
@@ -128,7 +128,7 @@ def _finished(name: str, out: Any, compute: Any, inputs: tuple[Any, ...]) -> Any
 
 @overloaded
 def linalg_matrix_norm(
-    input: Tensor, ord: Number | complex | str = "fro", dim: Any = (-2, -1), keepdim: bool = False, *,
+    input: Tensor, ord: Number | complex | str = "fro", dim: object = (-2, -1), keepdim: bool = False, *,
     dtype: dtype | None = None, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Return a norm of matrices: of elements ("fro"), singular values ("nuc", ±2), columns (±1) or rows (±inf)."""
@@ -189,7 +189,7 @@ def norm(
 @public
 def norm_method(
     self: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: dtype | None = None
-) -> Any:
+) -> Tensor:
     """Return a norm of the elements, or with p = "nuc" of matrices."""
     return norm(self, p, dim, keepdim, dtype=dtype)
 

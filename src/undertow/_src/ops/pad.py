@@ -54,7 +54,7 @@ def pad(input: Tensor, pad: _size, mode: str = "constant", value: float | None =
     return _by_index(input, pairs, mode, widths)
 
 
-def _constant(input: Tensor, widths: tuple[int, ...], value: Any) -> Any:
+def _constant(input: Tensor, widths: tuple[int, ...], value: Any) -> Tensor:
     shape = input._array.shape
     for place in range(0, len(widths), 2):
         size = shape[len(shape) - 1 - place // 2]
@@ -64,7 +64,7 @@ def _constant(input: Tensor, widths: tuple[int, ...], value: Any) -> Any:
     return ordered_like(constant_pad_nd(input, widths, value), input)
 
 
-def _by_index(input: Tensor, pairs: Widths, mode: str, widths: tuple[int, ...]) -> Any:
+def _by_index(input: Tensor, pairs: Widths, mode: str, widths: tuple[int, ...]) -> Tensor:
     """Pad by reflection or replication: along each dim, an index of source elements."""
     shape, rank = input._array.shape, len(pairs)
     if 0 in shape[len(shape) - rank - 1 :] or (len(shape) == rank + 1 and 0 in shape):
@@ -105,7 +105,7 @@ def _by_index(input: Tensor, pairs: Widths, mode: str, widths: tuple[int, ...]) 
     return ordered_like(apply(rule, input, padding=widths, places=tuple(places)), input)
 
 
-def _circular(input: Tensor, pairs: Widths) -> Any:
+def _circular(input: Tensor, pairs: Widths) -> Tensor:
     """Return the image in the middle of a larger one, then each margin copied from the opposite side."""
     shape, rank = input._array.shape, len(pairs)
     lead = len(shape) - rank

@@ -298,7 +298,7 @@ def _unpooled(rank: int, input: Tensor, indices: Tensor, size: Sizes) -> Any:
 @public
 def max_unpool1d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
-) -> Any:
+) -> Tensor:
     """Zeros, with the results of a max_pool1d put back where they came from."""
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
@@ -306,7 +306,7 @@ def max_unpool1d(
 @public
 def max_unpool2d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
-) -> Any:
+) -> Tensor:
     """Zeros, with the results of a max_pool2d put back where they came from."""
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
@@ -314,6 +314,6 @@ def max_unpool2d(
 @public
 def max_unpool3d(
     input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
-) -> Any:
+) -> Tensor:
     """Zeros, with the results of a max_pool3d put back where they came from."""
     return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)

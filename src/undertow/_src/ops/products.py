@@ -70,7 +70,7 @@ def _paired_dims(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], list[int]]
     return list(range(-count, 0)), list(range(count))
 
 
-def _tensordot(a: Tensor, b: Tensor, left: tuple[int, ...], right: tuple[int, ...]) -> Any:
+def _tensordot(a: Tensor, b: Tensor, left: tuple[int, ...], right: tuple[int, ...]) -> Tensor:
     a_shape, b_shape = a._array.shape, b._array.shape
     rows = [dim for dim in range(len(a_shape)) if dim not in left]
     columns = [dim for dim in range(len(b_shape)) if dim not in right]
@@ -148,7 +148,7 @@ def linalg_multi_dot(tensors: Any, *, out: Tensor | None = None) -> Tensor:
     return result if out is None else into(out, result.detach, given, "linalg_multi_dot")
 
 
-def _chain(matrices: list[Any]) -> Any:
+def _chain(matrices: list[Any]) -> Tensor:
     """Return the product of matrices by the best of all ways to put brackets, found by dynamic programming."""
     sizes = [matrices[0]._array.shape[0], *[each._array.shape[1] for each in matrices]]
     count = len(matrices)

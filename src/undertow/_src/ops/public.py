@@ -107,7 +107,7 @@ def public_method(function: F) -> F:
     plain = torch_function.PLAIN
 
     @functools.wraps(function)
-    def asked(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def asked(self: object, *args: Any, **kwargs: Any) -> Any:
         if slow_path.count or self.__class__ not in plain:
             if torch_function.has_override((self,)):
                 return torch_function.dispatch(asked, (self, *args), kwargs)
@@ -195,7 +195,7 @@ def in_place_operator(rule: Rule, name: str, check: Function | None = None) -> F
 def operator(function: Function, name: str, reflected: bool = False) -> Function:
     """Return an operator made of a function; NotImplemented for an operand that it can't take."""
 
-    def method(self: Any, other: Any) -> Any:
+    def method(self: object, other: Any) -> Any:
         if not torch_function.is_operand(other):
             return NotImplemented
         if torch_function.has_override((self, other)):

@@ -36,7 +36,7 @@ _gru_packed, _rnn_packed = twin(rules.gru, "CatBackward0"), twin(rules.rnn, "Cat
 _turned = twin(shape_rules.transpose, "TransposeBackward1", view=True)
 
 
-def lstm_layer(data: Any, state: Tensors, weights: Tensors, sizes: tuple[int, ...], reverse: bool) -> Tensors:
+def lstm_layer(data: Tensor, state: Tensors, weights: Tensors, sizes: tuple[int, ...], reverse: bool) -> Tensors:
     """Long short-term memory."""
     if data._array.ndim == 2:
         rule = _lstm_packed
@@ -45,7 +45,7 @@ def lstm_layer(data: Any, state: Tensors, weights: Tensors, sizes: tuple[int, ..
     return apply(rule, data, *state, *weights, batch_sizes=sizes, reverse=reverse)
 
 
-def gru_layer(data: Any, state: Tensors, weights: Tensors, sizes: tuple[int, ...], reverse: bool) -> Tensors:
+def gru_layer(data: Tensor, state: Tensors, weights: Tensors, sizes: tuple[int, ...], reverse: bool) -> Tensors:
     """Gated recurrent units."""
     rule = _gru_packed if data._array.ndim == 2 else rules.gru
     return apply(rule, data, *state, *weights[:4], batch_sizes=sizes, reverse=reverse)
@@ -63,7 +63,7 @@ tanh_layer, relu_layer = _plain_layer(False), _plain_layer(True)
 
 
 def stacked(
-    layer: Layer, data: Any, state: Tensors, weights: Sequence[Tensors], sizes: tuple[int, ...], bidirectional: bool,
+    layer: Layer, data: object, state: Tensors, weights: Sequence[Tensors], sizes: tuple[int, ...], bidirectional: bool,
     chance: float,
 ) -> tuple[Any, list[Any]]:  # fmt: skip
     """Layers on top of each other, each in one or both directions: the outputs of the last and the last states of all.
@@ -88,7 +88,7 @@ def stacked(
 # --- functions
 
 
-def _by_layer(name: str, params: Any, biases: bool, projected: bool, count: int) -> list[Tensors]:
+def _by_layer(name: str, params: Sequence[Tensor], biases: bool, projected: bool, count: int) -> list[Tensors]:
     """Return the weights of each layer and direction out of one list."""
     each = 2 + 2 * biases + projected
     if len(params) != count * each:
@@ -142,28 +142,28 @@ def transposed_output(output: Tensor, name: str) -> Any:
 
 
 @overloaded
-def lstm(*args: Any) -> tuple[Any, Any, Any]:
+def lstm(*args: object) -> tuple[Any, Any, Any]:
     """Layers of long short-term memory: outputs, last h, last c."""
     output, (h, c) = _run("lstm", lstm_layer, args)
     return output, h, c
 
 
 @overloaded
-def gru(*args: Any) -> tuple[Any, Any]:
+def gru(*args: object) -> tuple[Any, Any]:
     """Layers of gated recurrent units: outputs, last h."""
     output, (h,) = _run("gru", gru_layer, args)
     return output, h
 
 
 @overloaded
-def rnn_tanh(*args: Any) -> tuple[Any, Any]:
+def rnn_tanh(*args: object) -> tuple[Any, Any]:
     """Layers of tanh(W_ih x + b_ih + W_hh h + b_hh): outputs, last h."""
     output, (h,) = _run("rnn_tanh", tanh_layer, args)
     return output, h
 
 
 @overloaded
-def rnn_relu(*args: Any) -> tuple[Any, Any]:
+def rnn_relu(*args: object) -> tuple[Any, Any]:
     """Layers of relu(W_ih x + b_ih + W_hh h + b_hh): outputs, last h."""
     output, (h,) = _run("rnn_relu", relu_layer, args)
     return output, h
@@ -197,7 +197,7 @@ def _check_weights(w_ih: Any, w_hh: Tensor, gates: int) -> None:
 
 @public
 def lstm_cell(
-    input: Tensor, hx: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
+    input: Tensor, hx: object, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> tuple[Any, Any]:
     """One step of long short-term memory: h and c."""
     if not isinstance(hx, (tuple, list)):

@@ -68,14 +68,14 @@ def storage_of(dtype: object, input: Tensor, name: str) -> Any:
     return wanted.numpy
 
 
-def decided_by(out: Any, dtype: object, input: Any) -> Any:
+def decided_by(out: Tensor | None, dtype: object, input: Tensor) -> Any:
     """Return the requested dtype, or else that of `out`, which may be any that the input can be cast to."""
     if dtype is not None or not isinstance(out, TensorCore):
         return dtype
     return None if _kind(input).is_complex else _kind(out)
 
 
-def _kind(input: Any) -> Any:
+def _kind(input: Tensor) -> Any:
     return DTYPE_OF[input._array.dtype]
 
 
@@ -219,7 +219,9 @@ min = _extreme("min", rules.min_all, rules.min, minimum, return_types.min)
 min.__doc__ = "The smallest element; with a dim the smallest along it and where it stands; of two tensors elementwise."
 
 
-def _fold_extreme(name: str, rule: Rule, kernel: str, input: Tensor, dim: object, keepdim: bool, out: Any) -> Any:
+def _fold_extreme(
+    name: str, rule: Rule, kernel: str, input: Tensor, dim: object, keepdim: bool, out: Tensor | None
+) -> Any:
     check_tensor(input, name)
     dims = folded_dims(dim, input, name)
     _check_nonempty(input, name, None if dim == () or dim is None else dims)
@@ -241,7 +243,7 @@ def amin(input: Tensor, dim: int | _size = (), keepdim: bool = False, *, out: Te
 
 
 @public
-def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: object = None) -> Any:
     """Return the smallest and the largest element, of everything or along a dim."""
     check_tensor(input, "aminmax")
     shape = input._array.shape

@@ -93,7 +93,7 @@ def _check_output(input: Tensor, size: tuple[int, ...]) -> None:
         )
 
 
-def _taps(mode: str, n: int, count: int, align: bool, scale: float | None, antialias: bool, dtype: Any) -> Any:
+def _taps(mode: str, n: int, count: int, align: bool, scale: float | None, antialias: bool, dtype: object) -> Any:
     if mode in ("nearest", "nearest-exact"):
         places = kernels.nearest_indices(n, count, scale, mode == "nearest-exact", dtype)
         return kernels.Taps(places[:, None], np.ones((count, 1), np.float64 if dtype == np.float64 else np.float32), n)

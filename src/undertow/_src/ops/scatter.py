@@ -53,7 +53,7 @@ def check_in_range(
         raise error(f"{prefix}index {int(first)} is out of bounds for dimension {dim} with size {n}")
 
 
-def _with_dims(index: Any, ndim: int) -> Any:
+def _with_dims(index: Tensor, ndim: int) -> Tensor:
     """Return an empty index with the right number of dims and dtype: PyTorch accepts any."""
     if not index._array.size and index._array.dtype.kind not in "iu":
         index = wrap(np.empty(index._array.shape, np.int64))
@@ -64,7 +64,7 @@ def _with_dims(index: Any, ndim: int) -> Any:
     return wrap(np.empty((0,) * max(ndim, 1), index._array.dtype))
 
 
-def _check_index(index: Any, name: str) -> None:
+def _check_index(index: Tensor, name: str) -> None:
     check_tensor(index, name, "index", 3)
     if index._array.size and index._array.dtype not in (np.int64, np.int32):
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
@@ -128,7 +128,7 @@ def _check_scatter(input: Tensor, dim: object, index: Any, src: object, name: st
     return dim
 
 
-def _not_implemented(xp: Any, g: Any) -> Any:
+def _not_implemented(xp: Any, g: object) -> Any:
     raise RuntimeError("derivative for aten::scatter is not implemented")
 
 
@@ -141,8 +141,8 @@ _scatter_folded = op(
 
 
 def _scatter_call(
-    run: Any, input: Tensor, dim: Any, index: Any, src: object, value: Any, reduce: str | None, name: str
-) -> Any:
+    run: Any, input: Tensor, dim: object, index: Any, src: object, value: Any, reduce: str | None, name: str
+) -> Tensor:
     """`scatter` and `scatter_`: with a source tensor or a number, written over or folded in."""
     if src is None:
         src = value

@@ -100,7 +100,7 @@ def reshape(input: Tensor, shape: _size) -> Tensor:
 
 
 @public
-def reshape_method(self: Tensor, *shape: Any, **named: Any) -> Any:
+def reshape_method(self: Tensor, *shape: object, **named: object) -> Tensor:
     """Another shape for the same elements: a view where memory allows it, else a copy."""
     if named:
         shape = (*shape, *only_named(named, "reshape", "shape"))
@@ -125,14 +125,14 @@ def view(self: Tensor, *size: Any, **named: Any) -> Tensor:
 _view_bits = op("view", lambda xp, self, *, dtype: self.view(dtype), view=True)
 
 
-def view_dtype(input: Tensor, kind: dtype) -> Any:
+def view_dtype(input: Tensor, kind: dtype) -> Tensor:
     """Return `view_bits` outside the graph: to autograd these are different numbers."""
     result = view_bits(input, kind)
     result._view = None
     return result
 
 
-def view_bits(input: Tensor, kind: dtype) -> Any:
+def view_bits(input: Tensor, kind: dtype) -> Tensor:
     """Return the same bits as numbers of a different dtype; the last dim grows or shrinks with the element size."""
     array = input._array
     have, want = array.itemsize, kind.numpy.itemsize
@@ -243,7 +243,7 @@ def permute(input: Tensor, dims: _size) -> Tensor:
 
 
 @public
-def permute_method(self: Tensor, *dims: Any, **named: Any) -> Any:
+def permute_method(self: Tensor, *dims: object, **named: object) -> Tensor:
     """Return a view with its dims in another order."""
     if named:
         dims = (*dims, *only_named(named, "permute", "dims"))
@@ -298,7 +298,7 @@ def _adjoint(input: Any, name: str) -> Any:
 
 
 @overloaded
-def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
+def movedim(input: Tensor, source: object, destination: object) -> Tensor:
     """Return a view with some dims at other places, the rest in their order."""
     check_tensor(input, "movedim")
     ndim = input._array.ndim

@@ -27,6 +27,8 @@ from undertow._src.types.sizes import wrapped_dim
 from undertow.storage import extent_of, flat_memory, layout_of, offset_of, root_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from undertow._src.rules.rule import Rule
     from undertow._src.types.aliases import _size
     from undertow._tensor import Tensor
@@ -56,7 +58,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     return view_of(rules.select, input, numpy_shape.select(array, dim, index), {"dim": dim, "index": index})
 
 
-def slice_dim(input: Tensor, dim: int, start: int = 0, end: int = END, step: int = 1) -> Any:
+def slice_dim(input: Tensor, dim: int, start: int = 0, end: int = END, step: int = 1) -> Tensor:
     """Return a range of one dim; the arguments are checked and start is not negative."""
     value = numpy_shape.slice_along(input._array, dim, start, end, step)
     return view_of(rules.slice, input, value, {"dim": dim, "start": start, "end": end, "step": step})
@@ -95,7 +97,7 @@ def start_of(start: int, length: int, n: int) -> int:
 # --- several parts
 
 
-def _split_dim(input: Tensor, dim: Any, name: str) -> int:
+def _split_dim(input: Tensor, dim: int, name: str) -> int:
     if not input._array.ndim:
         raise RuntimeError(f"{name} expects at least a 1-dimensional tensor")
     return wrap_dim(as_int(dim, name, "dim", 3), input._array.ndim)
@@ -166,7 +168,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Any, ...]:
 
 @overloaded
 def tensor_split(
-    input: Tensor, indices_or_sections: Any = None, dim: int = 0, *,
+    input: Tensor, indices_or_sections: int | Sequence[int] | None = None, dim: int = 0, *,
     sections: int | None = None, indices: _size | None = None, tensor_indices_or_sections: Tensor | None = None,
 ) -> tuple[Any, ...]:  # fmt: skip
     """So many parts along a dim, of sizes that differ by at most one, or parts between the given indices."""
@@ -285,7 +287,9 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     return apply(rules.unfold, self, dimension=dimension, size=size, step=step)
 
 
-def strides_wanted(input: Tensor, size: Any, stride: int | _size, storage_offset: object, name: str) -> dict[str, Any]:
+def strides_wanted(
+    input: Tensor, size: object, stride: int | _size, storage_offset: object, name: str
+) -> dict[str, Any]:
     """Return the checked statics of an `as_strided` call."""
     check_tensor(input, name)
     size, stride = as_ints(size, name, "size", 2), as_ints(stride, name, "stride", 3)
@@ -319,7 +323,7 @@ def _strided_view(array: Any, statics: dict[str, Any]) -> Any:
 
 
 @public
-def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
+def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """Return a view of a tensor's memory with any size, strides and offset, counted in elements."""
     statics = strides_wanted(input, size, stride, storage_offset, "as_strided")
     if type(input._array) is DeviceArray:

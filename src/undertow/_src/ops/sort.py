@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from undertow._tensor import Tensor
 
 
-def _kind(input: Any) -> Any:
+def _kind(input: Tensor) -> Any:
     return DTYPE_OF[input._array.dtype]
 
 
@@ -40,7 +40,7 @@ def _kind(input: Any) -> Any:
 
 @overloaded
 def sort(
-    input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None, out: Any = None
+    input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None, out: object = None
 ) -> Any:  # fmt: skip
     """Return the elements in order along a dim, and the indices they had."""
     if not isinstance(input, TensorCore) or not is_int(dim) or not isinstance(descending, bool):
@@ -74,7 +74,7 @@ def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 @public
 def topk(
-    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None
+    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: object = None
 ) -> Any:  # fmt: skip
     """Return the k largest (or smallest) elements along a dim, and where they stand."""
     check_tensor(input, "topk")
@@ -95,7 +95,7 @@ def topk(
 # --- picking by rank
 
 
-def _picking(name: str, input: Tensor, dim: Any, kernel: str) -> int:
+def _picking(name: str, input: Tensor, dim: int, kernel: str) -> int:
     """Return the dim to select along, checked to have elements of an ordered dtype."""
     check_tensor(input, name)
     place = wrap_dim(as_int(dim, name, "dim", 2), input._array.ndim)
@@ -109,7 +109,7 @@ def _picking(name: str, input: Tensor, dim: Any, kernel: str) -> int:
 
 
 @public
-def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: object = None) -> Any:
     """Return the k-th smallest element along a dim, and where it stands."""
     place = _picking("kthvalue", input, dim, "kthvalue_cpu")
     count = as_int(k, "kthvalue", "k", 2)
@@ -123,13 +123,13 @@ _UNSET: Any = object()
 
 
 @overloaded
-def median(input: Tensor, dim: Any = _UNSET, keepdim: bool = False, *, out: Any = None) -> Any:
+def median(input: Tensor, dim: object = _UNSET, keepdim: bool = False, *, out: object = None) -> Any:
     """Return the median of all elements (the lower of two in the middle), or along a dim with where it stands."""
     return _median("median", rules.median_all, rules.median, return_types.median, input, dim, keepdim, out)
 
 
 @overloaded
-def nanmedian(input: Tensor, dim: Any = _UNSET, keepdim: bool = False, *, out: Any = None) -> Any:
+def nanmedian(input: Tensor, dim: object = _UNSET, keepdim: bool = False, *, out: object = None) -> Any:
     """Return the median of the elements that are not nan."""
     return _median("nanmedian", rules.nanmedian_all, rules.nanmedian, return_types.nanmedian, input, dim, keepdim, out)
 
@@ -162,8 +162,8 @@ def _chosen(results: tuple[Any, ...], *flags: bool) -> Any:
 
 @public
 def unique(
-    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: Any = None
-) -> Any:
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: object = None
+) -> Tensor:
     """Return the distinct elements (or slices along a dim) in order; also where each went, and how many there were."""
     check_tensor(input, "unique")
     if _kind(input).is_complex:
@@ -318,6 +318,6 @@ class SortMethods:
         sort, argsort, msort, topk, kthvalue, median, nanmedian, mode)  # fmt: skip
     unique, unique_consecutive, bincount, histc, histogram = unique, unique_consecutive, bincount, histc, histogram
 
-    def bucketize(self, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    def bucketize(self, boundaries: object, *, out_int32: bool = False, right: bool = False) -> Tensor:
         """Which bucket between sorted boundaries each element falls into."""
         return bucketize(self, boundaries, out_int32=out_int32, right=right)

@@ -226,7 +226,7 @@ def _overlapped(pieces: Any, total: int, n_fft: int, hop: int) -> Tensor:
 
 def _istft_name(
     input: Tensor, n_fft: int, hop: int, win: int, window: Any, center: bool, normalized: bool, onesided: Any,
-    length: Any, return_complex: bool,
+    length: object, return_complex: bool,
 ) -> str:  # fmt: skip
     kind = DTYPE_OF[input._array.dtype].scalar_name
     side = "None" if onesided is None else int(onesided)

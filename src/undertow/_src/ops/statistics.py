@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from undertow._tensor import Tensor
 
 
-def _kind(input: Any) -> Any:
+def _kind(input: Tensor) -> Any:
     return DTYPE_OF[input._array.dtype]
 
 
@@ -34,7 +34,7 @@ def _kind(input: Any) -> Any:
 
 
 def _spread(
-    name: str, rule: Rule, input: Tensor, dim: object, unbiased: object, keepdim: Any, correction: Any,
+    name: str, rule: Rule, input: Tensor, dim: object, unbiased: object, keepdim: bool, correction: Any,
     out: Tensor | None = None,
 ) -> Any:  # fmt: skip
     """var, std and their pairs with the mean: (input, unbiased), (input, dim, unbiased, keepdim) or by correction."""
@@ -64,7 +64,7 @@ def _spread(
 
 @overloaded
 def var(
-    input: Tensor, dim: Any = UNSET, unbiased: Any = UNSET, keepdim: bool = False, *, correction: Any = UNSET,
+    input: Tensor, dim: object = UNSET, unbiased: object = UNSET, keepdim: bool = False, *, correction: object = UNSET,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Return the mean squared distance from the mean; the sum is divided by count - correction."""
@@ -73,7 +73,7 @@ def var(
 
 @overloaded
 def std(
-    input: Tensor, dim: Any = UNSET, unbiased: Any = UNSET, keepdim: bool = False, *, correction: Any = UNSET,
+    input: Tensor, dim: object = UNSET, unbiased: object = UNSET, keepdim: bool = False, *, correction: object = UNSET,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Return the square root of the variance."""
@@ -82,7 +82,7 @@ def std(
 
 @overloaded
 def var_mean(
-    input: Tensor, dim: Any = UNSET, unbiased: Any = UNSET, keepdim: bool = False, *, correction: Any = UNSET
+    input: Tensor, dim: object = UNSET, unbiased: object = UNSET, keepdim: bool = False, *, correction: object = UNSET
 ) -> tuple[Tensor, Tensor]:
     """Return the variance and the mean."""
     return _spread("var_mean", rules.var_mean, input, dim, unbiased, keepdim, correction)
@@ -90,7 +90,7 @@ def var_mean(
 
 @overloaded
 def std_mean(
-    input: Tensor, dim: Any = UNSET, unbiased: Any = UNSET, keepdim: bool = False, *, correction: Any = UNSET
+    input: Tensor, dim: object = UNSET, unbiased: object = UNSET, keepdim: bool = False, *, correction: object = UNSET
 ) -> tuple[Tensor, Tensor]:
     """Return the standard deviation and the mean."""
     return _spread("std_mean", rules.std_mean, input, dim, unbiased, keepdim, correction)
@@ -142,7 +142,7 @@ def _quantile(
     return apply(rules.squeeze_in_place, picked.unsqueeze(0).transpose(0, -1), size=(wanted.size, *shape))
 
 
-def _interpolate(ordered: Any, fractions: Any, interpolation: str, skip_nan: bool) -> Any:
+def _interpolate(ordered: Tensor, fractions: Tensor, interpolation: str, skip_nan: bool) -> Tensor:
     """Values at fractions of each sorted row; the last dim of the result runs over the fractions."""
     values, q = ordered._array, fractions._array
     missing = np.isnan(values)
@@ -168,7 +168,7 @@ def _interpolate(ordered: Any, fractions: Any, interpolation: str, skip_nan: boo
     )
 
 
-def _into_same(out: Any, result: Any, input: Any) -> Any:
+def _into_same(out: object, result: object, input: object) -> Any:
     if out is None:
         return result
     return into(out, lambda: result, (), "quantile")
@@ -345,7 +345,7 @@ def _refuse_both(name: str, y: object, x: object, dx: object) -> None:
 
 
 @overloaded
-def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: object = None, dim: int = -1) -> Tensor:
     """Return the integral of samples along a dim by the trapezoidal rule."""
     _refuse_both("trapezoid", y, x, dx)
     place = _check_samples("trapezoid", y, x, dim)

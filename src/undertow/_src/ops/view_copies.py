@@ -135,7 +135,7 @@ def t_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 @overloaded
-def squeeze_copy(input: Tensor, dim: Any = _ALL, *, out: Tensor | None = None) -> Tensor:
+def squeeze_copy(input: Tensor, dim: object = _ALL, *, out: Tensor | None = None) -> Tensor:
     """Return a copy without the dims of size one, or without those among the given dims."""
     view = broadcasting.squeeze if dim is _ALL else lambda x: broadcasting.squeeze(x, dim)
     return _copied("squeeze_copy", input, view, out)
@@ -224,7 +224,7 @@ def split_copy(input: Tensor, split_size: int, dim: int = 0, *, out: Sequence[An
 
 
 @public
-def split_with_sizes_copy(input: Any, split_sizes: Any, dim: int = 0, *, out: Sequence[Any] | None = None) -> Any:
+def split_with_sizes_copy(input: Any, split_sizes: object, dim: int = 0, *, out: Sequence[Any] | None = None) -> Any:
     """Copy of parts of the given sizes along a dim."""
     sizes = as_ints(split_sizes, "split_with_sizes_copy", "split_sizes", 2)
     copies = _copied("split_with_sizes_copy", input, lambda x: slicing.split_with_sizes(x, sizes, dim))

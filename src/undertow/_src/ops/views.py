@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.arrays.numpy import namespace as numpy_xp
 from undertow._src.base.modes import local, slow_path
@@ -17,10 +17,13 @@ from undertow._src.engine.writes import check_writable, set_edge
 from undertow._src.rules.rule import Rule, Spec
 from undertow._src.tensor.core import InferenceStorage, View, ndarray
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
+
 _new = object.__new__
 
 
-def view_of(rule: Rule, source: Any, value: Any, statics: dict[str, Any]) -> Any:
+def view_of(rule: Rule, source: Tensor, value: object, statics: dict[str, Any]) -> Tensor:
     """Return what `apply(rule, source, **statics)` returns, given the raw view of a rule with one output.
 
     The statics come in the order of the rule's.
@@ -110,7 +113,7 @@ def views_of(rule: Rule, source: Any, values: tuple[Any, ...], statics: dict[str
     return tuple(results)
 
 
-def apply_view_in_place(rule: Rule, target: Any, **statics: Any) -> Any:
+def apply_view_in_place(rule: Rule, target: Any, **statics: object) -> Any:
     """Make a tensor a view of its former self: `t_`, `squeeze_`. Counts as a write, though no element changes."""
     if slow_path.dispatcher is not None and slow_path.dispatcher.takes((target,)):
         slow_path.dispatcher.show_view(rule, target, statics)

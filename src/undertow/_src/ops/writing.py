@@ -138,7 +138,7 @@ def copy_(self: Any, other: Any, non_blocking: bool = False) -> Any:
     return copy_into(self, other)
 
 
-def copy_into(target: Tensor, source: Any) -> Any:
+def copy_into(target: Tensor, source: Tensor) -> Tensor:
     """`copy_`, once its arguments are known to be tensors."""
     if source._requires_grad and not DTYPE_OF[target._array.dtype].is_inexact:
         source = source.detach()  # integers have no gradient
@@ -247,7 +247,7 @@ def fill_diagonal_(self: Tensor, fill_value: Number | complex, wrap: bool = Fals
 
 
 @public
-def resize_(self: Tensor, *sizes: Any, memory_format: memory_format | None = None) -> Tensor:
+def resize_(self: Tensor, *sizes: object, memory_format: memory_format | None = None) -> Tensor:
     """Resize a tensor in place; existing elements stay, new ones are uninitialised."""
     if self.requires_grad and not local.modes.inference:
         raise RuntimeError("cannot resize variables that require grad")
@@ -286,8 +286,12 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: memory_form
 
 @public
 def set_(
-    self: Any, source: Any = None, storage_offset: int = 0, size: Any = None, stride: int | _size | None = None
-) -> Any:
+    self: Tensor,
+    source: Tensor | None = None,
+    storage_offset: int = 0,
+    size: object = None,
+    stride: int | _size | None = None,
+) -> Tensor:
     """Make a tensor share a second one's storage."""
     if not (isinstance(source, TensorCore) and source._array.dtype != self._array.dtype):
         check_writable(self, self._requires_grad)

@@ -144,7 +144,7 @@ gelu = op("gelu", lambda xp, self, *, approximate: (
               xp.gelu_grad(g, self) if approximate == "none" else xp.gelu_tanh_grad(g, self)))  # fmt: skip
 
 
-def mish_slope(x: Array, t: Any, s: Any) -> Array:
+def mish_slope(x: Array, t: Array, s: Array) -> Array:
     """d/dx of x tanh(softplus(x)), t being that tanh and s = σ(x)."""
     return t + x * s * (1 - t * t)
 

@@ -154,7 +154,7 @@ def blocks(xp: Namespace, tensors: tuple[Any, ...]) -> Array:
     return xp.concatenate(rows, 0)
 
 
-def cut_blocks(xp: Any, g: Any, needs: tuple[bool, ...], specs: tuple[Spec, ...]) -> tuple[Any, ...]:
+def cut_blocks(xp: Namespace, g: object, needs: tuple[bool, ...], specs: tuple[Spec, ...]) -> tuple[Any, ...]:
     """Return the adjoint of `blocks`: each matrix's block of g."""
     results: list[Any] = []
     top = left = 0

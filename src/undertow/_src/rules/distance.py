@@ -28,7 +28,7 @@ trilinear = op("_trilinear", lambda xp, i1, i2, i3: xp.squeeze(
 # fmt: on
 
 
-def between(xp: Namespace, x: Array, first: Any, second: Any) -> Any:
+def between(xp: Namespace, x: Array, first: object, second: object) -> Any:
     """Return the difference of each pair of rows."""
     return xp.take_rows(x, xp.constant(first)) - xp.take_rows(x, xp.constant(second))
 

@@ -113,7 +113,7 @@ pow_of_number = op("pow", lambda xp, exponent, *, self: xp.in_rows(xp.power(self
                        else g * (result * log_of_base(xp, self, result))))  # fmt: skip
 
 
-def log_of_base(xp: Any, base: Any, result: Any) -> Any:
+def log_of_base(xp: Namespace, base: Any, result: Array) -> Any:
     """Return log(base) in the dtype of the power: a negative base has none among the reals."""
     if xp.dtype_of(result).kind == "c":
         return cmath.log(base)
@@ -164,7 +164,7 @@ sgn = op("sgn", lambda xp, self: xp.sign(self), promote="numeric", holomorphic=F
          self=lambda xp, g, self, result: turn(xp, g, self, result))  # fmt: skip
 
 
-def turn(xp: Namespace, g: Array, x: Array, direction: Any) -> Array:
+def turn(xp: Namespace, g: Array, x: Array, direction: Array) -> Array:
     """Return the gradient of x / |x|: the part of g perpendicular to x, over |x|; 0 on the real line and at 0."""
     if xp.dtype_of(x).kind != "c":
         return xp.zeros_like(g)
@@ -313,7 +313,7 @@ addcdiv = op("addcdiv", lambda xp, self, tensor1, tensor2, *, value: self + (val
 def not_differentiated(name: str) -> Any:
     """Return a gradient that raises PyTorch's refusal."""
 
-    def refuse(g: Array) -> Any:
+    def refuse(g: Array) -> None:
         raise RuntimeError(f"derivative for aten::{name} is not implemented")
 
     return refuse

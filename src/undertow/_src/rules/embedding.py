@@ -54,7 +54,7 @@ bag_max_take = op("embedding_bag", lambda xp, self, chosen: xp.bag_max_take(self
 
 def table_grad(
     xp: Namespace, g: Array, indices: Array, count: int, padding_idx: int, by_frequency: bool, sparse: bool
-) -> Any:
+) -> Array:
     """Return the gradient of a table that rows were taken from: dense, or sparse with only the rows used."""
     if not sparse:
         return xp.embedding_grad(g, indices, count, padding_idx, by_frequency)

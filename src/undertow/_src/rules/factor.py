@@ -48,7 +48,7 @@ linalg_det = op("linalg_det", lambda xp, A: xp.det(A), promote="same",
                     cell(xp, g) * xp.cofactors(A, result) if A.shape[-1] else xp.zeros_like(A))  # fmt: skip
 
 
-def slogdet_gradient(xp: Any, g: Any, A: Any, sign: Any) -> Any:
+def slogdet_gradient(xp: Any, g: Any, A: object, sign: Any) -> Any:
     """Return g A⁻ᴴ for log |det A|; for complex numbers also the part of the sign, which varies."""
     weight = g[1]
     if xp.dtype_of(A).kind == "c":
@@ -67,7 +67,7 @@ linalg_inv_ex = op("linalg_inv_ex", lambda xp, A: xp.inverse(A), promote="same",
                        transposed(xp, inverse), xp.matmul(g, transposed(xp, inverse))))  # fmt: skip
 
 
-def solution(xp: Namespace, A: Array, B: Array, left: bool, vector: bool) -> Any:
+def solution(xp: Namespace, A: Array, B: Array, left: bool, vector: bool) -> Array:
     """Return X with A X = B, or X A = B; B is a matrix, or with `vector` a single column."""
     if vector:
         return xp.squeeze(xp.solve(A, column(xp, B)), (max(A.ndim, B.ndim + 1) - 1,))
@@ -96,14 +96,14 @@ linalg_solve_ex = op("linalg_solve_ex", lambda xp, A, B, *, left, vector: soluti
                      promote="same", joint=solution_gradient)  # fmt: skip
 
 
-def triangular_solution(xp: Namespace, A: Array, B: Array, upper: bool, left: bool, unitriangular: bool) -> Any:
+def triangular_solution(xp: Namespace, A: Array, B: Array, upper: bool, left: bool, unitriangular: bool) -> Array:
     """Return X with A X = B, or X A = B, for a triangular A."""
     if left:
         return xp.solve_triangular(A, B, upper, unitriangular)
     return transposed(xp, xp.solve_triangular(transposed(xp, A), transposed(xp, B), not upper, unitriangular))
 
 
-def triangle(xp: Namespace, x: Array, upper: bool, strict: bool) -> Any:
+def triangle(xp: Namespace, x: Array, upper: bool, strict: bool) -> Array:
     """Return one triangle of a matrix; `strict`: without the diagonal."""
     return xp.triu(x, int(strict)) if upper else xp.tril(x, -int(strict))
 
@@ -133,7 +133,7 @@ linalg_solve_triangular = op(
 
 
 def old_triangular_gradient(
-    xp: Any, g: Any, needs: Any, A: Any, result: Any, upper: bool, transpose: bool, unitriangular: bool, self_spec: Any,
+    xp: Any, g: Any, needs: object, A: Any, result: Any, upper: bool, transpose: bool, unitriangular: bool, self_spec: Any,
     A_spec: Any,
 ) -> tuple[Any, Any]:  # fmt: skip
     """Return the same where a copy of A is a result too, with its own gradient."""
@@ -153,7 +153,7 @@ triangular_solve = op(
 # --- Cholesky
 
 
-def cholesky_gradient(xp: Namespace, g: Array, result: Array, upper: bool) -> Any:
+def cholesky_gradient(xp: Namespace, g: Array, result: Array, upper: bool) -> Array:
     """½ L⁻ᴴ (tril(Lᴴ g) + tril(Lᴴ g, −1)ᴴ) L⁻¹."""
     L, g = (adjoint(xp, result), adjoint(xp, g)) if upper else (result, g)
     Lh = adjoint(xp, L)
@@ -200,7 +200,7 @@ cholesky_inverse = op("cholesky_inverse", lambda xp, self, *, upper: xp.cholesky
 # --- LU: the pivots carry no gradient
 
 
-def lu_gradient(xp: Namespace, of_L: Array, of_U: Array, L: Array, U: Array, permutation: Any) -> Array:
+def lu_gradient(xp: Namespace, of_L: Array, of_U: Array, L: Array, U: Array, permutation: Array) -> Array:
     """Return P L⁻ᴴ [tril(Lᴴ gL, -1) + triu(gU Uᴴ)] U⁻ᴴ for a square matrix, from which the rest follows."""
     rows, columns, last = L.shape[-2], U.shape[-1], L.ndim - 1
     few = min(rows, columns)
@@ -225,7 +225,7 @@ def lu_gradient(xp: Namespace, of_L: Array, of_U: Array, L: Array, U: Array, per
     return xp.matmul(permutation, found)
 
 
-def lu_factor_gradient(xp: Namespace, g: Any, LU: Any, permutation: Any) -> Any:
+def lu_factor_gradient(xp: Namespace, g: Any, LU: Array, permutation: Array) -> Array:
     """Return `lu_gradient`, where g holds both triangles in one matrix."""
     few, last = min(LU.shape[-2:]), LU.ndim - 1
     of_L, of_U = xp.slice_along(g[0], last, 0, few, 1), xp.slice_along(g[0], last - 1, 0, few, 1)
@@ -237,7 +237,7 @@ linalg_lu_factor_ex = op("linalg_lu_factor_ex", lambda xp, A: xp.lu_factor(A), p
                          materialize=False, A=lu_factor_gradient)  # fmt: skip
 
 
-def lu_parts_gradient(xp: Namespace, g: Any, P: Any, L: Any, U: Any) -> Any:
+def lu_parts_gradient(xp: Namespace, g: Any, P: Any, L: Any, U: Any) -> Array:
     """Return `lu_gradient` for separate L and U; P is constant."""
     return lu_gradient(xp, g[1], g[2], L, U, P)
 
@@ -268,7 +268,7 @@ def triangles(xp: Namespace, LU: Array) -> tuple[Any, Any]:
 lu_unpack = op("lu_unpack", lambda xp, LU: triangles(xp, LU), promote="same", outputs=2, LU=unpacked_gradient)
 
 
-def lu_solution(xp: Namespace, LU: Array, B: Array, permutation: Any, left: bool, adjoint_: bool) -> Any:
+def lu_solution(xp: Namespace, LU: Array, B: Array, permutation: object, left: bool, adjoint_: bool) -> Any:
     """X with A X = B for the A whose triangles LU holds; X A = B if not left, Aᴴ for A if adjoint."""
     if not left:
         return adjoint(xp, lu_solution(xp, LU, adjoint(xp, B), permutation, True, not adjoint_))
@@ -280,7 +280,7 @@ def lu_solution(xp: Namespace, LU: Array, B: Array, permutation: Any, left: bool
 
 
 def lu_solve_gradient(
-    xp: Namespace, g: Array, needs: tuple[bool, ...], LU: Array, permutation: Any, result: Array, left: bool,
+    xp: Namespace, g: Array, needs: tuple[bool, ...], LU: Array, permutation: object, result: Array, left: bool,
     adjoint_: bool, LU_spec: Spec, B_spec: Spec,
 ) -> tuple[Any, Any]:  # fmt: skip
     """Return A⁻ᴴ g for B; for A that times −Xᴴ, and for its triangles what follows from A = P L U."""

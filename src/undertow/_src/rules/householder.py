@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from undertow._src.rules.array import Array, Namespace
 
 
-def reflector(xp: Namespace, input: Array, place: int) -> Any:
+def reflector(xp: Namespace, input: Array, place: int) -> Array:
     """vᵢ as a column."""
     rows, last = input.shape[-2], input.ndim - 2
     below = xp.slice_along(xp.select(input, input.ndim - 1, place), last, place + 1, rows, 1)
@@ -73,7 +73,7 @@ def first_columns(xp: Namespace, input: Array) -> Array:
     return xp.broadcast_to(eye, input.shape)
 
 
-def sided(xp: Namespace, x: Array, left: bool) -> Any:
+def sided(xp: Namespace, x: Array, left: bool) -> Array:
     """Compute X Q as (Qᴴ Xᴴ)ᴴ: an operand on the left is transposed before and after."""
     return x if left else adjoint(xp, x)
 

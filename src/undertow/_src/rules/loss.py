@@ -171,7 +171,7 @@ def log_from_100(xp: Namespace, logarithm: Array) -> Array:
     return xp.maximum(logarithm, xp.full_like(logarithm, -100))
 
 
-def positives(target: Any, pos_weight: Any) -> Any:
+def positives(target: Array, pos_weight: Array | None) -> Any:
     """Return the factor of −log σ(x): pos_weight for a positive target, 1 for a negative one."""
     return 1 if pos_weight is None else (pos_weight - 1) * target + 1
 
@@ -196,7 +196,9 @@ def margin_excess(xp: Namespace, self: Array, target: Array, weight: Array, marg
     return xp.maximum(excess, xp.zeros_like(excess)) * others, index, xp.expand_dims(unit, axis)
 
 
-def margin_loss(xp: Namespace, self: Array, target: Array, weight: Array, p: int, margin: float, reduction: int) -> Any:
+def margin_loss(
+    xp: Namespace, self: Array, target: Array, weight: Array, p: int, margin: float, reduction: int
+) -> Array:
     """Σ over the other classes of max(0, margin − self[target] + self)ᵖ, over the number of classes."""
     excess, _, unit = margin_excess(xp, self, target, weight, margin)
     axis = self.ndim - 1
@@ -206,7 +208,7 @@ def margin_loss(xp: Namespace, self: Array, target: Array, weight: Array, p: int
 
 def margin_gradient(
     xp: Namespace, g: Array, self: Array, target: Array, weight: Array, p: int, margin: float, reduction: int
-) -> Any:
+) -> Array:
     """Return the gradient: positive for every class within the margin, and minus their sum for the target."""
     excess, index, unit = margin_excess(xp, self, target, weight, margin)
     axis = self.ndim - 1
@@ -228,7 +230,7 @@ def label_parts(xp: Namespace, self: Array, target: Array) -> tuple[Any, Any, An
     return xp.where(excess > 0, counted, xp.zeros_like(excess)), excess, index
 
 
-def label_loss(xp: Namespace, self: Array, target: Array, reduction: int) -> Any:
+def label_loss(xp: Namespace, self: Array, target: Array, reduction: int) -> Array:
     """Σ over labels and other classes of max(0, 1 − x[label] + x[other]), over the number of classes."""
     counted, excess, _ = label_parts(xp, self, target)
     axis = self.ndim - 1

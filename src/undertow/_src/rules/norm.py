@@ -51,19 +51,21 @@ batch_norm = op("native_batch_norm",
 # fmt: on
 
 
-def rounded(xp: Namespace, values: tuple[Any, ...], like: Any) -> tuple[Any, ...]:
+def rounded(xp: Namespace, values: tuple[Any, ...], like: Array) -> tuple[Any, ...]:
     """Return the first value in the dtype of the data, the others unchanged."""
     return (None if values[0] is None else xp.astype(values[0], xp.dtype_of(like)), *values[1:])
 
 
-def normalize_channels(xp: Namespace, input: Array, weight: Array | None, bias: Array, mean: Array, rstd: Array) -> Any:
+def normalize_channels(
+    xp: Namespace, input: Array, weight: Array | None, bias: Array, mean: Array, rstd: Array
+) -> Array:
     """(input − mean) · rstd · weight + bias, with the channels on axis 1."""
     return xp.channel_affine(input, rstd if weight is None else rstd * weight, bias, mean)
 
 
 def normalize_groups(
     xp: Namespace, input: Array, weight: Array | None, bias: Array | None, sizes: tuple[int, ...], eps: float
-) -> Any:
+) -> tuple[Array, ...]:
     """Normalise each group of channels: (input − mean) · scale + bias, with one scale per channel.
 
     The mean is subtracted first: far from zero, input · scale + shift would be the difference of two large numbers.

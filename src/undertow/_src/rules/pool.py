@@ -25,8 +25,8 @@ def _max_pool(rank: int, indices: bool) -> Rule:
 
 
 def _max_gradient(
-    xp: Namespace, g: Array, self: Array, self_spec: Spec, result1: Array, kernel_size: Any, stride: Any, padding: Any,
-    dilation: Any,
+    xp: Namespace, g: Array, self: Array, self_spec: Spec, result1: Array, kernel_size: Any, stride: object,
+    padding: object, dilation: object,
 ) -> Any:  # fmt: skip
     # `self` is saved because PyTorch's nodes show it.
     size = self_spec.shape[self_spec.ndim - len(kernel_size) :]

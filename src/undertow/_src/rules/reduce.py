@@ -151,7 +151,7 @@ count_nonzero = op("count_nonzero", lambda xp, self, *, dim: xp.sum(self != 0, a
 # --- variance and its root, divided by count - correction
 
 
-def variance(xp: Namespace, x: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
+def variance(xp: Namespace, x: Any, dim: Dims, correction: float, keepdim: bool) -> Array:
     """Σ |x − mean|² / (n − correction)."""
     if len(dim) < x.ndim:  # of equal numbers it is exactly 0, as from PyTorch's running means
         x = x - x[tuple([slice(0, 1) if axis in dim else slice(None) for axis in range(x.ndim)])]
@@ -170,14 +170,14 @@ def variance_gradient(xp: Namespace, g: Array, self: Array, dim: Dims, correctio
 
 def deviation_gradient(
     xp: Namespace, g: Array, self: Array, result: Array, dim: Dims, correction: float, keepdim: bool
-) -> Any:
+) -> Array:
     """Return the variance's gradient for g / (2 deviation); 0 where the deviation is 0."""
     still = result == 0
     scaled = xp.where(still, xp.zeros_like(g), g / (2 * xp.where(still, xp.ones_like(result), result)))
     return variance_gradient(xp, scaled, self, dim, correction, keepdim)
 
 
-def mean_gradient(xp: Namespace, g: Any, self: Any, dim: Dims, keepdim: bool) -> Any:
+def mean_gradient(xp: Namespace, g: Any, self: Any, dim: Dims, keepdim: bool) -> Array:
     """Return g / n for every element."""
     return spread(xp, g / (folded_count(self.shape, dim) or 1), self, dim, keepdim)
 
@@ -189,7 +189,7 @@ std = op("std", lambda xp, self, *, dim, correction, keepdim: xp.sqrt(variance(x
          promote="same", holomorphic=False, self=deviation_gradient)  # fmt: skip
 
 
-def with_mean(xp: Any, spread_part: object, g: Any, self: Any, dim: Dims, keepdim: bool) -> Any:
+def with_mean(xp: Any, spread_part: object, g: Any, self: object, dim: Dims, keepdim: bool) -> Any:
     """Return the gradient of a variance and that of the mean, as far as they are defined."""
     if g[1] is None:
         return spread_part

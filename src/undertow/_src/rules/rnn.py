@@ -27,7 +27,7 @@ def _as_given(xp: Namespace, rows: Array, input: Array) -> Array:
     return rows if input.ndim == 2 else xp.reshape(rows, (*input.shape[:-1], rows.shape[-1]))
 
 
-def _shares(xp: Namespace, input: Array, w_ih: Array, *biases: Any) -> Array:
+def _shares(xp: Namespace, input: Array, w_ih: Array, *biases: object) -> Array:
     """Return the part of the gates of every step that input and biases contribute."""
     share = xp.matmul(input, xp.transpose(w_ih, (1, 0)))
     for bias in biases:
@@ -46,7 +46,7 @@ def _product(xp: Namespace, g: Array, x: Array) -> Array:
 
 def _lstm(
     xp: Namespace, input: Array, h0: Array, c0: Array, w_ih: Array, w_hh: Array, b_ih: Array, b_hh: Array, w_hr: Array,
-    batch_sizes: Any, reverse: bool,
+    batch_sizes: object, reverse: bool,
 ) -> Arrays:  # fmt: skip
     shares = _shares(xp, _rows(xp, input), w_ih, b_ih, b_hh)
     output, *rest = xp.lstm_scan(shares, h0, c0, w_hh, w_hr, batch_sizes, reverse)
@@ -54,7 +54,7 @@ def _lstm(
 
 
 def _lstm_grad(
-    xp: Namespace, g: Any, needs: Any, input: Any, h0: Any, c0: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any,
+    xp: Namespace, g: Any, needs: Any, input: Any, h0: object, c0: object, w_ih: Any, w_hh: Any, b_ih: object, b_hh: object,
     w_hr: Any, gates: Any, c_before: Any, tanh_c: Any, h_before: Any, wide_h: Any, batch_sizes: Any, reverse: bool,
 ) -> Arrays:  # fmt: skip
     dz, dh, dc, arrived = xp.lstm_scan_grad(
@@ -88,7 +88,7 @@ lstm = op(
 
 
 def _gru(
-    xp: Any, input: Any, h0: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, batch_sizes: Any, reverse: bool
+    xp: Any, input: Array, h0: Any, w_ih: Array, w_hh: Array, b_ih: Array, b_hh: Any, batch_sizes: object, reverse: bool
 ) -> Arrays:
     size = w_hh.shape[1]
     gx = _shares(xp, _rows(xp, input), w_ih, b_ih)
@@ -102,7 +102,7 @@ def _gru(
 
 
 def _gru_grad(
-    xp: Namespace, g: Any, needs: Any, input: Any, h0: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, gates: Any,
+    xp: Namespace, g: Any, needs: Any, input: Any, h0: object, w_ih: Any, w_hh: Any, b_ih: object, b_hh: object, gates: Any,
     hidden_n: Any, h_before: Any, batch_sizes: Any, reverse: bool,
 ) -> Arrays:  # fmt: skip
     dx, dhid, dh = xp.gru_scan_grad(_rows(xp, g[0]), g[1], gates, hidden_n, h_before, w_hh, batch_sizes, reverse)
@@ -133,15 +133,15 @@ gru = op(
 
 def _rnn(
     xp: Namespace, input: Array, h0: Array, w_ih: Array, w_hh: Array, b_ih: Array, b_hh: Array, relu: bool,
-    batch_sizes: Any, reverse: bool,
+    batch_sizes: object, reverse: bool,
 ) -> Arrays:  # fmt: skip
     output, *rest = xp.rnn_scan(_shares(xp, _rows(xp, input), w_ih, b_ih, b_hh), h0, w_hh, relu, batch_sizes, reverse)
     return _as_given(xp, output, input), *rest
 
 
 def _rnn_grad(
-    xp: Namespace, g: Any, needs: Any, input: Any, h0: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, result: Any,
-    h_before: Any, relu: bool, batch_sizes: Any, reverse: bool,
+    xp: Namespace, g: Any, needs: Any, input: Any, h0: object, w_ih: Any, w_hh: Any, b_ih: object, b_hh: object,
+    result: Any, h_before: Any, relu: bool, batch_sizes: Any, reverse: bool,
 ) -> Arrays:  # fmt: skip
     dz, dh = xp.rnn_scan_grad(_rows(xp, g[0]), g[1], _rows(xp, result[0]), w_hh, relu, batch_sizes, reverse)
     bias = xp.sum(dz, axis=0) if needs[4] or needs[5] else None

@@ -33,7 +33,7 @@ grid_sampler = {rank: _grid_sampler(rank) for rank in (2, 3)}
 # fmt: on
 
 
-def sampled(xp: Namespace, input: Any, grid: Any, mode: str, padding: str, align: bool) -> Any:
+def sampled(xp: Namespace, input: Array, grid: Array, mode: str, padding: str, align: bool) -> Any:
     """Sample input at the positions of the grid: Σ over a position's corners of weight · element."""
     total = None
     for weight, _, places in corners(xp, input.shape[2:], grid, mode, padding, align):
@@ -99,7 +99,7 @@ def unnormalized(xp: Namespace, coordinate: Array, n: int, align: bool) -> tuple
     return ((coordinate + 1) * n - 1) * 0.5, xp.full_like(coordinate, n / 2)
 
 
-def confined(xp: Namespace, position: Any, slope: Any, n: int, padding: str, align: bool) -> tuple[Any, Any]:
+def confined(xp: Namespace, position: Array, slope: Array, n: int, padding: str, align: bool) -> tuple[Any, Any]:
     """Move positions outside the image inside: to the border, or by reflection."""
     if padding == "reflection":
         low, span = (0, n - 1) if align else (-0.5, n)
@@ -120,18 +120,18 @@ def confined(xp: Namespace, position: Any, slope: Any, n: int, padding: str, ali
     return position, slope
 
 
-def nearest_tap(xp: Namespace, position: Any, n: int) -> list[Any]:
+def nearest_tap(xp: Namespace, position: object, n: int) -> list[Any]:
     return [_tap(xp, xp.ones_like(position), xp.zeros_like(position), xp.rint(position), n)]
 
 
-def linear_taps(xp: Namespace, position: Any, slope: Any, n: int) -> list[Any]:
+def linear_taps(xp: Namespace, position: Array, slope: Array, n: int) -> list[Any]:
     """Return the elements on both sides, weighted by distance."""
     left = xp.floor(position)
     share = position - left
     return [_tap(xp, 1 - share, -slope, left, n), _tap(xp, share, slope, left + 1, n)]
 
 
-def cubic_taps(xp: Namespace, position: Any, slope: Any, n: int, padding: str, align: bool) -> list[Any]:
+def cubic_taps(xp: Namespace, position: object, slope: Any, n: int, padding: str, align: bool) -> list[Any]:
     """Return the four nearest elements under a cubic kernel; each is moved into the image separately."""
     base = xp.floor(position)
     share = position - base
@@ -150,7 +150,7 @@ def cubic_taps(xp: Namespace, position: Any, slope: Any, n: int, padding: str, a
     return taps
 
 
-def _tap(xp: Namespace, weight: Array, slope: Any, place: Array, n: int) -> tuple[Any, Any, Any, Any]:
+def _tap(xp: Namespace, weight: Array, slope: Array, place: Array, n: int) -> tuple[Any, Any, Any, Any]:
     """Return weight, slope, index (0 outside the image) and whether the position is inside."""
     valid = (place >= 0) & (place <= n - 1)
     index = xp.as_index(xp.where(valid, place, xp.zeros_like(place)))

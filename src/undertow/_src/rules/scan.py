@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from undertow._src.rules.array import Array, Namespace
 
 
-def shift(xp: Namespace, x: Array, dim: int, fill: Any) -> Array:
+def shift(xp: Namespace, x: Array, dim: int, fill: object) -> Array:
     """Return x shifted by one along a dim; `fill` takes the first position."""
     return xp.pad(x, tuple([(1, -1) if axis == dim else (0, 0) for axis in range(x.ndim)]), fill)
 
 
-def reversed_scan(xp: Namespace, scan: Any, x: Array, dim: int) -> Any:
+def reversed_scan(xp: Namespace, scan: Any, x: Array, dim: int) -> Array:
     """Return a scan that runs from the end."""
     return xp.flip(scan(xp.flip(x, (dim,)), dim), (dim,)) if x.ndim else scan(x, dim)
 

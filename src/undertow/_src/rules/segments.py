@@ -18,8 +18,8 @@ def start(xp: Namespace, data: Any, counts: Any, axis: int, value: float) -> Arr
 
 
 def folded(
-    xp: Namespace, data: Any, runs: Any, counts: Any, reduce: str, axis: int, initial: float, empty: float
-) -> Any:
+    xp: Namespace, data: Array, runs: Array, counts: Array, reduce: str, axis: int, initial: float, empty: float
+) -> Array:
     """Reduce each segment; the mean is the sum over the count, and `empty` for an empty segment."""
     index = xp.broadcast_to(runs, data.shape)
     fold = "sum" if reduce == "mean" else reduce

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from undertow._src.rules.elementwise import no_derivative, not_differentiated
 from undertow._src.rules.rule import op
@@ -79,7 +79,7 @@ i1e = op("special_i1e", lambda xp, self: xp.i1e(self), promote="float", accepts=
              i1_slope(xp, xp.i0e(self), self, result) - xp.sign(self) * result))  # fmt: skip
 
 
-def i1_slope(xp: Namespace, zeroth: Array, x: Array, first: Any) -> Array:
+def i1_slope(xp: Namespace, zeroth: Array, x: Array, first: object) -> Array:
     """I₀ − I₁/x, whose limit at 0 is ½."""
     return xp.where(x == 0, 0.5, zeroth - first / xp.where(x == 0, 1, x))
 
@@ -96,7 +96,7 @@ def times_log(xp: Namespace, x: Array, y: Array) -> Array:
     return xp.where(xp.logical_and(x == 0, xp.logical_not(xp.isnan(y))), 0, x * xp.log(y))
 
 
-def by_slope(xp: Namespace, g: Array, other: Array, slope: Any, flat: Array) -> Array:
+def by_slope(xp: Namespace, g: Array, other: Array, slope: object, flat: Array) -> Array:
     """Return g times a slope: 0 where it is 0; and for g = 0 even if the slope is infinite or nan, unless other is nan."""
     steep = xp.logical_not(xp.logical_or(xp.isfinite(slope), xp.isnan(other)))
     return g * xp.where(xp.logical_or(flat, xp.logical_and(g == 0, steep)), 0, slope)

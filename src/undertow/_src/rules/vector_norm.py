@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from undertow._src.rules.array import Array, Namespace
 
 
-def vector_norm(xp: Namespace, x: Array, ord: float, dim: Dims, keepdim: bool) -> Any:
+def vector_norm(xp: Namespace, x: Array, ord: float, dim: Dims, keepdim: bool) -> Array:
     """Return (Σ |x|ᵖ)^(1/p) for p = `ord`: the maximum for inf, the minimum for −inf, the count of nonzeros for 0."""
     if ord == 2:
         return xp.sqrt(xp.sum_of_squares(x, axis=dim, keepdims=keepdim))
@@ -99,7 +99,7 @@ def cdist_gradient(xp: Namespace, g: Array, x1: Array, x2: Array, result: Array,
             -xp.sum_to_shape(xp.sum(by_pair, axis=by_pair.ndim - 3), x2.shape))  # fmt: skip
 
 
-def renormed(xp: Namespace, self: Array, p: float, dim: int, maxnorm: float) -> Any:
+def renormed(xp: Namespace, self: Array, p: float, dim: int, maxnorm: float) -> Array:
     """Scale parts along a dim whose norm is above maxnorm down to it."""
     others = tuple([axis for axis in range(self.ndim) if axis != dim])
     norms = vector_norm(xp, self, p, others, True)

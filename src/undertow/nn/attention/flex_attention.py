@@ -50,7 +50,7 @@ MaskMod = Callable[[Any, Any, Any, Any], Any]
 _DEFAULT_SPARSE_BLOCK_SIZE = 128
 
 
-def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Any:
+def noop_mask(batch: Any, head: object, token_q: object, token_kv: object) -> Any:
     """Return a mask that keeps every score."""
     return batch.new_ones(size=(), dtype=dtypes.bool)
 
@@ -92,7 +92,7 @@ def _places(batch: int, heads: int, queries: int, keys: int) -> tuple[Any, Any, 
 
 
 def create_mask(
-    mod_fn: Any, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = "cpu", **options: Any
+    mod_fn: Any, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: object = "cpu", **options: object
 ) -> Any:
     """Return a function of indices as a tensor (B, H, Q_LEN, KV_LEN): the mask, or a score_mod applied to zero."""
     sizes = (B or 1, H or 1, Q_LEN, KV_LEN)

@@ -51,7 +51,7 @@ class BackwardHookFunctionBackward(Node):
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__name__} object at {id(self):#x}>"
 
-    def _takes(self, g: Any) -> bool:
+    def _takes(self, g: object) -> bool:
         return True
 
     def _run(self, xp: Any, g: Any, needs: Any) -> tuple[Any, ...]:
@@ -94,7 +94,7 @@ def through_identity(values: Sequence[Any], observe: Observer) -> tuple[Sequence
     return result, places
 
 
-def _behind(node: Node, nr: int, tensor: Tensor) -> Any:
+def _behind(node: Node, nr: int, tensor: Tensor) -> Tensor:
     """Return the same tensor as output `nr` of a node: an alias that may not be written to."""
     if type(tensor) in torch_function.PLAIN:
         result: Any = _new(tensor_class())
@@ -117,7 +117,7 @@ class BackwardHook:
     __slots__ = ("module", "user_hooks", "user_pre_hooks", "grad_outputs", "n_inputs", "n_outputs", "input_places",
                  "output_places")  # fmt: skip
 
-    def __init__(self, module: Any, user_hooks: Sequence[hooks.Hook], user_pre_hooks: Sequence[hooks.Hook]) -> None:
+    def __init__(self, module: object, user_hooks: Sequence[hooks.Hook], user_pre_hooks: Sequence[hooks.Hook]) -> None:
         self.module = module
         self.user_hooks = user_hooks
         self.user_pre_hooks = user_pre_hooks
@@ -132,7 +132,7 @@ class BackwardHook:
         """Return the arguments to call the module with."""
         return self.setup_input_hook(args), kwargs
 
-    def leave(self, output: Any) -> Any:
+    def leave(self, output: object) -> Any:
         """Return the output to hand to the caller."""
         if isinstance(output, (TensorCore, tuple)):
             return self.setup_output_hook(output)

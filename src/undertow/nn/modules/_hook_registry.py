@@ -161,7 +161,7 @@ class ModuleHooks:
 
     # --- the call
 
-    def _wrapped_call_impl(self, *args: Any, **kwargs: Any) -> Any:
+    def _wrapped_call_impl(self, *args: object, **kwargs: object) -> Any:
         return self._call_impl(*args, **kwargs)
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
@@ -271,7 +271,9 @@ def _forward_pre_list(module: Any) -> list[tuple[hooks.Hook, bool]]:
     return listed + [(hook, identity in flags) for identity, hook in module._forward_pre_hooks.items()]
 
 
-def _fire_forward_pre_hook(hook: hooks.Hook, with_kwargs: bool, module: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+def _fire_forward_pre_hook(
+    hook: hooks.Hook, with_kwargs: bool, module: object, args: Any, kwargs: Any
+) -> tuple[Any, Any]:
     """Run one forward pre-hook and return the arguments to continue with."""
     if not with_kwargs:
         answer = hooks.fire(hook, module, args)
@@ -286,7 +288,9 @@ def _fire_forward_pre_hook(hook: hooks.Hook, with_kwargs: bool, module: Any, arg
     return answer
 
 
-def _fire_forward_hook(hook: hooks.Hook, with_kwargs: bool, module: Any, args: Any, kwargs: Any, result: Any) -> Any:
+def _fire_forward_hook(
+    hook: hooks.Hook, with_kwargs: bool, module: object, args: object, kwargs: Any, result: object
+) -> Any:
     if with_kwargs:
         return hooks.fire(hook, module, args, kwargs, result)
     return hooks.fire(hook, module, args, result)

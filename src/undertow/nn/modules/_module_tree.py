@@ -38,7 +38,7 @@ def register_module_parameter_registration_hook(hook: hooks.Hook) -> hooks.Remov
     return hooks.add(_global_parameter_registration_hooks, hook)
 
 
-def registered(listed: OrderedDict[int, hooks.Hook], module: ModuleTree, name: str, value: Any) -> Any:
+def registered(listed: OrderedDict[int, hooks.Hook], module: ModuleTree, name: str, value: object) -> Any:
     """Return a value after the registration hooks have seen or replaced it."""
     for hook in tuple(listed.values()):
         answer = hooks.fire(hook, module, name, value)
@@ -271,7 +271,7 @@ class ModuleTree:
                 self._buffers[name] = fn(buffer)
         return self
 
-    def _swap(self, name: str, param: Tensor, changed: Any, grad: Tensor, changed_grad: Any) -> None:
+    def _swap(self, name: str, param: Tensor, changed: Tensor, grad: Tensor, changed_grad: Any) -> None:
         """Swap a parameter and its gradient with their replacements; both stay the same objects."""
         param.grad = None
         try:

@@ -26,14 +26,14 @@ class NestedHook:
     def __init__(self, hook: hooks.Hook) -> None:
         self.hook = hook
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         return hooks.fire(self.hook, *args)
 
     def __repr__(self) -> str:
         return f"NestedHook({self.hook!r})"
 
 
-def around(module: Any, user_hooks: Sequence[hooks.Hook], user_pre_hooks: Sequence[hooks.Hook]) -> BackwardHook:
+def around(module: object, user_hooks: Sequence[hooks.Hook], user_pre_hooks: Sequence[hooks.Hook]) -> BackwardHook:
     """Return the hooks around a call: the plain kind, unless one was registered with nested=True."""
     for hook in (*user_hooks, *user_pre_hooks):
         if type(hook) is NestedHook:
@@ -108,7 +108,7 @@ class NestedBackwardHook(BackwardHook):
 
     __slots__ = ("arguments", "output", "plain_places")
 
-    def __init__(self, module: Any, user_hooks: Sequence[hooks.Hook], user_pre_hooks: Sequence[hooks.Hook]) -> None:
+    def __init__(self, module: object, user_hooks: Sequence[hooks.Hook], user_pre_hooks: Sequence[hooks.Hook]) -> None:
         super().__init__(module, user_hooks, user_pre_hooks)
         self.arguments: tuple[Any, Any] = ((), {})  # nestings, with None at all leaves
         self.output: Any = None
@@ -198,7 +198,7 @@ class NestedBackwardHook(BackwardHook):
                 by = hook.hook if type(hook) is NestedHook else hook
         return ends, by
 
-    def _ends_of(self, answer: Any, wanted: Any, what: str) -> tuple[Any, ...]:
+    def _ends_of(self, answer: object, wanted: object, what: str) -> tuple[Any, ...]:
         """Return a hook's result, flattened, after checking that its nesting fits."""
         if not same_nesting(wanted, answer):
             raise RuntimeError(

@@ -34,12 +34,12 @@ class _IncompatibleKeys(NamedTuple):
 class _WrappedHook:
     """A registered load pre-hook; it may take the module too, to which it holds a weak reference."""
 
-    def __init__(self, hook: hooks.Hook, module: Any = None) -> None:
+    def __init__(self, hook: hooks.Hook, module: object = None) -> None:
         self.hook = hook
         self.with_module = module is not None
         self.module = None if module is None else weakref.ref(module)
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> None:
         if self.module is None:
             return hooks.fire(self.hook, *args)
         module = self.module()
@@ -106,7 +106,7 @@ class StateDict:
             "set_extra_state()."
         )
 
-    def set_extra_state(self, state: Any) -> None:
+    def set_extra_state(self, state: object) -> None:
         """Restore what get_extra_state returned."""
         raise RuntimeError(
             "Reached a code path in Module.set_extra_state() that should never be called. Please define it together with "
@@ -198,7 +198,7 @@ class StateDict:
                     elif first[0] not in own:
                         unexpected_keys.append(key)
 
-    def _upgrade_own_entries(self, state_dict: Any, prefix: str, version: int | None, error_msgs: list[str]) -> None:
+    def _upgrade_own_entries(self, state_dict: object, prefix: str, version: int | None, error_msgs: list[str]) -> None:
         """Convert this module's part of an older checkpoint to the current version, in place."""
 
     def _load_extra_state(
@@ -264,7 +264,7 @@ def _quoted(keys: list[str]) -> str:
     return ", ".join(f'"{key}"' for key in keys)
 
 
-def _load_one(module: Any, name: str, key: str, param: Any, given: Any, assign: bool) -> str | None:
+def _load_one(module: object, name: str, key: str, param: Any, given: Any, assign: bool) -> str | None:
     """Load one tensor; return what is wrong with it, if anything."""
     if not isinstance(given, TensorCore):
         return (

@@ -130,7 +130,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         loss = (-output).mean()
         return _ASMoutput(output if batched else output.squeeze(0), loss)
 
-    def _get_full_log_prob(self, input: Tensor, head_output: Any) -> Any:
+    def _get_full_log_prob(self, input: Tensor, head_output: Tensor) -> Tensor:
         """Return the log probabilities of all classes, given the head's outputs."""
         result = input.new_empty((head_output.size(0), self.n_classes))
         head = F.log_softmax(head_output, dim=1)
@@ -140,11 +140,11 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             result[:, start:stop] = inside + head[:, self.shortlist_size + nr].unsqueeze(1)
         return result
 
-    def log_prob(self, input: Tensor) -> Any:
+    def log_prob(self, input: Tensor) -> Tensor:
         """Return the log probabilities of all classes."""
         return self._get_full_log_prob(input, self.head(input))
 
-    def predict(self, input: Tensor) -> Any:
+    def predict(self, input: Tensor) -> Tensor:
         """Return the likeliest class of each row; a cluster is evaluated only for rows that it wins."""
         _refuse_in_program("layer.log_prob(input).argmax(1)")
         head_output = self.head(input)

@@ -125,7 +125,7 @@ class MultiheadAttention(Module):
         return merged, 2
 
     @staticmethod
-    def _time_first(query: Tensor, key: Tensor, value: Any) -> tuple[Any, Any, Any]:
+    def _time_first(query: Tensor, key: Tensor, value: Tensor) -> tuple[Any, Any, Any]:
         """Transpose the inputs. The same tensor given twice stays one, so that it is projected in one product."""
         if key is value:
             if query is key:

@@ -176,7 +176,7 @@ class SyncBatchNorm(_BatchNorm):
         return super().forward(input)
 
     @classmethod
-    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Any:
+    def convert_sync_batchnorm(cls, module: Module, process_group: object = None) -> Any:
         """Return the module with every batch norm replaced by a SyncBatchNorm that shares its tensors."""
         converted = module
         if isinstance(module, _BatchNorm):

@@ -301,7 +301,7 @@ def _as_held(value: object) -> Any:
     return Parameter(value) if isinstance(value, TensorCore) and not isinstance(value, Parameter) else value
 
 
-def _described(name: Any, value: object, type_of: Callable[[Any], Any]) -> str:
+def _described(name: object, value: object, type_of: Callable[[Any], Any]) -> str:
     if not isinstance(value, TensorCore):
         return f"  ({name}): Object of type: {type(value).__name__}"
     tensor: Any = value
@@ -324,7 +324,7 @@ class ParameterList(Module):
             return type(self)([self[place] for place in range(len(self))[index]])
         return getattr(self, str(_place(index, len(self))))
 
-    def __setitem__(self, index: int, value: Any) -> None:
+    def __setitem__(self, index: int, value: object) -> None:
         setattr(self, str(_place(index, len(self))), _as_held(value))
 
     def __len__(self) -> int:
@@ -353,7 +353,7 @@ class ParameterList(Module):
     def extra_repr(self) -> str:
         return "\n".join(_described(place, value, lambda t: t.dtype) for place, value in enumerate(self))
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError("ParameterList should not be called.")
 
 
@@ -401,7 +401,7 @@ class ParameterDict(Module):
         """Return a new dict that holds the same parameters."""
         return ParameterDict(OrderedDict((key, self[key]) for key in self._keys))
 
-    def setdefault(self, key: str, default: Any = None) -> Any:
+    def setdefault(self, key: str, default: object = None) -> Any:
         """Return the value of a key, set to default first if it is not there."""
         if key not in self:
             self[key] = default
@@ -412,7 +412,7 @@ class ParameterDict(Module):
         for key in list(self._keys):
             del self[key]
 
-    def pop(self, key: str) -> Any:
+    def pop(self, key: str) -> Tensor:
         """Remove and return a value."""
         value = self[key]
         del self[key]
@@ -426,7 +426,7 @@ class ParameterDict(Module):
     def get(self, key: str, default: Any = None) -> Any:
         return self[key] if key in self else default
 
-    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+    def fromkeys(self, keys: Iterable[str], default: object = None) -> ParameterDict:
         """Return a new dict with these keys and one value."""
         return ParameterDict((key, default) for key in keys)
 
@@ -447,7 +447,7 @@ class ParameterDict(Module):
     def extra_repr(self) -> str:
         return "\n".join(_described(key, value, lambda t: t.type()) for key, value in self.items())
 
-    def __call__(self, input: Tensor) -> Any:
+    def __call__(self, input: Tensor) -> None:
         raise RuntimeError("ParameterDict should not be called.")
 
     def __or__(self, other: ParameterDict) -> ParameterDict:

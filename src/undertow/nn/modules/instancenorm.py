@@ -44,10 +44,10 @@ class _InstanceNorm(_NormBase):
     def _get_no_batch_dim(self) -> int:
         return self._dimensions + 1
 
-    def _handle_no_batch_input(self, input: Tensor) -> Any:
+    def _handle_no_batch_input(self, input: Tensor) -> Tensor:
         return self._apply_instance_norm(input.unsqueeze(0)).squeeze(0)
 
-    def _apply_instance_norm(self, input: Tensor) -> Any:
+    def _apply_instance_norm(self, input: Tensor) -> Tensor:
         return F.instance_norm(
             input,
             self.running_mean,

@@ -44,7 +44,7 @@ class LazyModuleMixin:
         self,
         state_dict: Any,
         prefix: str,
-        local_metadata: Any,
+        local_metadata: object,
         strict: bool,
         missing_keys: list[str],
         unexpected_keys: list[str],

@@ -117,7 +117,7 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
 
         __call__ = ModuleHooks._call_impl
 
-    def compile(self, *args: Any, **kwargs: Any) -> None:
+    def compile(self, *args: object, **kwargs: object) -> None:
         """Do nothing: undertow compiles whole training steps (`undertow.compile`), not single modules."""
 
     # --- attributes
@@ -229,7 +229,7 @@ class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
                 "do not all compute with complex parameters and buffers."
             )
 
-        def convert(tensor: Tensor) -> Any:
+        def convert(tensor: Tensor) -> Tensor:
             kind = wanted if tensor.is_floating_point() or tensor.is_complex() else None
             options = {"memory_format": order} if order is not None and tensor.dim() in (4, 5) else {}
             return tensor.to(given.get("device"), kind, **options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.ops.join import stack
 from undertow._src.tensor.creation import empty
@@ -14,10 +14,15 @@ from undertow.nn import init
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 
-def _affine(module: Module, shape: Any, weight: bool, bias: bool, device: Any, dtype: Any) -> None:
+def _affine(
+    module: Module, shape: int | Sequence[int], weight: bool, bias: bool, device: object, dtype: object
+) -> None:
     """Register weight and bias of a norm, each if requested."""
     for name, wanted in (("weight", weight), ("bias", bias)):
         module.register_parameter(name, Parameter(empty(shape, device=device, dtype=dtype)) if wanted else None)

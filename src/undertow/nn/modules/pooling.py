@@ -25,10 +25,10 @@ class _MaxPoolNd(Module):
 
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        dilation: Any = 1,
+        kernel_size: object,
+        stride: object = None,
+        padding: object = 0,
+        dilation: object = 1,
         return_indices: bool = False,
         ceil_mode: bool = False,
     ) -> None:
@@ -80,7 +80,7 @@ class _MaxUnpoolNd(Module):
     _function: str
     _dimensions = 1
 
-    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0) -> None:
+    def __init__(self, kernel_size: object, stride: object = None, padding: object = 0) -> None:
         super().__init__()
         spread = _ntuple(self._dimensions)
         self.kernel_size = spread(kernel_size)
@@ -134,9 +134,9 @@ class AvgPool1d(_AvgPoolNd):
 
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
+        kernel_size: object,
+        stride: object = None,
+        padding: object = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
     ) -> None:
@@ -158,9 +158,9 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
 
     def __init__(
         self,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
+        kernel_size: object,
+        stride: object = None,
+        padding: object = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
         divisor_override: int | None = None,
@@ -204,7 +204,7 @@ class _LPPoolNd(Module):
     __constants__ = ["norm_type", "kernel_size", "stride", "ceil_mode"]
     _function: str
 
-    def __init__(self, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> None:
+    def __init__(self, norm_type: float, kernel_size: object, stride: object = None, ceil_mode: bool = False) -> None:
         super().__init__()
         self.norm_type = norm_type
         self.kernel_size = kernel_size
@@ -322,8 +322,8 @@ class _FractionalMaxPool(Module):
 
     def __init__(
         self,
-        kernel_size: Any,
-        output_size: Any = None,
+        kernel_size: object,
+        output_size: object = None,
         output_ratio: Any = None,
         return_indices: bool = False,
         _random_samples: Any = None,

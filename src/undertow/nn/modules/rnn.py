@@ -40,7 +40,7 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 _LISTS = ("_flat_weights_names", "_all_weights", "_flat_weights")  # computed on demand here
 
 
-def _apply_permutation(tensor: Tensor, permutation: Any, dim: int = 1) -> Any:
+def _apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tensor:
     """Return the slices of a tensor along a dim, permuted."""
     return tensor.index_select(dim, permutation)
 
@@ -135,7 +135,7 @@ class RNNBase(Module):
     def _flat_weights(self, weights: list[Any]) -> None:
         self.__dict__["_given_weights"] = weights
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         super().__setattr__(name, value)
         if "_given_weights" in self.__dict__ and name in self._flat_weights_names:
             del self.__dict__["_given_weights"]
@@ -171,15 +171,15 @@ class RNNBase(Module):
 
     # --- running
 
-    def get_expected_hidden_size(self, input: Tensor, batch_sizes: Any) -> tuple[int, int, int]:
+    def get_expected_hidden_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
         """Return the shape of h for an input that is packed (with batch sizes) or has a batch dim."""
         return self._state_shape(input, batch_sizes, self.proj_size or self.hidden_size)
 
-    def _state_shape(self, input: Tensor, batch_sizes: Any, size: int) -> tuple[int, int, int]:
+    def _state_shape(self, input: Tensor, batch_sizes: Tensor | None, size: int) -> tuple[int, int, int]:
         batch = input.size(0 if self.batch_first else 1) if batch_sizes is None else int(batch_sizes[0])
         return (self.num_layers * (2 if self.bidirectional else 1), batch, size)
 
-    def check_input(self, input: Tensor, batch_sizes: Any) -> None:
+    def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
         """Raise for an input of the wrong dtype or size."""
         weight = self.weight_ih_l0
         if input.dtype != weight.dtype:
@@ -196,24 +196,24 @@ class RNNBase(Module):
             )
 
     def check_hidden_size(
-        self, hx: Any, expected_hidden_size: tuple[int, int, int], msg: str = "Expected hidden size {}, got {}"
+        self, hx: Tensor, expected_hidden_size: tuple[int, int, int], msg: str = "Expected hidden size {}, got {}"
     ) -> None:
         """Raise for a state of a different size."""
         if tuple(hx.shape) != expected_hidden_size:
             raise RuntimeError(msg.format(expected_hidden_size, list(hx.shape)))
 
-    def check_forward_args(self, input: Tensor, hidden: Tensor, batch_sizes: Any) -> None:
+    def check_forward_args(self, input: Tensor, hidden: Tensor, batch_sizes: Tensor | None) -> None:
         """Raise for an input or a state that does not fit."""
         self.check_input(input, batch_sizes)
         self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
 
-    def permute_hidden(self, hx: Any, permutation: Any) -> Any:
+    def permute_hidden(self, hx: object, permutation: Tensor) -> Any:
         """Return the state with its batch permuted."""
         if permutation is None:
             return hx
         return self._map_state(hx, lambda part: _apply_permutation(part, permutation))
 
-    def _nothing_yet(self, input: Tensor, batch_sizes: Any) -> Any:
+    def _nothing_yet(self, input: Tensor, batch_sizes: Tensor | None) -> Tensor:
         """Return the initial state, zeros."""
         return zeros(self.get_expected_hidden_size(input, batch_sizes), dtype=input.dtype, device=input.device)
 
@@ -277,7 +277,7 @@ class RNNBase(Module):
             output, *last = _FUNCTIONS[self.mode](input, batch_sizes, given, weights, *how)
         return output, tuple(last) if self.mode == "LSTM" else last[0]
 
-    def _run(self, data: Any, hx: Any, sizes: tuple[int, ...]) -> tuple[Any, Any]:
+    def _run(self, data: object, hx: Any, sizes: tuple[int, ...]) -> tuple[Any, Any]:
         """Return outputs and last state; data has time first, or is packed."""
         kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
         found = dict(zip(self._flat_weights_names, self._flat_weights))
@@ -302,7 +302,7 @@ def _check_kinds(input_size: object, bias: object, batch_first: object) -> None:
         raise ValueError("input_size must be greater than zero")
 
 
-def _check_options(mode: str, hidden_size: object, num_layers: Any, dropout: object, proj_size: int) -> None:
+def _check_options(mode: str, hidden_size: object, num_layers: int, dropout: object, proj_size: int) -> None:
     if not isinstance(dropout, numbers.Number) or not 0 <= dropout <= 1 or isinstance(dropout, bool):  # type: ignore[operator]
         raise ValueError("dropout should be a number in range [0, 1] representing how likely an element is set to zero")
     if dropout > 0 and num_layers == 1:  # type: ignore[operator]
@@ -358,11 +358,11 @@ class LSTM(RNNBase):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("LSTM", *args, **kwargs)
 
-    def get_expected_cell_size(self, input: Tensor, batch_sizes: Any) -> tuple[int, int, int]:
+    def get_expected_cell_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
         """Return the shape of c, which is not projected."""
         return self._state_shape(input, batch_sizes, self.hidden_size)
 
-    def check_forward_args(self, input: Tensor, hidden: Tensor, batch_sizes: Any) -> None:
+    def check_forward_args(self, input: Tensor, hidden: Tensor, batch_sizes: Tensor | None) -> None:
         """Raise for an input or a state that does not fit."""
         self.check_input(input, batch_sizes)
         sizes = self.get_expected_hidden_size(input, batch_sizes), self.get_expected_cell_size(input, batch_sizes)
@@ -490,7 +490,7 @@ class LSTMCell(RNNCellBase):
         return (h, c) if batched else (h.squeeze(0), c.squeeze(0))
 
 
-def apply_permutation(tensor: Tensor, permutation: Any, dim: int = 1) -> Any:
+def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tensor:
     """Call `tensor.index_select` (a deprecated name)."""
     warn("`apply_permutation` is deprecated, please use `tensor.index_select(dim, permutation)` instead", FutureWarning)
     return _apply_permutation(tensor, permutation, dim)

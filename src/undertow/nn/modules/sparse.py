@@ -33,7 +33,7 @@ class _Table(Module):
     padding_idx: int | None
     weight: Parameter
 
-    def _make_weight(self, given: Any, frozen: bool, device: Any, dtype: Any) -> None:
+    def _make_weight(self, given: Tensor | None, frozen: bool, device: object, dtype: object) -> None:
         shape = (self.num_embeddings, self.embedding_dim)
         if given is None:
             self.weight = Parameter(empty(shape, device=device, dtype=dtype), requires_grad=not frozen)
@@ -44,7 +44,7 @@ class _Table(Module):
             self.weight = Parameter(given, requires_grad=not frozen)
 
     @classmethod
-    def _over(cls, table: Any, **options: Any) -> Any:
+    def _over(cls, table: Tensor, **options: object) -> Any:
         """Return a layer whose weight is a given table."""
         if table.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
@@ -116,7 +116,7 @@ class Embedding(_Table):
     @classmethod
     def from_pretrained(
         cls,
-        embeddings: Any,
+        embeddings: Tensor,
         freeze: bool = True,
         padding_idx: int | None = None,
         max_norm: float | None = None,

@@ -16,7 +16,7 @@ def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> 
     return [_copied(network, device, detach, {}) for device in devices]
 
 
-def _copied(module: Module, device: Any, detach: bool, known: dict[int, Any]) -> Module:
+def _copied(module: Module, device: object, detach: bool, known: dict[int, Any]) -> Module:
     if id(module) in known:
         return known[id(module)]
     replica = known[id(module)] = copy.copy(module)

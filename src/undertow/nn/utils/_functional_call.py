@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.ops.join import stack
 from undertow._src.tensor.core import TensorCore
 from undertow.nn.modules.module import Module
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 _ABSENT = object()
 
@@ -21,7 +24,7 @@ def functional_call(
     *,
     tie_weights: bool = True,
     strict: bool = False,
-) -> Any:
+) -> Tensor:
     """Call `module(*args, **kwargs)` with the given tensors, by name, instead of the module's own.
 
     If the call replaces a given buffer by another tensor, the mapping holds that one afterwards. With tie_weights, a
@@ -138,7 +141,7 @@ def stack_module_state(models: list[Any]) -> tuple[dict[str, Any], dict[str, Any
     )
 
 
-def construct_stacked_leaf(tensors: list[Any], name: str) -> Any:
+def construct_stacked_leaf(tensors: list[Any], name: str) -> Tensor:
     """Return one leaf that stacks the tensors that several models have under a name."""
     if not all(tensor.is_leaf for tensor in tensors):
         return stack(tensors)

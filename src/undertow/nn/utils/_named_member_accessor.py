@@ -46,7 +46,7 @@ def swap_tensor(module: Module, name: str, tensor: Tensor, allow_missing: bool =
     return before
 
 
-def swap_submodule(module: Module, name: str, submodule: Any) -> Any:
+def swap_submodule(module: Module, name: str, submodule: object) -> Any:
     """Replace a submodule and return the previous one."""
     _check(name, "submodule", submodule)
     if name not in module._modules:
@@ -72,7 +72,7 @@ class NamedMemberAccessor:
             self._found[name] = parent._modules[last]
         return self._found[name]
 
-    def swap_submodule(self, path: str, value: Any) -> Any:
+    def swap_submodule(self, path: str, value: object) -> Any:
         """Replace a submodule and return the previous one."""
         prefix, _, last = path.rpartition(".")
         self._found.pop(path, None)
@@ -89,7 +89,7 @@ class NamedMemberAccessor:
             raise TypeError(f"{found} is not an instance of torch.Tensor")
         return found
 
-    def set_tensor(self, name: str, value: Any) -> None:
+    def set_tensor(self, name: str, value: Tensor) -> None:
         """Set the tensor of this name."""
         prefix, _, last = name.rpartition(".")
         set_tensor(self.get_submodule(prefix), last, value)

@@ -61,7 +61,7 @@ class ExpandedWeight(Tensor):
         return _mapped(func, *args, **kwargs or {})
 
 
-def _mapped(func: Callable[..., Any], input: Tensor, *args: Any, **kwargs: Any) -> Any:
+def _mapped(func: Callable[..., Any], input: Tensor, *args: object, **kwargs: object) -> Any:
     """Map a function over the examples, each with its own copies of the weights."""
     if isinstance(input, ExpandedWeight):
         raise RuntimeError("Expanded Weights do not support a weight as the input of a function")
@@ -117,7 +117,7 @@ def _expanded(parameter: Tensor, batch_size: int, loss_reduction: str) -> Expand
     return weight
 
 
-def _examples(args: Any, kwargs: Any, batch_first: bool) -> int:
+def _examples(args: object, kwargs: object, batch_first: bool) -> int:
     """Return the number of examples in the first tensor among the arguments."""
     for leaf in tree.leaves((args, kwargs)):
         if isinstance(leaf, TensorCore):

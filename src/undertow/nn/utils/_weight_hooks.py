@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from undertow._src.base.modes import no_grad
 from undertow.nn.parameter import Parameter, UninitializedParameter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from undertow._tensor import Tensor
+    from undertow.nn.modules.module import Module
 
 
 class WeightHook:
@@ -15,10 +21,10 @@ class WeightHook:
     _parts: ClassVar[tuple[str, ...]]  # the suffixes of the names of the parts
     name: str
 
-    def _weight(self, module: Any, training: bool) -> Any:
+    def _weight(self, module: Module, training: bool) -> Any:
         raise NotImplementedError
 
-    def __call__(self, module: Any, inputs: Any) -> None:
+    def __call__(self, module: Module, inputs: Sequence[Tensor]) -> None:
         setattr(module, self.name, self._weight(module, module.training))
 
     @classmethod
@@ -41,7 +47,7 @@ class WeightHook:
                 "small batch first: it gives them their shapes"
             )
 
-    def remove(self, module: Any) -> None:
+    def remove(self, module: Module) -> None:
         """Make the weight a parameter again."""
         with no_grad():
             weight = self._weight(module, training=False)
@@ -50,7 +56,7 @@ class WeightHook:
         module.register_parameter(self.name, Parameter(weight.detach()))
 
     @classmethod
-    def _take_off(cls, module: Any, name: str) -> None:
+    def _take_off(cls, module: Module, name: str) -> None:
         found = cls._on(module, name)
         if found is None:
             raise ValueError(f"{cls._function} of '{name}' not found in {module}")

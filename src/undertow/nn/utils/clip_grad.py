@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from undertow._src.overrides.torch_function import PLAIN
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.tensor.from_data import tensor
 
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
+
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
 _FLOATS = (np.dtype("f4"), np.dtype("f8"))
@@ -27,13 +30,13 @@ def _listed(tensors: Any) -> list[Any]:
     return [tensors] if isinstance(tensors, TensorCore) else list(tensors)
 
 
-def _gradients(parameters: Any) -> list[Any]:
+def _gradients(parameters: object) -> list[Any]:
     return [p.grad for p in _listed(parameters) if p.grad is not None]
 
 
 def get_total_norm(
     tensors: Iterable[Any], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
-) -> Any:
+) -> Tensor:
     """Return the norm of all tensors together, as if they were one vector."""
     listed, order = _listed(tensors), float(norm_type)
     if not listed:
@@ -54,7 +57,7 @@ def get_total_norm(
     return total
 
 
-def _euclidean_norm(tensors: list[Any]) -> Any:
+def _euclidean_norm(tensors: list[Any]) -> Tensor | None:
     """Return the norm of plain float tensors of one dtype, straight from their arrays; None if they are anything else."""
     kind = tensors[0]._array.dtype
     if slow_path.count or kind not in _FLOATS:
@@ -69,7 +72,7 @@ def _euclidean_norm(tensors: list[Any]) -> Any:
     return wrap(np.asarray(math.sqrt(squares), kind))
 
 
-def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None) -> None:
+def clip_grads_with_norm_(parameters: object, max_norm: float, total_norm: Any, foreach: bool | None = None) -> None:
     """Scale gradients in place by max_norm / total_norm if that is below 1."""
     with no_grad():
         # Multiplies even if the factor is 1: testing its value would not work in a compiled step.
@@ -101,7 +104,7 @@ def clip_grad_norm_(
 
 
 def clip_grad_norm(
-    parameters: Any,
+    parameters: object,
     max_norm: float,
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
@@ -114,7 +117,7 @@ def clip_grad_norm(
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
-def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
+def clip_grad_value_(parameters: object, clip_value: float, foreach: bool | None = None) -> None:
     """Clip every gradient in place to [-clip_value, clip_value]."""
     limit = float(clip_value)
     with no_grad():

@@ -12,7 +12,7 @@ from undertow._tensor import Tensor
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
 
-def parameters_to_vector(parameters: Iterable[Any]) -> Any:
+def parameters_to_vector(parameters: Iterable[Any]) -> Tensor:
     """Return all parameters, flattened and concatenated."""
     return cat([param.view(-1) for param in parameters])
 

@@ -22,7 +22,14 @@ def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
 
 
 def fuse_conv_bn_weights(
-    conv_w: Any, conv_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any, transpose: bool = False
+    conv_w: Tensor,
+    conv_b: Tensor,
+    bn_rm: Tensor,
+    bn_rv: Tensor,
+    bn_eps: float,
+    bn_w: Tensor,
+    bn_b: Tensor,
+    transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:
     """Return the weight and bias of a convolution followed by a batch norm."""
     shape = [1, -1, *[1] * (conv_w.dim() - 2)] if transpose else [-1, *[1] * (conv_w.dim() - 1)]
@@ -44,7 +51,7 @@ def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
 
 
 def fuse_linear_bn_weights(
-    linear_w: Any, linear_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any
+    linear_w: Tensor, linear_b: Tensor, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor, bn_b: Tensor
 ) -> tuple[Parameter, Parameter]:
     """Return the weight and bias of a linear layer followed by a batch norm."""
     return _folded(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, [-1, 1])

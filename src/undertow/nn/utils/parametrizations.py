@@ -37,7 +37,7 @@ def norm_except_dim(v: Tensor, dim: int) -> Any:
     return vector_norm(v, dim=others, keepdim=True) if others else v.abs()
 
 
-def weight_from(g: Any, v: Tensor, dim: int) -> Any:
+def weight_from(g: Tensor, v: Tensor, dim: int) -> Tensor:
     """Return the tensor with direction v whose slices have norm g."""
     return v * (g / norm_except_dim(v, dim))
 
@@ -60,7 +60,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> An
     """Split a tensor into the norms of its slices along a dimension (original0) and its direction (original1)."""
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
-    def take_old_names(state_dict: Any, prefix: str, *rest: Any) -> None:
+    def take_old_names(state_dict: Any, prefix: str, *rest: object) -> None:
         """Rename weight_g and weight_v, as checkpoints of the old weight_norm call them."""
         old = [f"{prefix}{name}_g", f"{prefix}{name}_v"]
         if all(key in state_dict for key in old):
@@ -120,7 +120,7 @@ class _SpectralNorm(Module):
         u, v = self._u.clone(), self._v.clone()
         return weight / u.vdot(matrix.mv(v))
 
-    def right_inverse(self, value: Any) -> Any:
+    def right_inverse(self, value: object) -> Any:
         return value  # a matrix of any norm is scaled; one of norm 1 stays as it is
 
 
@@ -137,7 +137,7 @@ def output_dim(module: object) -> int:
     return int(isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)))
 
 
-def _tensor_of(module: Any, name: str) -> Any:
+def _tensor_of(module: Module, name: str) -> Any:
     found = getattr(module, name, None)
     if not isinstance(found, TensorCore):
         raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
@@ -170,7 +170,7 @@ def _product_of_reflections(factors: Any, scales: Any) -> Any:
     return result
 
 
-def _make_orthogonal(matrix: Any) -> Any:
+def _make_orthogonal(matrix: object) -> Any:
     """Return the orthogonal factor of a matrix, with signs chosen as if R had a positive diagonal."""
     factors, scales = _qr_factors(matrix)
     return _product_of_reflections(factors, scales) * factors.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)

@@ -77,7 +77,7 @@ class ParametrizationList(ModuleList):
         if not unsafe:
             _check_kept(before, self(), "unparametrized", "parametrized", "unless `unsafe` flag is enabled.")
 
-    def _starting_values(self, original: Any) -> Any:
+    def _starting_values(self, original: object) -> Any:
         """Return the original after the parametrizations' right inverses, last one first."""
         new = original
         with no_grad():
@@ -116,7 +116,7 @@ class ParametrizationList(ModuleList):
             held.requires_grad_(original.requires_grad)
             _register_parameter_or_buffer(self, f"original{place}", held)
 
-    def right_inverse(self, value: Any) -> None:
+    def right_inverse(self, value: object) -> None:
         """Set the originals so that the parametrized tensor becomes this value."""
         with no_grad():
             for module in reversed(list(self)):
@@ -187,7 +187,7 @@ def _inject_new_class(module: Module) -> None:
     """Give the module its own class, because properties belong to classes."""
     cls = type(module)
 
-    def copy_deeply(self: Any, memo: dict[int, Any]) -> Any:
+    def copy_deeply(self: object, memo: dict[int, Any]) -> Any:
         if id(self) in memo:
             return memo[id(self)]
         replica = memo[id(self)] = self.__new__(type(self))
@@ -198,7 +198,7 @@ def _inject_new_class(module: Module) -> None:
                 setattr(replica, name, deepcopy(getattr(self, name), memo))
         return replica
 
-    def refuse_pickling(self: Any) -> Any:
+    def refuse_pickling(self: object) -> Any:
         raise RuntimeError(
             "Serialization of parametrized modules is only supported through state_dict(). Save that, and load it into "
             "a module parametrized in the same way."

@@ -16,6 +16,8 @@ from undertow._src.tensor.creation import ones_like, zeros_like
 from undertow.random import rand, rand_like
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from undertow._tensor import Tensor
     from undertow.nn.modules.module import Module
 
@@ -28,15 +30,15 @@ class BasePruningMethod(ABC):
     _tensor_name: str
     PRUNING_TYPE: str
 
-    def __call__(self, module: Module, inputs: Any) -> None:
+    def __call__(self, module: Module, inputs: Sequence[Tensor]) -> None:
         """Run as the forward pre-hook: set the masked parameter."""
         setattr(module, self._tensor_name, self.apply_mask(module))
 
     @abstractmethod
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+    def compute_mask(self, t: object, default_mask: object) -> Any:
         """Return the mask for a tensor of importances, given the mask so far."""
 
-    def apply_mask(self, module: Module) -> Any:
+    def apply_mask(self, module: Module) -> Tensor:
         """Return the masked parameter."""
         if self._tensor_name is None:
             raise AssertionError(f"Module {module} has to be pruned")
@@ -84,7 +86,7 @@ class BasePruningMethod(ABC):
             raise
         return method
 
-    def prune(self, t: Any, default_mask: Any = None, importance_scores: Any = None) -> Any:
+    def prune(self, t: Tensor, default_mask: Tensor | None = None, importance_scores: Tensor | None = None) -> Tensor:
         """Return a pruned copy of a tensor that belongs to no module."""
         if importance_scores is None:
             importance_scores = t
@@ -133,7 +135,7 @@ class PruningContainer(BasePruningMethod):
         for method in args:
             self.add_pruning_method(method)
 
-    def add_pruning_method(self, method: Any) -> None:
+    def add_pruning_method(self, method: object) -> None:
         """Add a method at the end."""
         if not isinstance(method, BasePruningMethod) and method is not None:
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
@@ -176,7 +178,7 @@ class Identity(BasePruningMethod):
 
     PRUNING_TYPE = "unstructured"
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+    def compute_mask(self, t: object, default_mask: object) -> Any:
         return default_mask
 
 
@@ -208,7 +210,7 @@ class L1Unstructured(BasePruningMethod):
         )
 
 
-def _without_first(t: Any, default_mask: Any, amount: Any, choose: Any) -> Any:
+def _without_first(t: Tensor, default_mask: Tensor, amount: object, choose: Any) -> Tensor:
     size = t.nelement()
     count = _compute_nparams_toprune(amount, size)
     _validate_pruning_amount(count, size)
@@ -255,7 +257,7 @@ class LnStructured(BasePruningMethod):
         return _channel_mask(t, self.dim, largest) * default_mask.to(dtype=t.dtype)
 
 
-def _channels_to_prune(t: Any, dim: int, amount: Any) -> int:
+def _channels_to_prune(t: Tensor, dim: int, amount: object) -> int:
     _validate_structured_pruning(t)
     _validate_pruning_dim(t, dim)
     channels = t.shape[dim]
@@ -264,7 +266,7 @@ def _channels_to_prune(t: Any, dim: int, amount: Any) -> int:
     return count
 
 
-def _channel_mask(t: Any, dim: int, kept: Any) -> Any:
+def _channel_mask(t: Tensor, dim: int, kept: Tensor) -> Tensor:
     mask = zeros_like(t)
     places: list[Any] = [slice(None)] * t.dim()
     places[dim] = kept
@@ -280,7 +282,7 @@ class CustomFromMask(BasePruningMethod):
     def __init__(self, mask: Tensor) -> None:
         self.mask = mask
 
-    def compute_mask(self, t: Any, default_mask: Any) -> Any:
+    def compute_mask(self, t: object, default_mask: Any) -> Any:
         if default_mask.shape != self.mask.shape:
             raise AssertionError(
                 f"default_mask shape {default_mask.shape} must match self.mask shape {self.mask.shape}"
@@ -297,19 +299,19 @@ def identity(module: Module, name: str) -> Any:
     return module
 
 
-def random_unstructured(module: Module, name: str, amount: Any) -> Any:
+def random_unstructured(module: Module, name: str, amount: object) -> Any:
     """Prune entries at random: a fraction or a number of them."""
     RandomUnstructured.apply(module, name, amount)
     return module
 
 
-def l1_unstructured(module: Module, name: str, amount: Any, importance_scores: Any = None) -> Any:
+def l1_unstructured(module: Module, name: str, amount: object, importance_scores: Tensor | None = None) -> Any:
     """Prune the entries of smallest absolute value, or of smallest importance."""
     L1Unstructured.apply(module, name, amount=amount, importance_scores=importance_scores)
     return module
 
 
-def random_structured(module: Module, name: str, amount: Any, dim: int) -> Any:
+def random_structured(module: Module, name: str, amount: object, dim: int) -> Any:
     """Prune whole channels along a dimension at random."""
     RandomStructured.apply(module, name, amount, dim)
     return module
@@ -390,14 +392,14 @@ def _validate_pruning_amount(amount: object, tensor_size: int) -> None:
         raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={tensor_size}")
 
 
-def _validate_structured_pruning(t: Any) -> None:
+def _validate_structured_pruning(t: Tensor) -> None:
     if t.dim() <= 1:
         raise ValueError(
             f"Structured pruning can only be applied to multidimensional tensors, not to one of shape {t.shape}"
         )
 
 
-def _validate_pruning_dim(t: Any, dim: int) -> None:
+def _validate_pruning_dim(t: Tensor, dim: int) -> None:
     if dim >= t.dim():
         raise IndexError(f"Invalid index {dim} for tensor of size {t.shape}")
 
@@ -406,7 +408,7 @@ def _compute_nparams_toprune(amount: Any, tensor_size: int) -> int:
     return amount if isinstance(amount, int) else round(amount * tensor_size)
 
 
-def _compute_norm(t: Any, n: Any, dim: int) -> Any:
+def _compute_norm(t: Tensor, n: object, dim: int) -> Tensor:
     """Return the Ln norm of each channel along a dimension."""
     others = [axis for axis in range(t.dim()) if axis != dim % t.dim()]
     return norm(t, p=n, dim=others)

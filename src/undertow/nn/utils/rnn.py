@@ -37,7 +37,11 @@ class PackedSequence(PackedSequence_):
     """Sequences concatenated step by step: step t holds rows of the first batch_sizes[t] sequences, longest first."""
 
     def __new__(
-        cls, data: Any, batch_sizes: Any = None, sorted_indices: Any = None, unsorted_indices: Any = None
+        cls,
+        data: Tensor,
+        batch_sizes: Tensor | None = None,
+        sorted_indices: Tensor | None = None,
+        unsorted_indices: Tensor | None = None,
     ) -> PackedSequence:
         return super().__new__(cls, *_packed_sequence_init_args(data, batch_sizes, sorted_indices, unsorted_indices))
 
@@ -51,7 +55,7 @@ class PackedSequence(PackedSequence_):
     def cpu(self, *args: Any, **kwargs: Any) -> PackedSequence:
         return self.to(*args, **{"device": "cpu", **kwargs} if not args else kwargs)
 
-    def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
+    def cuda(self, *args: object, **kwargs: object) -> PackedSequence:
         """Raise, because there is no GPU."""
         return self.to(*args, **{"device": "cuda", **kwargs} if not args else kwargs)
 
@@ -90,13 +94,13 @@ class PackedSequence(PackedSequence_):
         return False
 
 
-def sizes_of(batch_sizes: Any) -> tuple[int, ...]:
+def sizes_of(batch_sizes: Tensor) -> tuple[int, ...]:
     """Return the batch sizes as a tuple of integers."""
     return tuple(batch_sizes.tolist())
 
 
 def _packed_sequence_init_args(
-    data: object, batch_sizes: object = None, sorted_indices: Any = None, unsorted_indices: object = None
+    data: object, batch_sizes: object = None, sorted_indices: Tensor | None = None, unsorted_indices: object = None
 ) -> tuple[Any, Any, Any, Any]:
     """Return the fields of a packed sequence; the inverse of the sorting is computed if it is not given."""
     if batch_sizes is None:
@@ -116,7 +120,7 @@ def bind(optional: object, fn: Callable[[Any], Any]) -> Any:
     return None if optional is None else fn(optional)
 
 
-def invert_permutation(permutation: Any) -> Any:
+def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """Return the inverse of a permutation."""
     if permutation is None:
         return None

@@ -34,13 +34,13 @@ class SpectralNorm(WeightHook):
         self.n_power_iterations = n_power_iterations
         self.eps = eps
 
-    def reshape_weight_to_matrix(self, weight: Tensor) -> Any:
+    def reshape_weight_to_matrix(self, weight: Tensor) -> Tensor:
         """Return the weight as a matrix, with the output dimension first."""
         if self.dim != 0:
             weight = weight.movedim(self.dim, 0)
         return weight.reshape(weight.size(0), -1)
 
-    def compute_weight(self, module: Module, do_power_iteration: bool) -> Any:
+    def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
         """Return the weight divided by its largest singular value; in training, iterate on that estimate first."""
         weight = getattr(module, self.name + "_orig")
         u = getattr(module, self.name + "_u")
@@ -55,7 +55,7 @@ class SpectralNorm(WeightHook):
                 u, v = u.clone(), v.clone()
         return weight / u.dot(matrix.mv(v))
 
-    def _weight(self, module: Any, training: bool) -> Any:
+    def _weight(self, module: Module, training: bool) -> Tensor:
         return self.compute_weight(module, do_power_iteration=training)
 
     def _solve_v_and_rescale(self, matrix: Any, u: Any, target_sigma: Any) -> Any:
@@ -122,7 +122,7 @@ class SpectralNormStateDictHook:
     def __init__(self, fn: SpectralNorm) -> None:
         self.fn = fn
 
-    def __call__(self, module: Module, state_dict: Any, prefix: str, local_metadata: Any) -> None:
+    def __call__(self, module: Module, state_dict: object, prefix: str, local_metadata: Any) -> None:
         noted = local_metadata.setdefault("spectral_norm", {})
         key = self.fn.name + ".version"
         if key in noted:

@@ -11,6 +11,7 @@ from undertow.nn.utils._functional_call import _reparametrize_module as _reparam
 from undertow.nn.utils._functional_call import _untie_named_tensors_map as _untie_named_tensors_map
 
 if TYPE_CHECKING:
+    from undertow._tensor import Tensor
     from undertow.nn.modules.module import Module
 
 __all__ = ["functional_call"]
@@ -19,12 +20,12 @@ __all__ = ["functional_call"]
 def functional_call(
     module: Module,
     parameters_and_buffers: Mapping[str, Any],
-    args: Any = None,
+    args: object = None,
     kwargs: dict[str, Any] | None = None,
     *,
     tie_weights: bool = True,
     strict: bool = False,
-) -> Any:
+) -> Tensor:
     """Call `torch.func.functional_call` (a deprecated name)."""
     warn(
         "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and has become "

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.base.sites import warn
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter
 from undertow.nn.utils._weight_hooks import WeightHook
 from undertow.nn.utils.parametrizations import norm_except_dim, weight_from
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
 
@@ -23,7 +26,7 @@ class WeightNorm(WeightHook):
         self.name = name
         self.dim = -1 if dim is None else dim
 
-    def compute_weight(self, module: Module) -> Any:
+    def compute_weight(self, module: Module) -> Tensor:
         """Return the weight computed from the current parameters."""
         return weight_from(getattr(module, self.name + "_g"), getattr(module, self.name + "_v"), self.dim)
 
@@ -40,7 +43,7 @@ class WeightNorm(WeightHook):
         module.register_forward_pre_hook(made)
         return made
 
-    def _weight(self, module: Any, training: bool) -> Any:
+    def _weight(self, module: Module, training: bool) -> Tensor:
         return self.compute_weight(module)
 
 

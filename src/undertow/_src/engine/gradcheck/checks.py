@@ -37,6 +37,7 @@ from undertow.random import rand
 
 if TYPE_CHECKING:
     from undertow._src.tensor.core import TensorCore
+    from undertow._tensor import Tensor
 
 FAILED_NONDET_MSG = """
 
@@ -180,11 +181,11 @@ def _full(part: str) -> str:
     return "imaginary" if part == "imag" else part
 
 
-def _printed(array: Array) -> Any:
+def _printed(array: Array) -> Tensor:
     return wrap(np.asarray(array))
 
 
-def _mismatch(nr: int, place: int, numerical: Any, analytical: Any, forward: bool = False) -> str:
+def _mismatch(nr: int, place: int, numerical: Tensor, analytical: Tensor, forward: bool = False) -> str:
     computed = "computed with forward mode " if forward else ""
     return (
         f"Jacobian {computed}mismatch for output {nr} with respect to input {place},\n"
@@ -204,7 +205,7 @@ def _slow_story(numerical: Array, analytical: Array, atol: float, rtol: float) -
     return words + FAST_FAIL_SLOW_OK_MSG if np.allclose(analytical, numerical, rtol, atol) else words
 
 
-def _repeatable(output: Any, inputs: list[Any], nondet_tol: float) -> list[Array]:
+def _repeatable(output: Tensor, inputs: list[Any], nondet_tol: float) -> list[Array]:
     """Return the Jacobians of an output, checking that a second run gives the same."""
     first, second = analytical_jacobian(output, inputs), analytical_jacobian(output, inputs)
     _expect_same(first, second, nondet_tol)
@@ -262,7 +263,7 @@ def _along(row: Array, along: tuple[Array, Array | None]) -> Any:
 
 
 def first_derivative(
-    func: Callable[..., Any], inputs: Any, grad_outputs: object, spaced: bool
+    func: Callable[..., Any], inputs: object, grad_outputs: object, spaced: bool
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Return a function's gradient as a function of its inputs and incoming gradients, and those arguments."""
     func, given = of_values(func, as_tuple(inputs))
@@ -281,7 +282,7 @@ def first_derivative(
     return derivative, given + seeds
 
 
-def _seed_for(output: Any, spaced: bool) -> Any:
+def _seed_for(output: Tensor, spaced: bool) -> Tensor:
     seed = random_like(output)
     if spaced:  # every second element of a buffer twice as long
         seed = wrap(np.repeat(seed._array[..., None], 2, -1)[..., 0])
@@ -292,7 +293,7 @@ def _seed_for(output: Any, spaced: bool) -> Any:
 
 
 def get_numerical_jacobian(
-    fn: Callable[..., Any], inputs: Any, target: object = None, eps: float = 1e-3, grad_out: float = 1.0
+    fn: Callable[..., Any], inputs: object, target: object = None, eps: float = 1e-3, grad_out: float = 1.0
 ) -> tuple[Any, ...]:
     """Return Jacobians of `fn(inputs)` by finite differences, one per input in `target` (default: all inputs)."""
     _warn_of_private("get_numerical_jacobian")
@@ -310,7 +311,7 @@ def get_numerical_jacobian(
 
 
 def get_analytical_jacobian(
-    inputs: Any, output: Any, nondet_tol: float = 0.0, grad_out: float = 1.0
+    inputs: object, output: Any, nondet_tol: float = 0.0, grad_out: float = 1.0
 ) -> tuple[tuple[Any, ...], bool, bool, bool]:
     """Return Jacobians by backward passes, whether a second run gives the same, and whether sizes and dtypes match."""
     _warn_of_private("get_analytical_jacobian")

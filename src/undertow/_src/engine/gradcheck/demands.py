@@ -18,6 +18,7 @@ from undertow.random import randn
 
 if TYPE_CHECKING:
     from undertow._src.tensor.core import TensorCore
+    from undertow._tensor import Tensor
 
 FAILED_BATCHED_GRAD_MSG = """
 gradcheck or gradgradcheck failed while testing batched gradient computation.
@@ -120,11 +121,11 @@ def check_batched_forward(function: Function) -> None:
                 raise GradcheckError(_unequal(nr, place, sum_of_both, (one, two)) + FAILED_BATCHED_GRAD_MSG_FWD_AD)
 
 
-def _unequal(nr: int, place: int, found: Any, expected: Any) -> str:
+def _unequal(nr: int, place: int, found: object, expected: object) -> str:
     return f"For output {nr} and input {place}:\n\nGot:\n{found}\n\nExpected:\n{expected}\n"
 
 
-def random_like(tensor: TensorCore) -> Any:
+def random_like(tensor: TensorCore) -> Tensor:
     """Return random numbers in a tensor's shape and dtype, from a separate generator."""
     generator = Generator()
     return randn(tensor._array.shape, dtype=DTYPE_OF[tensor._array.dtype], generator=generator)

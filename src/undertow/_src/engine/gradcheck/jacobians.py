@@ -8,7 +8,7 @@ imaginary part, so that a backward pass always starts from a real output.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.tensor.lazy_conj import sync
 from undertow._src.types.dtypes import DTYPE_OF
 from undertow.autograd import forward_ad
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 
@@ -38,7 +41,7 @@ def of_values(call: Callable[..., Any], given: tuple[Any, ...]) -> tuple[Callabl
     if not sparse:
         return call, given
 
-    def with_values(*values: Any) -> Any:
+    def with_values(*values: object) -> Tensor:
         return call(*[sparse[place]._with_values(v) if place in sparse else v for place, v in enumerate(values)])
 
     return with_values, tuple(

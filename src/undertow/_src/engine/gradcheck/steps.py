@@ -29,7 +29,7 @@ def _as_tuple(x: object) -> tuple[Any, ...]:
     return tuple(x) if isinstance(x, list) else (x,)
 
 
-def _differentiable_outputs(x: Any) -> tuple[Any, ...]:
+def _differentiable_outputs(x: object) -> tuple[Any, ...]:
     return tuple([output for output in _as_tuple(x) if output.requires_grad])
 
 
@@ -118,7 +118,7 @@ def _allocate_jacobians_with_inputs(input_tensors: Sequence[Any], numel_output: 
 
 
 def _allocate_jacobians_with_outputs(
-    output_tensors: Sequence[Any], numel_input: int, dtype: Any = None, device: Any = None
+    output_tensors: Sequence[Any], numel_input: int, dtype: object = None, device: object = None
 ) -> tuple[Any, ...]:
     """Return zeros for the Jacobian of each output by one input."""
     return tuple(
@@ -134,7 +134,7 @@ def _allocate_jacobians_with_outputs(
 
 
 def get_numerical_jacobian_wrt_specific_input(
-    fn: Callable[..., Any], input_idx: int, inputs: Any, outputs: Any, eps: float, input: object = None,
+    fn: Callable[..., Any], input_idx: int, inputs: object, outputs: object, eps: float, input: object = None,
     is_forward_ad: bool = False,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Return Jacobians of each output by one input, by finite differences."""
@@ -146,7 +146,7 @@ def get_numerical_jacobian_wrt_specific_input(
 
 
 def _get_numerical_jacobian(
-    fn: Callable[..., Any], inputs: Any, outputs: Any = None, target: object = None, eps: float = 1e-3,
+    fn: Callable[..., Any], inputs: object, outputs: object = None, target: object = None, eps: float = 1e-3,
     is_forward_ad: bool = False,
 ) -> list[tuple[Any, ...]]:  # fmt: skip
     """Return Jacobians by finite differences for every differentiated input in `target` (default: all)."""
@@ -173,7 +173,7 @@ def _check_analytical_jacobian_attributes(
     return tuple([wrap(np.asarray(jacobian)) for jacobian in first])
 
 
-def _get_analytical_jacobian(inputs: Any, outputs: Any, input_idx: int, output_idx: int) -> Any:
+def _get_analytical_jacobian(inputs: object, outputs: object, input_idx: int, output_idx: int) -> Any:
     """Return the Jacobian of one output by one input, by backward passes."""
     return wrap(np.asarray(analytical_jacobian(_as_tuple(outputs)[output_idx], [_as_tuple(inputs)[input_idx]])[0]))
 
@@ -199,25 +199,25 @@ def _check_outputs(outputs: Any) -> None:
         )
 
 
-def _test_backward_mul_by_grad_output(outputs: Any, inputs: Any, masked: bool) -> bool:
+def _test_backward_mul_by_grad_output(outputs: object, inputs: object, masked: bool) -> bool:
     """Check that a backward pass from zeros gives zeros."""
     check_product(Function(lambda *_: outputs, _as_tuple(inputs)))
     return True
 
 
-def _test_undefined_backward_mode(func: Callable[..., Any], outputs: Any, inputs: Any) -> bool:
+def _test_undefined_backward_mode(func: Callable[..., Any], outputs: object, inputs: object) -> bool:
     """Check that a backward pass from undefined gradients gives undefined ones or zeros."""
     check_undefined(Function(func, _as_tuple(inputs)))
     return True
 
 
-def _test_batched_grad(input: Any, output: Any, output_idx: int) -> bool:
+def _test_batched_grad(input: object, output: object, output_idx: int) -> bool:
     """Check that a batch of vectors gives the same as one at a time."""
     check_batched(Function(lambda *_: output, _as_tuple(input)), output, output_idx)
     return True
 
 
-def _test_batched_grad_forward_ad(func: Callable[..., Any], inputs: Any) -> bool:
+def _test_batched_grad_forward_ad(func: Callable[..., Any], inputs: object) -> bool:
     check_batched_forward(Function(func, _as_tuple(inputs)))
     return True
 

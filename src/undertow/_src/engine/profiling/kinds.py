@@ -94,7 +94,7 @@ class emit_itt:
     def __enter__(self) -> emit_itt | None:
         return self if self.enabled else None
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         pass
 
 
@@ -106,7 +106,7 @@ class EnforceUnique:
     def __init__(self) -> None:
         self.seen: set[Any] = set()
 
-    def see(self, *key: Any) -> None:
+    def see(self, *key: object) -> None:
         """Note a key."""
         if key in self.seen:
             raise RuntimeError("duplicate key: " + str(key))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow._src.rules.elementwise import NOT_IMPLEMENTED
 from undertow._src.tensor.creation import zeros
+
+if TYPE_CHECKING:
+    from undertow._tensor import Tensor
 
 # Ops without a forward formula in PyTorch, by the node that they record.
 WITHOUT_FORMULA = {
@@ -61,11 +64,11 @@ def laid_out_as(primal: Any, tangent: Any) -> Any:
     return copy.copy_(tangent)
 
 
-def _layout(tensor: Any) -> tuple[Any, ...]:
+def _layout(tensor: Tensor) -> tuple[Any, ...]:
     steps = [step for step, n in zip(tensor.stride(), tensor.shape, strict=True) if n != 1]
     return steps, tensor.storage_offset(), _elements(tensor), tensor.is_conj(), tensor.is_neg()
 
 
-def _elements(tensor: Any) -> int:
+def _elements(tensor: Tensor) -> int:
     """Return how many elements fit into a tensor's storage."""
     return tensor.untyped_storage().nbytes() // tensor.element_size()
