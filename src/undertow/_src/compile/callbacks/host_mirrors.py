@@ -152,11 +152,13 @@ class HostMirrors:
         place = self._arguments.get(id(tensor))
         if place is not None:
             return ExternalMirror(tensor, lambda: self._present[place], self._counted, *self._before(tensor))
-        if not running_trace().is_made(tensor) and (known_by_name or running_trace().is_from_outside(tensor)):
+        if not running_trace().memory.is_made(tensor) and (
+            known_by_name or running_trace().memory.is_from_outside(tensor)
+        ):
             return ExternalMirror(tensor, lambda: tensor, self._counted, *self._before(tensor))
         whole, parts = parts_of(tensor._array)
         base = None if tensor._view is None else self.mirror_of(tensor._view.base)
-        owner = None if running_trace().is_made(tensor) else running_trace().owner_of(whole.buffer)
+        owner = None if running_trace().memory.is_made(tensor) else running_trace().memory.owner_of(whole.buffer)
         if owner is not None:
             its = self.mirror_of(owner)
             assert isinstance(its, ExternalMirror)

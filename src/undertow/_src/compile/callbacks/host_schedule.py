@@ -123,7 +123,7 @@ class HostSchedule:
             for each, name in held
             if (_has_state(each) or id(each) in self.scope.gradients)
             and id(each) not in self.scope.known
-            and not (isinstance(each, TensorCore) and running_trace().is_made(each))  # which the next trace makes anew
+            and not (isinstance(each, TensorCore) and running_trace().memory.is_made(each))  # the next trace's is new
         ]
         if new:
             self.plan.roots += new
@@ -462,7 +462,7 @@ def _is_computed(value: Any) -> bool:
     return (
         isinstance(value, TensorCore)
         and type(value._array) is DeviceArray
-        and not running_trace().is_from_outside(value)
+        and not running_trace().memory.is_from_outside(value)
     )
 
 

@@ -147,7 +147,7 @@ class Graph:
                 with trace, nullcontext() if self.plan.splitter is None else self.plan.splitter.code:
                     for buffer, value in zip(buffers, [*kept, *read], strict=True):
                         buffer.value, buffer.host, buffer.writes = value, None, buffer.writes + 1
-                        trace.buffers[id(buffer)] = (buffer, value, buffer.writes)
+                        trace.memory.buffers[id(buffer)] = (buffer, value, buffer.writes)
                     for tensor, held in self.held:
                         tensor._array = held
                     for storage, version in self.versions:  # what was saved then is saved with every call
@@ -252,7 +252,7 @@ class WayBack:
 
     def __init__(self, capture: Capture, kept: list[Buffer], left: list[Any], nodes: list[Node]) -> None:
         trace, its = capture.trace, capture.inputs
-        self.device, self.held = its.device, list(trace.adopted)
+        self.device, self.held = its.device, list(trace.memory.adopted)
         self.known = its.known
         self.versions = [(storage, storage.version) for storage in [tensor._get_storage() for tensor, _ in self.held]]
         self.edges = [None if tensor._edge is None or is_spent(tensor._edge[0]) else tensor._edge for tensor in left]
@@ -264,8 +264,8 @@ class WayBack:
         self.kept = kept  # what the way back reads
         shown = {id(array.buffer) for array in _arrays_left(capture)}
         self.only_kept = [buffer for buffer in self.kept if id(buffer) not in shown]
-        self.read = [buffer for buffer, _, _ in trace.buffers.values()]
-        given = {id(held.buffer): (tensor, held) for tensor, held in trace.adopted if id(tensor) in own}
+        self.read = [buffer for buffer, _, _ in trace.memory.buffers.values()]
+        given = {id(held.buffer): (tensor, held) for tensor, held in trace.memory.adopted if id(tensor) in own}
         self.read_from = [own[id(given[id(buffer)][0])] if id(buffer) in given else None for buffer in self.read]
         self.stand_ins = [pair for pair in given.values() if its.given.stands_in(own[id(pair[0])])]
         self.registrations, self.scalars = its.registrations, capture.left.scalars

@@ -113,7 +113,7 @@ class _Lowering:
     def __init__(self, capture: Capture) -> None:
         self.capture, self.trace, self.given = capture, capture.trace, capture.inputs.given
         self.device, self.jax_device = capture.inputs.device, capture.inputs.jax_device
-        known = {id(buffer) for buffer, _, _ in self.trace.buffers.values()}
+        known = {id(buffer) for buffer, _, _ in self.trace.memory.buffers.values()}
         self.way_back = WayBack.of(capture, [buffer for buffer in capture.outputs if id(buffer) not in known])
         self.origins = self._origins(known)
 
@@ -160,7 +160,7 @@ class _Lowering:
 
     def _origins(self, known: set[int]) -> Origins:
         """Find out whose the memories are. Note which arguments share one."""
-        arguments, adopted = self.given.own(), self.trace.adopted
+        arguments, adopted = self.given.own(), self.trace.memory.adopted
         states: dict[int, tuple[Any, DeviceArray]] = {}
         of_arguments: dict[int, int] = {}
         for tensor, held in adopted:
@@ -183,7 +183,7 @@ class _Lowering:
 
     def _inputs(self) -> list[Input]:
         """Return the inputs that the program uses, in the order of their kinds, and where a call finds them."""
-        closed, sources = self.capture.jaxpr, self.trace.inputs
+        closed, sources = self.capture.jaxpr, self.trace.memory.inputs
         written = {id(buffer) for buffer in self.capture.outputs}
         mentioned = {id(var) for equation in closed.jaxpr.eqns for var in equation.invars}
         mentioned |= {id(var) for var in closed.jaxpr.outvars}
@@ -218,7 +218,7 @@ class _Lowering:
 
     def _outputs(self, buffers: list[Buffer], sizes: tuple[int, int, int, int]) -> OutputBuffers:
         """Return where the outputs go."""
-        pairs = zip(self.trace.adopted, self.trace.originals)
+        pairs = zip(self.trace.memory.adopted, self.trace.memory.originals)
         here = {id(held.buffer) for (_, held), (_, array) in pairs if type(array) is np.ndarray}  # tensors on the CPU
         for buffer in buffers:
             if buffer.device is None:
@@ -259,7 +259,7 @@ class _Lowering:
     def _guards(self, inputs: InputBuffers, outputs: OutputBuffers, uses_gradients: bool) -> list[Guard]:
         """Return the guards on which memories are separate ones."""
         written = {id(buffer) for buffer in outputs.buffers}
-        states, adopted, own = self.origins.states, self.trace.adopted, self.given.own()
+        states, adopted, own = self.origins.states, self.trace.memory.adopted, self.given.own()
         memories = AliasGuard(
             [
                 each
@@ -297,7 +297,7 @@ class _Lowering:
         capture = self.capture
         memories = (*inputs.donated, *inputs.packed, *inputs.states, *inputs.only_written)
         buffers = {id(buffer) for _, _, buffer in memories}
-        used = {id(tensor) for tensor, held in self.trace.adopted if id(held.buffer) in buffers}
+        used = {id(tensor) for tensor, held in self.trace.memory.adopted if id(held.buffer) in buffers}
         used |= {id(mirror.tensor()) for mirror in capture.callbacks.mirrors.tensors}
         used |= {id(tensor) for tensor in tensors_in(capture.left.parts(), capture.left.known)}
         used &= capture.inputs.state.seen

@@ -146,7 +146,7 @@ class _Capturing:
                 steps.callback(self.marks.restore)
                 steps.callback(roll_back)
                 steps.callback(trace.undo)
-                steps.callback(forget_cached, inputs.state.caches, trace.is_made)
+                steps.callback(forget_cached, inputs.state.caches, trace.memory.is_made)
             self._raise_instead(error)
             if error is raised:
                 raise
@@ -167,8 +167,8 @@ class _Capturing:
             Compiling.current.take(tensors)
         for tensor in tensors:
             if tensor._view is None:
-                trace.adopt_one(tensor)
-        known = [buffer for buffer, _, _ in trace.buffers.values()]
+                trace.memory.adopt_one(tensor)
+        known = [buffer for buffer, _, _ in trace.memory.buffers.values()]
         specs = [jax.ShapeDtypeStruct(buffer.value.shape, buffer.value.dtype) for buffer in known]
 
         def body(options: Any, *values: Any) -> list[Any]:
@@ -188,9 +188,9 @@ class _Capturing:
             for buffer, value in zip(known, values, strict=True):
                 buffer.value = value
             for tensor in tensors:
-                trace.adopt_one(tensor)
-            found.given.tell(trace.input_checks, trace.as_it_was)
-            originals = {id(tensor): trace.as_it_was(array) for tensor, array in trace.originals}
+                trace.memory.adopt_one(tensor)
+            found.given.tell(trace.input_checks, trace.memory.as_it_was)
+            originals = {id(tensor): trace.memory.as_it_was(array) for tensor, array in trace.memory.originals}
             for tensor in found.state.tensors:
                 trace.input_checks.captured(tensor, tensor._array, originals.get(id(tensor)))
             as_inputs = inputs(self.numbers, options, found.scalars, len(found.counters.places))
@@ -209,18 +209,18 @@ class _Capturing:
                 placer.refuse_other_turns(self.splitter.rest)
             self._take_back(as_inputs, given)
             self.left = find_left_state(result, found, self.plan, placer, trace, self.handed)
-            self.outputs += [buffer for buffer, _, _ in trace.buffers.values() if buffer.writes]
+            self.outputs += [buffer for buffer, _, _ in trace.memory.buffers.values() if buffer.writes]
             self.outputs += trace.living()
-            trace.numpy_memory.refuse_later_writes()
-            refuse_overlaps(*trace.host_memories())
-            found.given.refuse_overlaps(trace.buffers)
+            trace.memory.numpy_memory.refuse_later_writes()
+            refuse_overlaps(*trace.memory.host_memories())
+            found.given.refuse_overlaps(trace.memory.buffers)
             return [buffer.value for buffer in self.outputs]
 
         with trace, found.registrations, self._code:
             closed = jax.make_jaxpr(body)(jax.ShapeDtypeStruct((len(self.numbers),), np.float64), *specs)
         if not self.plan.plain_numbers and baked(closed.jaxpr):
             raise ScalarBecameConstant
-        trace.inputs = dict(zip(map(id, closed.jaxpr.invars), ["numbers", *known])) | trace.inputs
+        trace.memory.inputs = dict(zip(map(id, closed.jaxpr.invars), ["numbers", *known])) | trace.memory.inputs
         return closed
 
     @property
@@ -260,7 +260,7 @@ class _Capturing:
         """Note what the step made of its numbers, and put back what was there before."""
         options, counters, counts = self.inputs.options, self.inputs.counters, self.trace.counts
         self.inputs.schedules.take_back()
-        self.trace.settle_memories()
+        self.trace.memory.settle_memories()
         options.note_changes(shown, counts)
         options.put(self.numbers)
         if options.counted and not counters.places:
@@ -367,7 +367,9 @@ class _Capturing:
 
     def _answers_of(self, jaxpr: Any, consts: Any) -> tuple[list[Answer], Hints]:
         """Return what the call that is traced answers to the decisions, given a program that computes the values."""
-        held = [value if buffer.host is None else buffer.host for buffer, value, _ in self.trace.buffers.values()]
+        held = [
+            value if buffer.host is None else buffer.host for buffer, value, _ in self.trace.memory.buffers.values()
+        ]
         values = [np.array(self.numbers, np.float64), *held[: len(jaxpr.invars) - 1]]
         self.decisions.evaluating = True
 

@@ -34,16 +34,16 @@ def only_if(trace: Trace, taken: DeviceArray) -> Iterator[None]:
     if trace.counts:  # how many steps were made is known only when the program has run
         trace.placer.plan.counts_inside = True
         raise Retrace
-    trace.settle_memories()
+    trace.memory.settle_memories()
     before, groups = Snapshot(trace.state), _groups(trace)
-    values = [(buffer, buffer.value) for buffer in trace.memories()]
+    values = [(buffer, buffer.value) for buffer in trace.memory.memories()]
     draws = len(trace.host_inputs)
     trace.choice = taken
     try:
         yield
     finally:
         trace.choice = None
-    trace.settle_memories()
+    trace.memory.settle_memories()
     if len(trace.host_inputs) != draws:
         raise CompileError(
             "undertow.compile: an optimizer's step that a GradScaler may skip draws random numbers. Draw them before it."

@@ -170,12 +170,12 @@ class HostInputs:
             return values
         parts = []
         for part, array in enumerate(values if isinstance(values, tuple) else (values,)):
-            value = self.trace.stand_in(array)
-            self.trace.inputs[id(value)] = (place, part if isinstance(values, tuple) else None)
+            value = self.trace.memory.stand_in(array)
+            self.trace.memory.inputs[id(value)] = (place, part if isinstance(values, tuple) else None)
             parts.append(DeviceArray(value))
         return tuple(parts) if isinstance(values, tuple) else parts[0]
 
     def earlier(self, array: DeviceArray) -> Earlier | None:
         """Which call of a stream gave an array, if one did."""
-        source = self.trace.inputs.get(id(array.value))
+        source = self.trace.memory.inputs.get(id(array.value))
         return Earlier(source[0]) if isinstance(source, tuple) else None

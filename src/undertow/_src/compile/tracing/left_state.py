@@ -72,12 +72,12 @@ def find_left_state(
     # What the program leaves in a place it made of what was there: it is guarded, whatever else changes it on the host.
     left_at = {place_at(holder, None if isinstance(key, slice) else key) for holder, key, _ in entries}
     changed_on_host = placer.changed_on_host() - left_at
-    guards.ignore(changed_on_host | inputs.entry.large_arrays_in(trace.host_memories()[1]))
+    guards.ignore(changed_on_host | inputs.entry.large_arrays_in(trace.memory.host_memories()[1]))
     graphs = [tensor._edge for tensor in tensors_in(parts, known) if graph_is_left(tensor)]
     scalars = [(each, DeviceArray(each.traced)) for each, _ in scalars_in(nodes_behind(graphs))]
     only_if = _left_only_if(entries, trace.chosen)
     states = {id(optimizer.state) for optimizer in state.optimizers}
-    refuse_hidden(parts, known, trace.is_made)
+    refuse_hidden(parts, known, trace.memory.is_made)
     _refuse_caches(inputs, trace)
     objects = objects_in(parts, known)
     own_objects = trace.own_among(objects.values())
@@ -159,8 +159,8 @@ def _left_only_if(entries: list[Entry], chosen: dict[tuple[int, Any], DeviceArra
 def _refuse_caches(inputs: StepInputs, trace: Trace) -> None:
     """Have a call run as it is written that fills caches: later calls find them full."""
     caches = inputs.state.caches
-    had_others = {name: not all(map(trace.is_made, cached_by(cache))) for cache, name in caches}
-    for name in forget_cached(caches, trace.is_made):
+    had_others = {name: not all(map(trace.memory.is_made, cached_by(cache))) for cache, name in caches}
+    for name in forget_cached(caches, trace.memory.is_made):
         if had_others[name]:
             raise CompileError(
                 f"undertow.compile: `{name}` keeps what it gave (functools.lru_cache), and now a tensor of the "

@@ -70,7 +70,7 @@ class BufferOverArray(Buffer):
     @value.setter
     def value(self, value: Any) -> None:
         if tracer.current is not None:
-            running_trace().numpy_memory.refuse_write(self)
+            running_trace().memory.numpy_memory.refuse_write(self)
         _VALUE.__set__(self, value)
 
 

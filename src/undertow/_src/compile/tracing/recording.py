@@ -95,7 +95,7 @@ class Recording:
         self._coverage.packages.update(self._met)
         if grew:
             for snapshot in reversed(self._snapshots):
-                forget_cached(snapshot.state.caches, running_trace().is_made)
+                forget_cached(snapshot.state.caches, running_trace().memory.is_made)
                 snapshot.restore()
             for cache in self._empty:
                 if getattr(cache.__wrapped__, "__code__", None) not in self._acted:

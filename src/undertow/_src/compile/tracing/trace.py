@@ -12,7 +12,6 @@ import itertools
 import os
 import sys
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -38,11 +37,10 @@ from undertow._src.compile.tracing.choices import only_if
 from undertow._src.compile.tracing.decisions import Decisions, Line
 from undertow._src.compile.tracing.host_inputs import HostInputs
 from undertow._src.compile.tracing.new_objects import NewObjects, is_own
-from undertow._src.compile.tracing.numpy_memory import Made
 from undertow._src.compile.tracing.selections import Selections
 from undertow._src.compile.tracing.symbolic_scalars import SymbolicScalar
+from undertow._src.compile.tracing.traced_memory import TracedMemory
 from undertow._src.engine.apply import on_different_devices
-from undertow._src.engine.views import device_view
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.devices import cpu
 from undertow._src.types.devices import device as Device
@@ -80,20 +78,9 @@ class Trace:
         self.host_inputs = HostInputs(self)
         self.thread = threading.get_ident()
         self._new_objects = NewObjects()
-        # The id of a JAX array that stands for an input -> its Buffer, or which of the host inputs, and which part of it.
-        self.inputs: dict[int, Any] = {}
-        self.arrays: list[Any] = []  # those arrays, kept alive
-        self.buffers: dict[
-            int, tuple[Buffer, Any, int]
-        ] = {}  # memories from outside: what they held, and how often written
-        self.adopted: list[tuple[Any, DeviceArray]] = []  # tensors from outside, and what they hold during the trace
-        self._outside: set[int] = set()  # ids of those tensors
-        self.originals: list[tuple[Any, Any]] = []  # tensors from outside, and the arrays they held
+        self.memory = TracedMemory()
         self._counted: dict[int, tuple[Any, Any]] = {}
         self.counts: dict[int, Any] = {}  # what stands for optimizers' step counts, by the id of the tensor
-        self._by_memory: dict[tuple[Any, ...], DeviceArray] = {}
-        self._made: weakref.WeakKeyDictionary[Buffer, None] = weakref.WeakKeyDictionary()  # in order, unlike a set
-        self.numpy_memory = Made()  # arrays that tensors were made over
         self.of_jax: Any = None  # JAX's own trace
         self.stopped: list[BaseException] = []  # what was raised to end the trace
         self.has_sparse_gradients = False  # those of `Embedding(sparse=True)`, which are dense in a program
@@ -114,7 +101,7 @@ class Trace:
     def __enter__(self) -> Trace:
         if tracer.current is not None:
             raise CompileError("a step that is being compiled can't compile another one")
-        tracer.current, tracer.epoch = self, next(_turns)
+        tracer.current, tracer.epoch, self.memory.is_traced = self, next(_turns), True
         Target.platform = jax_device(self.device).platform
         slow_path.enter()
         self._new_objects.__enter__()
@@ -136,7 +123,7 @@ class Trace:
         self._new_objects.__exit__()
         slow_path.leave()
         Target.platform = None
-        tracer.current, tracer.epoch = None, 0
+        tracer.current, tracer.epoch, self.memory.is_traced = None, 0, False
 
     # --- what eager code tells and asks: `tracer.Tracer`
 
@@ -155,7 +142,7 @@ class Trace:
     def note_buffer(self, buffer: Buffer) -> None:
         """Note a memory that was made; one of another thread is its own."""
         if threading.get_ident() == self.thread:
-            self._made[buffer] = None
+            self.memory.made[buffer] = None
 
     def new_array(self, array: Any) -> Any:
         """Return a new tensor's array: part of the program if it was made inside, an input if it is memory from outside."""
@@ -164,60 +151,27 @@ class Trace:
         if not any(id(each) in self.state.seen for each in memories_behind(array)):
             contents = array.copy()
             made = DeviceArray(known_value(contents) if may_be_known(contents) else jax.numpy.asarray(contents))
-            self.numpy_memory.note(array, contents, made)
+            self.memory.numpy_memory.note(array, contents, made)
             made.lie_with(array.strides)
             return made
         holder = wrap(DeviceArray(array))
         holder._array = array
-        self.adopt_one(holder)
+        self.memory.adopt_one(holder)
         return holder._array
 
     def is_constant(self, value: Any) -> bool:
         """Whether what an array holds, or a number, is the same in every call: nothing was computed for it."""
-        return not isinstance(value, (jax.core.Tracer, SymbolicScalar)) and id(value) not in self.inputs
+        return not isinstance(value, (jax.core.Tracer, SymbolicScalar)) and id(value) not in self.memory.inputs
 
     def adopt(self, operands: Sequence[Any]) -> None:
         """Make the memory of an op's operands inputs of the program, where they are from outside."""
+        if not self.is_here():
+            return
         for operand in operands:
             if isinstance(operand, TensorCore):
-                self.adopt_one(operand)
-        if self.device is not cpu and self.is_here():
+                self.memory.adopt_one(operand)
+        if self.device is not cpu:
             self._refuse_apart(operands)
-
-    def adopt_one(self, tensor: Any) -> None:
-        """Make the memory of a tensor from outside an input of the program."""
-        array = tensor._array
-        if threading.get_ident() != self.thread:
-            return
-        if type(array) is DeviceArray and self._is_known(array.buffer):
-            if (
-                tracer.current is not self and array.buffer not in self._made
-            ):  # an alias of one that was adopted before it
-                self._outside.add(id(tensor))
-            return
-        view = tensor._view
-        if view is not None:
-            self.adopt_one(view.base)
-            held = view.base._array
-            for step in view.steps:
-                held = device_view(held, step)
-        elif type(array) is DeviceArray:
-            held = array
-            self._enter(held.buffer)
-        else:
-            memory = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype)
-            known = self._by_memory.get(memory) if array.size else None
-            if known is None:
-                known = self._by_memory[memory] = DeviceArray(array)
-                self._made.pop(known.buffer, None)
-                known.buffer.host = array
-                known.lie_with(array.strides)
-                self._enter(known.buffer)
-            held = known
-        self.originals.append((tensor, array))
-        self.adopted.append((tensor, held))
-        self._outside.add(id(tensor))
-        tensor._array = held
 
     def _refuse_apart(self, inputs: Sequence[Any]) -> None:
         """Refuses a tensor from outside on the device beside one on the CPU, as eager code does.
@@ -229,14 +183,6 @@ class Trace:
         there = [buffer.device for buffer in buffers if buffer.device is not None and buffer.device is not cpu]
         if there and any(buffer.device is cpu or buffer.host is not None for buffer in buffers):
             raise on_different_devices(there[0], cpu)
-
-    def as_it_was(self, array: Any) -> Any:
-        """Return an array from outside, with the value that it has there."""
-        if type(array) is not DeviceArray or id(array.buffer) not in self.buffers:
-            return array
-        if array._parent is not None:
-            return self.as_it_was(array._parent).view_by(array._take, array._put)
-        return array.like(self.buffers[id(array.buffer)][1] if array.buffer.host is None else array.buffer.host)
 
     def is_own(self, value: Any) -> bool:
         """Whether a container or an object is one that the step makes, or that holds what it makes."""
@@ -257,14 +203,6 @@ class Trace:
         new = self._new_objects.ids()
         return {id(value) for value in values if is_own(value, self.before.seen, new)}
 
-    def is_from_outside(self, tensor: Any) -> bool:
-        """Whether a tensor was there before the trace, and is part of it."""
-        return id(tensor) in self._outside
-
-    def owner_of(self, buffer: Buffer) -> Any:
-        """Return the tensor from outside whose memory it is, if it is one's."""
-        return next((tensor for tensor, held in self.adopted if held.buffer is buffer and held._parent is None), None)
-
     def references_to(self, tensor: Any) -> int:
         """How many references calls on the host have to a tensor that they show."""
         return 0 if self.placer is None else self.placer.mirrors.references_to(tensor)
@@ -277,33 +215,6 @@ class Trace:
     def note_backward(self) -> None:
         """Note that the step uses `.grad`."""
         self.uses_gradients = True
-
-    def is_made(self, tensor: Any) -> bool:
-        """Whether a tensor's memory was made during the trace."""
-        return type(tensor._array) is DeviceArray and tensor._array.buffer in self._made
-
-    def _is_known(self, buffer: Buffer) -> bool:
-        return id(buffer) in self.buffers or buffer in self._made
-
-    def _enter(self, buffer: Buffer) -> None:
-        """Return a memory from outside becomes an input: before the trace it waits for its place, during it a
-        stand-in is made.
-        """
-        self.buffers[id(buffer)] = (buffer, buffer.value, buffer.writes)
-        buffer.writes = 0
-        if tracer.current is self:
-            value = self.stand_in(buffer.value if buffer.host is None else buffer.host)
-            self.inputs[id(value)] = buffer
-            buffer.value = value
-
-    def stand_in(self, array: Any) -> Any:
-        """Return a JAX array that stands for an input; the traced program mentions it as a constant, by which it
-        is found.
-        """
-        with jax.ensure_compile_time_eval():
-            value = jax.device_put(array.copy()) if isinstance(array, np.ndarray) else jax.numpy.array(array)
-        self.arrays.append(value)
-        return value
 
     def run_if(self, condition: DeviceArray) -> Any:
         """Return a `with` block that takes effect if a value is true; see `choices`."""
@@ -326,28 +237,6 @@ class Trace:
         """Note how integers were computed; see `input_checks`."""
         self.input_checks.follow(result, function, *arguments)
 
-    def settle_memories(self) -> None:
-        """Tensors from outside that were given other memory (`p.data = …`) get its value in their own."""
-        moved = [(tensor, held, tensor._array) for tensor, held in self.adopted if tensor._array is not held]
-        stood_on = [id(tensor._array.buffer) for tensor, _ in self.adopted if type(tensor._array) is DeviceArray]
-        for _, held, array in moved:
-            if array.shape != held.shape or array.dtype != held.dtype:
-                raise CompileError(
-                    f"undertow.compile: the step gives a tensor of shape {list(held.shape)} data of another shape or "
-                    f"dtype, {list(array.shape)}. Do it before the step."
-                )
-            if type(array) is DeviceArray and array.buffer is not held.buffer and stood_on.count(id(array.buffer)) > 1:
-                raise CompileError(
-                    f"undertow.compile: the step gives a tensor of shape {list(held.shape)} the memory of another one "
-                    "(`a.data = b.data`), which a program can't share out. Copy it: `a.data.copy_(b)`."
-                )
-        values = [
-            array.value if type(array) is DeviceArray else array for _, _, array in moved
-        ]  # they may be exchanged
-        for (tensor, held, _), value in zip(moved, values):
-            held.write(value)
-            tensor._array = held
-
     def check_in_program(self, holds: DeviceArray, complaint: str) -> None:
         """Stop the program with a RuntimeError unless a value is true."""
         raised, decisions = self.placer.calls.raised, self.decisions
@@ -358,10 +247,6 @@ class Trace:
                 raised.append(RuntimeError(complaint))
 
         io_callback(on_host, None, holds.value, *decisions.operands(), ordered=True)
-
-    def memories(self) -> list[Buffer]:
-        """All that the step can write to now."""
-        return [*[buffer for buffer, _, _ in self.buffers.values()], *self._made]
 
     def next_count(self, counter: Any) -> Any:
         """Count a step of an optimizer, if the count is an input. Counts that were one number stay one."""
@@ -492,32 +377,17 @@ class Trace:
 
     # --- what is left
 
-    def host_memories(self) -> tuple[list[Any], list[Any]]:
-        """Return the arrays on the host that tensors from outside stand on: those that were written to, and all."""
-        arrays = {id(buffer): buffer.host for buffer, _, _ in self.buffers.values() if buffer.host is not None}
-        written = [buffer for buffer, _, _ in self.buffers.values() if buffer.writes and id(buffer) in arrays]
-        return [arrays[id(buffer)] for buffer in written], list(arrays.values())
-
     def living(self) -> list[Buffer]:
         """Return the memories made during the trace that somebody still holds."""
         self._new_objects.collect()
-        return list(self._made)
+        return list(self.memory.made)
 
     def undo(self) -> None:
         """Give tensors from outside back what they held."""
-        for tensor, array in self.originals:
-            tensor._array = array
-        for buffer, value, writes in self.buffers.values():
-            buffer.value, buffer.writes = value, writes + 1
+        self.memory.undo()
         self.host_inputs.rewind()
 
     def finish(self) -> None:
         """After a trace that became a program: memories hold real values again."""
-        for buffer, value, writes in self.buffers.values():
-            buffer.value, buffer.writes = value, writes + buffer.writes + 1
-            if type(value) is np.ndarray:  # its tensor holds it, and a program brings it in when it is called
-                buffer.value = buffer.host = None
-        for tensor, array in self.originals:
-            tensor._array = array
-        self.originals.clear()
+        self.memory.finish()
         self.host_inputs.rewind()

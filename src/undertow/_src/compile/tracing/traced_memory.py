@@ -1,0 +1,161 @@
+"""The memories that a traced step reads, writes and makes.
+
+A tensor from outside that an op meets is adopted: its memory becomes an input of the program, and the tensor holds an array
+that stands for it. All of that is undone when the trace is over.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import jax
+import numpy as np
+
+from undertow._src.arrays.device.array import DeviceArray
+from undertow._src.arrays.device.memory import Buffer
+from undertow._src.compile.errors import CompileError
+from undertow._src.compile.tracing.numpy_memory import Made
+from undertow._src.engine.views import device_view
+
+
+class TracedMemory:
+    """The memories of one trace."""
+
+    def __init__(self) -> None:
+        # The id of a JAX array that stands for an input -> its Buffer, or which of the host inputs, and which part of it.
+        self.inputs: dict[int, Any] = {}
+        self.arrays: list[Any] = []  # those arrays, kept alive
+        self.buffers: dict[
+            int, tuple[Buffer, Any, int]
+        ] = {}  # memories from outside: what they held, and how often written
+        self.adopted: list[tuple[Any, DeviceArray]] = []  # tensors from outside, and what they hold during the trace
+        self._outside: set[int] = set()  # ids of those tensors
+        self.originals: list[tuple[Any, Any]] = []  # tensors from outside, and the arrays they held
+        self._by_memory: dict[tuple[Any, ...], DeviceArray] = {}
+        self.made: weakref.WeakKeyDictionary[Buffer, None] = weakref.WeakKeyDictionary()  # in order, unlike a set
+        self.numpy_memory = Made()  # arrays that tensors were made over
+        self.is_traced = False  # whether the step runs; before it, memories wait for their places among the inputs
+
+    def adopt_one(self, tensor: Any) -> None:
+        """Make the memory of a tensor from outside an input of the program."""
+        array = tensor._array
+        if type(array) is DeviceArray and self._is_known(array.buffer):
+            if not self.is_traced and array.buffer not in self.made:  # an alias of one that was adopted before it
+                self._outside.add(id(tensor))
+            return
+        view = tensor._view
+        if view is not None:
+            self.adopt_one(view.base)
+            held = view.base._array
+            for step in view.steps:
+                held = device_view(held, step)
+        elif type(array) is DeviceArray:
+            held = array
+            self._enter(held.buffer)
+        else:
+            memory = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype)
+            known = self._by_memory.get(memory) if array.size else None
+            if known is None:
+                known = self._by_memory[memory] = DeviceArray(array)
+                self.made.pop(known.buffer, None)
+                known.buffer.host = array
+                known.lie_with(array.strides)
+                self._enter(known.buffer)
+            held = known
+        self.originals.append((tensor, array))
+        self.adopted.append((tensor, held))
+        self._outside.add(id(tensor))
+        tensor._array = held
+
+    def as_it_was(self, array: Any) -> Any:
+        """Return an array from outside, with the value that it has there."""
+        if type(array) is not DeviceArray or id(array.buffer) not in self.buffers:
+            return array
+        if array._parent is not None:
+            return self.as_it_was(array._parent).view_by(array._take, array._put)
+        return array.like(self.buffers[id(array.buffer)][1] if array.buffer.host is None else array.buffer.host)
+
+    def is_from_outside(self, tensor: Any) -> bool:
+        """Whether a tensor was there before the trace, and is part of it."""
+        return id(tensor) in self._outside
+
+    def owner_of(self, buffer: Buffer) -> Any:
+        """Return the tensor from outside whose memory it is, if it is one's."""
+        return next((tensor for tensor, held in self.adopted if held.buffer is buffer and held._parent is None), None)
+
+    def is_made(self, tensor: Any) -> bool:
+        """Whether a tensor's memory was made during the trace."""
+        return type(tensor._array) is DeviceArray and tensor._array.buffer in self.made
+
+    def _is_known(self, buffer: Buffer) -> bool:
+        return id(buffer) in self.buffers or buffer in self.made
+
+    def _enter(self, buffer: Buffer) -> None:
+        """Return a memory from outside becomes an input: before the trace it waits for its place, during it a
+        stand-in is made.
+        """
+        self.buffers[id(buffer)] = (buffer, buffer.value, buffer.writes)
+        buffer.writes = 0
+        if self.is_traced:
+            value = self.stand_in(buffer.value if buffer.host is None else buffer.host)
+            self.inputs[id(value)] = buffer
+            buffer.value = value
+
+    def stand_in(self, array: Any) -> Any:
+        """Return a JAX array that stands for an input; the traced program mentions it as a constant, by which it
+        is found.
+        """
+        with jax.ensure_compile_time_eval():
+            value = jax.device_put(array.copy()) if isinstance(array, np.ndarray) else jax.numpy.array(array)
+        self.arrays.append(value)
+        return value
+
+    def settle_memories(self) -> None:
+        """Tensors from outside that were given other memory (`p.data = …`) get its value in their own."""
+        moved = [(tensor, held, tensor._array) for tensor, held in self.adopted if tensor._array is not held]
+        stood_on = [id(tensor._array.buffer) for tensor, _ in self.adopted if type(tensor._array) is DeviceArray]
+        for _, held, array in moved:
+            if array.shape != held.shape or array.dtype != held.dtype:
+                raise CompileError(
+                    f"undertow.compile: the step gives a tensor of shape {list(held.shape)} data of another shape or "
+                    f"dtype, {list(array.shape)}. Do it before the step."
+                )
+            if type(array) is DeviceArray and array.buffer is not held.buffer and stood_on.count(id(array.buffer)) > 1:
+                raise CompileError(
+                    f"undertow.compile: the step gives a tensor of shape {list(held.shape)} the memory of another one "
+                    "(`a.data = b.data`), which a program can't share out. Copy it: `a.data.copy_(b)`."
+                )
+        values = [
+            array.value if type(array) is DeviceArray else array for _, _, array in moved
+        ]  # they may be exchanged
+        for (tensor, held, _), value in zip(moved, values):
+            held.write(value)
+            tensor._array = held
+
+    def memories(self) -> list[Buffer]:
+        """All that the step can write to now."""
+        return [*[buffer for buffer, _, _ in self.buffers.values()], *self.made]
+
+    def host_memories(self) -> tuple[list[Any], list[Any]]:
+        """Return the arrays on the host that tensors from outside stand on: those that were written to, and all."""
+        arrays = {id(buffer): buffer.host for buffer, _, _ in self.buffers.values() if buffer.host is not None}
+        written = [buffer for buffer, _, _ in self.buffers.values() if buffer.writes and id(buffer) in arrays]
+        return [arrays[id(buffer)] for buffer in written], list(arrays.values())
+
+    def undo(self) -> None:
+        """Give tensors from outside back what they held."""
+        for tensor, array in self.originals:
+            tensor._array = array
+        for buffer, value, writes in self.buffers.values():
+            buffer.value, buffer.writes = value, writes + 1
+
+    def finish(self) -> None:
+        """After a trace that became a program: memories hold real values again."""
+        for buffer, value, writes in self.buffers.values():
+            buffer.value, buffer.writes = value, writes + buffer.writes + 1
+            if type(value) is np.ndarray:  # its tensor holds it, and a program brings it in when it is called
+                buffer.value = buffer.host = None
+        for tensor, array in self.originals:
+            tensor._array = array
+        self.originals.clear()
