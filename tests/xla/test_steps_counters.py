@@ -426,3 +426,47 @@ def test_what_math_refuses_is_raised() -> None:
         assert step(torch.ones(1)).item() == pytest.approx(expected)
     with pytest.raises(ValueError, match="math domain error"):
         step(torch.ones(1))
+
+
+def test_a_counter_that_the_host_counts_once_no_hook_reads_it() -> None:
+    """A program that computes with the number has it as an input; in a later one the statement runs on the host."""
+
+    def counted() -> tuple[Any, Any, list[int]]:
+        n, seen = 0, list[int]()
+
+        def bump() -> None:
+            nonlocal n
+            n += 1
+            seen.append(n)
+
+        return bump, lambda: n, seen
+
+    def noted(compiled: bool) -> list[Any]:
+        torch.manual_seed(0)
+        layer = torch.nn.Linear(2, 2)
+        bump, count, seen = counted()
+        sums: list[float] = []
+
+        def scale(g: Any) -> Any:
+            sums.append(g.sum().item())
+            return g / (1 + count())
+
+        def step(x: Any) -> None:
+            loss = layer(x).pow(2).mean()
+            bump()
+            loss.backward()
+
+        call = torch.compile(step) if compiled else step
+        notes: list[Any] = []
+        handle: Any = None
+        for turn in range(6):
+            call(torch.ones(4, 2))
+            notes.append((list(seen), len(sums), layer.weight.grad.tolist()[0]))
+            if turn in (0, 3):
+                handle = layer.weight.register_hook(scale)
+            elif turn == 1:
+                handle.remove()
+        return notes
+
+    for (seen, fired, gradient), found in zip(noted(compiled=False), noted(compiled=True), strict=True):
+        assert found == (seen, fired, pytest.approx(gradient, rel=1e-4))

@@ -347,3 +347,27 @@ def test_refused_with_line_and_cure(name: str) -> None:
     with pytest.raises(CompileError, match=cure) as error:
         torch.compile(step)(torch.randn(5, 3))
     assert f"test_steps_values.py:{step.__code__.co_firstlineno}" in str(error.value)
+
+
+def test_a_hook_that_draws_before_it_needs_a_value_draws_once() -> None:
+    def noted(compiled: bool) -> list[Any]:
+        torch.manual_seed(0)
+        layer, log = torch.nn.Linear(2, 2), list[Any]()
+
+        def step(x: Any) -> None:
+            y = layer(x)
+
+            def hook(g: Any) -> Any:
+                log.append(torch.rand(()).item())
+                return g * 2
+
+            y.register_hook(hook)
+            y.pow(2).mean().backward()
+
+        call = torch.compile(step) if compiled else step
+        for _ in range(3):
+            call(torch.ones(4, 2))
+            log.append(torch.rand(()).item())
+        return log
+
+    assert noted(compiled=True) == noted(compiled=False)

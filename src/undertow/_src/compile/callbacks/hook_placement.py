@@ -152,6 +152,7 @@ class HookPlacer(HostSchedule):
 
     def _traced(self, hook_call: HookCall, holders: list[MutableMapping[Any, Any]]) -> Any:
         """Run the hook now. At most it stores something, which comes out the same on every call."""
+        inputs_before = len(running_trace().host_inputs)
         try:
             return self._run(hook_call, holders, "it only computes with tensors")
         except NeedsValue as error:
@@ -159,10 +160,14 @@ class HookPlacer(HostSchedule):
             undecided = error.line is not None and error.line not in self.plan.decided
             if not (undecided and self.plan.decides_in_hooks):
                 try:
-                    return self._hosted(hook_call, f"it needs a value: {error.asked or error}")
+                    answer = self._hosted(hook_call, f"it needs a value: {error.asked or error}")
                 except CompileError:
                     if not undecided:
                         raise
+                else:
+                    if hook_call.effects.draws or len(running_trace().host_inputs) > inputs_before:
+                        self._again(hook_call.hook)  # else the host would draw again what this trace drew
+                    return answer
             assert error.line is not None
             self.plan.decided.add(error.line)
             raise Retrace from None

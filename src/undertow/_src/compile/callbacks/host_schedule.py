@@ -162,7 +162,7 @@ class HostSchedule:
         for cell in [cell for function in effects.functions for cell in function.__closure__ or ()]:
             held = contents_of(cell)
             self._refuse_fixed(hook, fixed_in(held), getattr(held, "__name__", type(held).__name__))
-            if place_at(cell, None) not in known and self._is_anew(held, found, changed):
+            if place_at(cell, None) not in known and self._is_anew(cell, found, changed):
                 known.add(place_at(cell, None))
                 more.append((cell, None))
         found |= {id(each) for place in more for each in tensors_in(held_at(*place))}
@@ -174,15 +174,19 @@ class HostSchedule:
                 )
         return more
 
-    def _is_anew(self, value: Any, found: set[int], changed: set[int]) -> bool:
-        """Whether a variable holds something else in each call: tensors that are not found otherwise, numbers of the
-        program, or containers and objects that a hook changes and the step has made.
+    def _is_anew(self, cell: CellType, found: set[int], changed: set[int]) -> bool:
+        """Return whether a variable holds something different in each call.
+
+        That is a tensor not found otherwise, a number of the program, or a container or object that the step makes and a
+        hook changes.
         """
-        outside = running_trace().before.seen
+        value, outside = contents_of(cell), running_trace().before.seen
         if any(self._is_renewed(each) and id(each) not in found for each in tensors_in(value, outside)):
             return True
         if values_in(value, outside, SymbolicScalar):
             return True
+        if not running_trace().is_recent(cell, value):  # as all that hooks of a backward program hold
+            return False
         return running_trace().is_own(value) and not changed.isdisjoint(objects_in(value, outside))
 
     def _refuse_fixed(self, hook: Any, held: Any, name: str) -> None:

@@ -59,6 +59,7 @@ def find_left_state(
     """Find out what a step left where, at the end of its trace, and refuse what a program can't leave there."""
     known, guards, state = inputs.known, inputs.guards, inputs.state
     entries = _settle(inputs, plan, placer)
+    _drop_counters_of_host(inputs, plan, placer)
     unchanged = [
         *unchanged_by_stores(
             placer.in_program.stored, placer.in_program.stores, lambda *place: _is_guarded(inputs, *place)
@@ -94,6 +95,15 @@ def find_left_state(
         early=[place for place in placer.calls.early if place_at(*place) in places],
         unchanged=unchanged,
     )  # fmt: skip
+
+
+def _drop_counters_of_host(inputs: StepInputs, plan: Plan, placer: HookPlacer) -> None:
+    """Trace again without counters that calls on the host change: a call shows them there only as the program left them."""
+    shared = [place for place in placer.changed_on_host() if place in plan.counters] if inputs.counters.places else []
+    for place in shared:
+        del plan.counters[place]
+    if shared:
+        raise Retrace
 
 
 def _settle(inputs: StepInputs, plan: Plan, placer: HookPlacer) -> list[Entry]:

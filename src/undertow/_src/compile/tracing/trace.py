@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from types import FrameType
+from types import CellType, FrameType
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -197,6 +197,11 @@ class Trace:
             return id(value) in new
         cells = getattr(hook, "__closure__", None) or ()  # a dict may be as young as what was put into it
         return any(id(cell) in new and cell.cell_contents is value for cell in cells)
+
+    def is_recent(self, cell: CellType, value: Any) -> bool:
+        """Whether a variable, or what it holds, was made during the trace."""
+        new = self._new_objects.ids()
+        return id(cell) in new or id(value) in new
 
     def own_among(self, values: Iterable[Any]) -> set[int]:
         """Return the ids of those among some containers and objects."""
