@@ -16,6 +16,7 @@ import pytest
 import undertow as torch
 from tests.xla.twins import differences, seen
 from undertow import nn, optim
+from undertow._src.compile import CompileError
 from undertow.autograd.graph import register_multi_grad_hook, saved_tensors_hooks
 from undertow.nn.modules import module as modules
 from undertow.optim import optimizer as optimizers
@@ -255,5 +256,56 @@ def test_saved_tensors_hooks_around_calls() -> None:
                 world.log.append("call")
                 step(torch.ones(1, 2))
         return seen([world.log, world.weight])
+
+    assert not differences(played(False), played(True))
+
+
+# --- hooks that a step registers or removes itself
+
+
+def leaving(change: Callable[[Any, Any, Any], Any]) -> Callable[[Any], Any]:
+    """Return a step that changes hooks, of its weight, its argument or all modules, and leaves them so."""
+    weight, log = torch.ones(3, requires_grad=True), list[Any]()
+    handle = weight.register_hook(lambda g: g * 2)
+
+    def step(x: Any) -> None:
+        change(weight, handle, x)
+        (weight * x).sum().backward()
+        log.append(1)
+
+    return step
+
+
+CHANGES: dict[str, Any] = {
+    "tensor": lambda weight, handle, x: weight.register_hook(lambda g: g * 3),
+    "post": lambda weight, handle, x: weight.register_post_accumulate_grad_hook(lambda p: None),
+    "removed": lambda weight, handle, x: handle.remove(),
+    "argument": lambda weight, handle, x: x.register_hook(lambda g: g * 3),
+    "all modules": lambda weight, handle, x: modules.register_module_forward_hook(lambda *args: None),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_step_that_leaves_other_hooks_on_tensors_is_refused(name: str) -> None:
+    step, x = leaving(CHANGES[name]), torch.ones(3, requires_grad=True)
+    with pytest.raises(CompileError, match=r"the step leaves other hooks on .*remove\(\)"):
+        torch.compile(step)(x)
+    assert not x._backward_hooks and not modules._global_forward_hooks
+
+
+def test_hooks_that_a_step_removes_again_are_part_of_it() -> None:
+    def played(compiled: bool) -> list[Any]:
+        weight, log = torch.ones(3, requires_grad=True), list[Any]()
+
+        def step(x: Any) -> None:
+            handles = [each.register_hook(lambda g: log.append(g.sum().item())) for each in (weight, x)]
+            (weight * x).sum().backward()
+            for handle in handles:
+                handle.remove()
+
+        function = torch.compile(step) if compiled else step
+        for turn in range(3):
+            function(torch.full((3,), turn + 1.0, requires_grad=True))
+        return seen([log, weight])
 
     assert not differences(played(False), played(True))

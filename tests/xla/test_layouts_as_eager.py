@@ -215,9 +215,10 @@ def test_hooks_are_shown_gradients_that_lie_as_they_do() -> None:
             notes.append((g.stride(), g.is_contiguous(), g.t().is_contiguous()))
             return g + torch.randn_like(g)
 
-        a.register_hook(noisy)
-        b.register_hook(noisy)
+        handles = [each.register_hook(noisy) for each in (a, b)]
         found = torch.autograd.grad(torch.cat([a.t(), b]).pow(2).sum() + a.sum(), (a, b))
+        for handle in handles:
+            handle.remove()
         return notes, found
 
     def given() -> list[Any]:

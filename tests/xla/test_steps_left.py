@@ -210,6 +210,33 @@ def a_sum_over_what_a_generator_gives() -> Case:
     return Case(lambda x: (weight * x, sum(each.sum().item() for each in giving(weight * x))), weight, args=one)
 
 
+def test_a_function_that_holds_an_argument_is_refused() -> None:
+    kept: dict[str, Any] = {}
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        kept["later"] = lambda: x.sum()
+        return x * 2
+
+    with pytest.raises(CompileError, match="a function or an iterator that holds tensors"):
+        step(*one(0))
+    assert not kept
+
+
+def test_a_list_in_a_record_among_the_arguments_that_the_host_changes_is_refused() -> None:
+    @dataclass
+    class Record:
+        losses: list[float]
+
+    @torch.compile
+    def step(x: Any, record: Record) -> None:
+        record.losses.append(x.sum().item())
+
+    (x,) = one(0)
+    with pytest.raises(CompileError, match="changes a Record among its arguments"):
+        step(x, Record([]))
+
+
 # --- more that hooks leave
 
 

@@ -15,6 +15,7 @@ from undertow._src.compile.guards.places import put_back
 from undertow._src.compile.splitting.host_statements import Statement
 from undertow._src.compile.splitting.statement_probes import ProbedCode
 from undertow._src.compile.tracing.arguments import Handed
+from undertow._src.compile.tracing.records import ChangedRecord
 
 
 class ProgramCallbacks:
@@ -63,7 +64,10 @@ class ProgramCallbacks:
         if self.after:
             for call in self.after:
                 call.run()
-            self._handed.refuse_changes(self.mirrors.changed_containers())
+            try:
+                self._handed.refuse_changes(self.mirrors.changed_containers())
+            except ChangedRecord as error:  # too late to trace again: the calls have been made
+                raise CompileError(str(error)) from None
         if self.mirrors.tensors:
             self.mirrors.refuse_writes()
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from undertow._src.base.hooks import CountedHooks
 from undertow._src.compile.effects.objects import entries_of
+from undertow._src.compile.errors import CompileError
 from undertow._src.compile.guards.guard import Guard, counted
 from undertow._src.compile.guards.place_guard import PlaceGuard
 from undertow._src.compile.guards.places import ABSENT, change, held_at, same
@@ -112,6 +113,22 @@ class HookGuard(Guard):
             if _wanted(tensor._meta) != dtype:
                 return f"grad_dtype of a tensor of shape {list(tensor._array.shape)} changed"
         return "the order of hooks changed"
+
+    def refuse_changes(self) -> None:
+        """Raise if the step leaves other hooks on a tensor, its node or all modules: each call would add to them."""
+        nodes = [tensor for tensor, hooks in self._node_hooks if not same_hooks(hooks_on_node(tensor._meta), hooks)]
+        leaves = [
+            tensor
+            for tensor, hooks in self._snapshot.leaf_hooks
+            if not all(map(same_map, hook_maps(tensor._meta), hooks))
+        ]
+        if nodes or leaves or any(not same_map(holder, held) for holder, held in self._snapshot.hooks):
+            changed = [f"a tensor of shape {list(tensor._array.shape)}" for tensor in (*leaves, *nodes)]
+            raise CompileError(
+                f"undertow.compile: the step leaves other hooks on {[*changed, 'all modules or optimizers'][0]} than it "
+                "finds there, and each call would add to them. Register and remove hooks outside of the step; one for a "
+                "single call is removed inside, with the handle's remove()."
+            )
 
 
 def _wanted(meta: Any) -> tuple[Any] | None:

@@ -27,7 +27,7 @@ class StateGuards:
         loaded = [(sys.modules, name, sys.modules.get(name, ABSENT)) for name in state.loaded]
         self._code = CodeGuard(state)
         self.places = PlaceGuard(snapshot, [*snapshot.globals, *loaded, *self._code.names], self._ignored)
-        self._hooks = HookGuard(snapshot, self.places)
+        self.hooks = HookGuard(snapshot, self.places)
         self._settings = SettingGuard(state)
         self._arrays = ArrayGuard(snapshot.arrays, state.arrays, self._ignored)
         self._gradients = GradientGuard(state.tensors)
@@ -44,13 +44,13 @@ class StateGuards:
         """
         self._ignored.update(places)
         self.places.prepare()
-        self._hooks.prepare()
+        self.hooks.prepare()
         self._arrays.prepare()
 
     def __iter__(self) -> Iterator[Guard]:
         """Yield those that have something to watch."""
         state: Any = self.snapshot.state
-        yield self._hooks
+        yield self.hooks
         yield self.places
         if self._settings.looks:
             yield self._settings

@@ -69,6 +69,7 @@ class Arguments:
         self._computed = {id(self._stand_ins[id(tensor)]) for tensor in computed}
         self._flags = [tensor._requires_grad for tensor in self.tensors]
         self._grads = [_grad(tensor) for tensor in self.tensors]
+        self._hooks = [_hooks(tensor) for tensor in self.tensors]
         self._versions = [tensor._get_storage().version for tensor in self.tensors]
         self._counted_anyway = {id(tensor._get_storage()) for tensor in state.tensors}  # see `Capture.bumps`
         self.shared: list[tuple[int, Any]] = []  # an argument in the memory of another one, or of a tensor of the step
@@ -148,6 +149,11 @@ class Arguments:
         for place in (*self._own, *[place for place in renewed if own[id(self.tensors[place])] == place]):
             tensor = self.tensors[place]
             self._note_gradient(place, _grad(tensor))
+            if _hooks(tensor) != self._hooks[place]:
+                raise CompileError(
+                    f"undertow.compile: the step leaves other hooks on argument {place} than it finds there. Register "
+                    "hooks before the call, or remove them in the step, with the handle's remove()."
+                )
             if tensor._requires_grad != self._flags[place] and tensor._edge is None:
                 self.changes.append(_set_flag(place, tensor._requires_grad))
         noted = set(self._counted_anyway)
@@ -312,6 +318,12 @@ def _stand_in(tensor: Any) -> Any:
         if tensor._meta.grad is not None:
             meta.grad = wrap(tensor._meta.grad._array)
     return leaf
+
+
+def _hooks(tensor: Any) -> list[int]:
+    """Return the hooks on a leaf, by id."""
+    meta = tensor._meta
+    return [] if meta is None else [*map(id, [*(meta.hooks or {}).values(), *(meta.post_hooks or {}).values()])]
 
 
 def _set_grad(place: int, value: Any) -> Callable[..., None]:

@@ -204,6 +204,7 @@ class _Capturing:
                 raise trace.stopped[0]
             self.handed.refuse_changes(effect.target for _, effects in placer.hosted for effect in effects.effects)
             found.guards.graphs.refuse_changes()
+            found.guards.hooks.refuse_changes()
             placer.finish()
             if self.splitter is not None:
                 placer.refuse_other_turns(self.splitter.rest)

@@ -78,7 +78,8 @@ def find_left_state(
     scalars = [(each, DeviceArray(each.traced)) for each, _ in scalars_in(nodes_behind(graphs))]
     only_if = _left_only_if(entries, trace.chosen)
     states = {id(optimizer.state) for optimizer in state.optimizers}
-    refuse_hidden(parts, known, trace.memory.is_made)
+    stand_ins = inputs.given.own()
+    refuse_hidden(parts, known, lambda tensor: trace.memory.is_made(tensor) or id(tensor) in stand_ins)
     _refuse_caches(inputs, trace)
     objects = objects_in(parts, known)
     own_objects = trace.own_among(objects.values())
