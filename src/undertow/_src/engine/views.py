@@ -62,9 +62,9 @@ def device_view(source: DeviceArray, step: Step) -> DeviceArray:
     def put(xp: Any, whole: Any, part: Any) -> Any:
         if part.size > whole.size:
             raise (RuntimeError if tracer.current is None else NeedsValue)(
-                "unsupported operation: more than one element of the written-to tensor refers to a single memory location, "
-                "because it was expanded. What a compiled step, or an accelerator, writes to must have memory for each "
-                "element: write to a clone()."
+                "unsupported operation: more than one element of the written-to tensor refers to one single memory "
+                "location, because it was expanded. What a compiled step, or an accelerator, writes to must have memory "
+                "for each element: write to a clone()."
             )
         back = step_gradient(xp, part, *step)
         if part.shape and whole.size == part.size:
