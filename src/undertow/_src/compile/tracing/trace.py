@@ -1,4 +1,4 @@
-"""Running a step once with values that are not known yet, and noting all that a program needs to do the same again.
+"""What eager code tells and asks while a step is traced. `capture.py` runs the step; this is the state of that run.
 
 While a trace is on, every op goes down its general path and computes with DeviceArrays. A tensor from outside that an op
 meets is adopted: its memory becomes an input of the program. A tensor made inside is a constant until something is computed
