@@ -187,7 +187,7 @@ class Compiled:
         return program.runs_as_written and not self.compiles_first_step
 
     def _fall_back(self, key: Any, error: Exception) -> None:
-        """Lets calls like one that is refused run as they are written, if that was asked for. Says so once."""
+        """Run calls like one that is refused as they are written, if that was asked for, and warn once."""
         if self.fallback is None or not isinstance(error, CompileError):
             raise error
         reason = str(error).removeprefix("undertow.compile: ")
@@ -218,7 +218,7 @@ class Compiled:
         return bound
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
-        """Return a copy has programs of its own, because what it works on is copied as well."""
+        """Return a copy without programs: they belong to the tensors of the original."""
         twin = Compiled(copy.deepcopy(self.function, memo), self.fallback)
         twin.name = self.name
         return twin
@@ -290,7 +290,7 @@ class Compiled:
         return program
 
     def _evict(self, programs: list[Program]) -> None:
-        """Lets go of the programs that were used least recently, if there are too many."""
+        """Evict the least recently used programs if there are too many."""
         if len(programs) > MOST:
             programs.remove(min(programs, key=lambda each: each.used))
             self.evicted += 1
@@ -373,7 +373,7 @@ def _describe(tree: Any, key: list[Any], tensors: list[Any], numbers: list[Any],
 
 
 def reset() -> None:
-    """Forgets every compiled program."""
+    """Forget every compiled program."""
     for compiled in list(everything):
         compiled.programs.clear()
         compiled.coverage = None

@@ -3,7 +3,7 @@
 A call gathers the inputs, runs the program, puts the outputs where the trace left them, and runs the callbacks around it.
 
 NOTE later. XLA may still be at work when a call returns, on the CPU too, where large programs have threads of their own:
-what is left are arrays to come, and who looks at one waits for it. So the memory of NumPy's arrays, which anybody may write
+what is left are arrays to come, and reading one waits for it. So the memory of NumPy's arrays, which any code may write
 to after the call, is copied before.
 """
 

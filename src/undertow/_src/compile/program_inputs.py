@@ -118,7 +118,7 @@ class ProgramInputs:
         self._lent.clear()
 
     def _bring(self, tensor: Any, held: DeviceArray, buffer: Buffer) -> None:
-        """Return a memory that was looked at on the host: back into the program, if nobody else holds it there."""
+        """Bring memory that was read on the host back into the program, if nothing else holds it there."""
         array = tensor._array
         if type(array) is DeviceArray or buffer.host is None or not np.may_share_memory(array, buffer.host):
             _leave_to_aliases(held)
@@ -155,6 +155,6 @@ def _leave_to_aliases(held: DeviceArray) -> None:
 
 
 def _owned(array: Any) -> bool:
-    """Whether nobody holds the memory that an array is a view of."""
+    """Return whether nothing else holds the memory that an array is a view of."""
     base = array.base
     return base is None or (type(base) is np.ndarray and base.base is None and getrefcount(array.base) <= ALONE + 1)

@@ -81,7 +81,7 @@ def _look(value: Any) -> str:
 
 
 def difference(earlier: list[dict[str, str]], now: dict[str, str]) -> str:
-    """Return what is not as it was in an earlier call, the one that was most like this one."""
+    """Describe what differs from the earlier call that was most like this one."""
     candidates = [
         (before, [name for name in {**before, **now} if before.get(name) != now.get(name)]) for before in earlier
     ]
@@ -89,7 +89,7 @@ def difference(earlier: list[dict[str, str]], now: dict[str, str]) -> str:
     if not found and list(before) != list(now):
         return "the keyword arguments are given in another order"
     if not found:
-        return "an argument has other hooks, or is the first one with a gradient or without"
+        return "an argument's hooks changed, or its .grad appeared or disappeared"
     name, more = found[0], f", and {len(found) - 1} more" if len(found) > 1 else ""
     was, is_now = [look.get(name, "not given").partition(_ANOTHER)[0] for look in (before, now)]
     if was == is_now:

@@ -54,11 +54,13 @@ def public(function: F, several: bool = False) -> F:
 
     @functools.wraps(function)
     def asked(*args: Any, **kwargs: Any) -> Any:
-        somebody = slow_path.count or (kwargs and not quiet.issuperset(map(type, kwargs.values())))
+        overridable = slow_path.count or (kwargs and not quiet.issuperset(map(type, kwargs.values())))
         for value in args:
             if value.__class__ not in quiet:
-                somebody = not (isinstance(value, (tuple, list)) and quiet.issuperset(map(type, value))) or somebody
-        if somebody:
+                overridable = (
+                    not (isinstance(value, (tuple, list)) and quiet.issuperset(map(type, value))) or overridable
+                )
+        if overridable:
             if torch_function.has_override_inside(args, kwargs):
                 return torch_function.dispatch(asked, args, kwargs)
             if slow_path.dispatcher is not None:

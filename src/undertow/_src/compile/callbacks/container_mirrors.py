@@ -33,7 +33,7 @@ class ContainerMirror:
         self.begin()
 
     def begin(self) -> None:
-        """Before a call of the program."""
+        """Forget the container of the last call, before another call of the program."""
         self.live: Any = None
         self._put: list[Part] | None = None  # what it holds, unless a hook has changed it
 
@@ -52,7 +52,7 @@ class ContainerMirror:
         return sum(part.value is tensor for part in (*held, *(self._put or ())))
 
     def forget_turns(self) -> None:
-        """After the trace."""
+        """Forget what only the trace needed."""
         self._seen = None
 
     def current_state(self) -> ContainerState:
@@ -70,7 +70,7 @@ class ContainerMirror:
             self.live = emptied(self._shell)
 
     def show(self, parts: list[Part], changed: bool, who: Any) -> None:
-        """Has the one of this call hold what it held at a turn. What a hook did to it stays, if the step did nothing."""
+        """Show this call's container as it was at a hook call. What a hook did to it stays unless the step changed it."""
         if self._shell is None:
             self.live = made_of(self.kind, parts) if self.live is None else self.live
             return
@@ -78,7 +78,7 @@ class ContainerMirror:
             return
         if self.is_changed_on_host():
             raise CompileError(
-                f"undertow.compile: {who} comes behind changes of a {self.kind.__name__} that were made on the host, and "
+                f"undertow.compile: {who} runs after changes of a {self.kind.__name__} that were made on the host, and "
                 "others that the step itself has made. Let only one of them change it."
             )
         fill(self.live, parts)

@@ -44,7 +44,7 @@ def is_watched(hook: Any) -> bool:
 
 
 def _written_as(hook: Any) -> FunctionType | None:
-    """Return the function that runs when a hook is called, behind what wraps it; None if it is not known, or a module's."""
+    """Return the function that a hook wraps or calls; None if it is unknown, or a module's."""
     while isinstance(hook, functools.partial):
         hook = hook.func
     if isinstance(hook, Module) or isinstance(getattr(hook, "__self__", None), Module):

@@ -217,7 +217,8 @@ class HookPlacer(HostSchedule):
         ):
             return False
         given = objects_in([each for each in leaves(args) if kind_of(each) == "other"], ())
-        if any(id(effect.target) in given for effect in effects.effects):  # not known to who reads its statements
+        # The analysis of single statements does not know what is in the hook's arguments.
+        if any(id(effect.target) in given for effect in effects.effects):
             return False
         call = hook, *kinds_of(args)
         return self.plan.splitter.split_hook(call, self._met, [*hooks_alike(running_trace().state, call)])
@@ -242,7 +243,7 @@ class HookPlacer(HostSchedule):
         return answer
 
     def _hosted(self, hook_call: HookCall, why: str) -> Any:
-        """Has the hook run on the host: after the program if nothing waits for it."""
+        """Run the hook on the host, after the program if nothing waits for it."""
         hook, args, effects, _ = hook_call
         splitter = self.plan.splitter
         captured = [each for each in captured_by(hook) if isinstance(each, SymbolicScalar)]
@@ -306,7 +307,7 @@ class HookPlacer(HostSchedule):
                     )
 
     def _inside(self, hook_call: HookCall, found: list[Any], places: list[Any], why: str) -> Any:
-        """Has the program stop for the hook, and go on with what it gives."""
+        """Stop the program for the hook, and go on with what it returns."""
         hook, args, effects, _ = hook_call
         packs = self._is_pack(hook) and type(args[0]) is not Kept
         unpacks = id(hook) in self.packs

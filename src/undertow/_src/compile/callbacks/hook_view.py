@@ -144,7 +144,7 @@ class HookView:
 
     @contextmanager
     def shown(self, hook: Any, values: list[Any], device: Device | None, placed: Placed) -> Iterator[ShownCall]:
-        """Return a block in which all that the hook sees is as it was at its turn."""
+        """Show everything that the hook sees as it was when the hook was called, inside the block."""
         before = [(place, held_at(*place)) for place, _ in self._places]
         self._mirrors.decide(self._over)
         try:

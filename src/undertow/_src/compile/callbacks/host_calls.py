@@ -90,7 +90,7 @@ class HostCall:
         self.outcome = CallOutcome()  # of the present call of the program
 
     def begin(self) -> None:
-        """Before a call of the program: it was not made yet."""
+        """Forget the outcome of the last call, before another call of the program."""
         self.outcome = CallOutcome()
         self.removals.begin()
         for cell, value in self.variables:
@@ -147,7 +147,7 @@ class HostCall:
         return shown.args, answer, held
 
     def before_hook(self, host_tensors: HostTensors) -> None:
-        """Return the tensors are about to be shown."""
+        """Prepare to show the tensors."""
 
     def _held(self, host_tensors: HostTensors) -> list[Any]:
         """Return what tensors hold now: those from outside, with their gradients, then the computed ones."""

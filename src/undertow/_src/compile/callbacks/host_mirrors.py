@@ -55,7 +55,7 @@ class HostMirrors:
         self.replaced: dict[int, Replaced] = {}
 
     def expect(self, arguments: dict[int, int]) -> None:
-        """Says which tensors of the trace are others in each call: their places among the arguments."""
+        """Note which tensors of the trace stand for arguments, by their places among these."""
         self._arguments = arguments
 
     def is_argument(self, value: Any) -> bool:
@@ -63,7 +63,7 @@ class HostMirrors:
         return id(value) in self._arguments
 
     def begin(self, arguments: Sequence[Any]) -> None:
-        """Return a call of the program, with these arguments."""
+        """Begin a call of the program with these arguments."""
         self._present = arguments
         self.answered.clear()
         self.replaced.clear()
@@ -73,7 +73,7 @@ class HostMirrors:
             container.begin()
 
     def end(self) -> None:
-        """After the call."""
+        """Forget what belonged to the call."""
         self._present = ()
         self.answered.clear()
         self.replaced.clear()
@@ -92,9 +92,10 @@ class HostMirrors:
         return 1 + own + sum(container.references_to(tensor) for container in self.containers.values())
 
     def take(self, shown: Any, gradient: Any, has_aliases: bool) -> None:
-        """Return a leaf's gradient takes over the memory of a tensor; whether that was shown on the host, and is
-        held there, is
-        found out in each call."""
+        """Let a leaf's gradient take over the buffer of a tensor.
+
+        Each call finds out whether that tensor was shown on the host and is held there.
+        """
         mirror = self._by_id.get(id(shown))
         if mirror is not None and mirror.kept is shown:
             del self._memories[shown._array.buffer]
@@ -112,7 +113,7 @@ class HostMirrors:
         return [mirror.kept for mirror in self.tensors if mirror.memory.is_over]
 
     def was_taken(self) -> list[Taken]:
-        """Return what was taken over since this was asked."""
+        """Return what was taken over since the last call of this method."""
         taken, self._taken = self._taken, []
         return taken
 
@@ -122,7 +123,7 @@ class HostMirrors:
             each.decide(self.answered, [*self.containers.values()])
 
     def replace(self, mirror: HostMirror, leaf: Any, gradient: Any, who: Placed) -> None:
-        """Return a hook of this call has given a leaf another gradient than the one that it was shown."""
+        """Note that a hook of this call replaced the gradient of a leaf that it was shown."""
         if mirror.has_aliases:
             raise CompileError(
                 f"undertow.compile: {who} runs on the host and sets .grad, and a hook in the program keeps an alias of the "
@@ -170,7 +171,7 @@ class HostMirrors:
         return (tensor._edge, tensor._get_storage().version) if self.marks is None else self.marks.before(tensor)
 
     def memory_at(self, buffer: Buffer) -> Any:
-        """Return the array that a memory of the trace is in this call, if something holds it."""
+        """Return the array that stands for a buffer of the trace in this call, if something holds it."""
         memory = self._memories.get(buffer)
         array = None if memory is None else memory.array()
         return array if array is None or self._lasts(array) else None
@@ -203,8 +204,9 @@ class HostMirrors:
         return not (self._taken or self.stale_mirrors() or self.stale_containers())
 
     def state_of(self, mirror: HostMirror, capture: Callable[[DeviceArray], int], always: bool) -> MirrorState:
-        """Return a mirror as it is at this point of the trace; `capture` keeps its value. Not always that of one
-        from outside.
+        """Return the state of a mirror at this point of the trace.
+
+        `capture` keeps its value; that of a tensor from outside only if `always` or if it was written to.
         """
         tensor = mirror.kept
         mirror.writes = tensor._array.buffer.writes
@@ -226,7 +228,7 @@ class HostMirrors:
             mirror.kept = mirror.grad = mirror.first_edge = None
 
     def leave(self, left: Container[int]) -> None:
-        """Forgets all containers and objects of the trace but those that the step leaves."""
+        """Forget all containers and objects of the trace except those that the step leaves."""
         for place, container in self.containers.items():
             container.value = container.value if place in left else None
             container.forget_turns()

@@ -256,7 +256,7 @@ class HostSchedule:
         return self.scope.entry.covers(read.get() if read.owner is None else read.owner)
 
     def finish(self) -> None:
-        """After the trace: a traced hook must not depend on what hooks on the host change from step to step."""
+        """Check after the trace that no traced hook depends on what hooks on the host change."""
         self._show_changes()
         self.mirrors.finish()
         self._calls.clear()
@@ -287,7 +287,7 @@ class HostSchedule:
         return not keys or any(key not in was for key in keys)
 
     def _show_changes(self) -> None:
-        """Return what hooks on the host may keep is brought up to date."""
+        """Update what hooks on the host may have kept."""
         if self.mirrors.is_up_to_date():
             return
         if self.plan.all_inside:
@@ -298,7 +298,7 @@ class HostSchedule:
             self.calls.turns.append(last)
 
     def note_gradient(self, shown: Any, gradient: Any) -> None:
-        """Return a leaf's gradient takes over the memory of a tensor that hooks may have seen."""
+        """Note that a leaf's gradient takes over the buffer of a tensor that hooks may have seen."""
         if self.mirrors.is_stale(shown):
             self._show_changes()  # they may keep it as it is now
         self.mirrors.take(shown, gradient, self.keeps_alias(gradient, [shown]))

@@ -77,15 +77,15 @@ class Memory:
         self.begin()
 
     def begin(self) -> None:
-        """Before a call of the program."""
+        """Forget the array of the last call, before another call of the program."""
         self._present = _Present()
 
     def array(self) -> Any:
-        """Return the array that it is in this call, if something holds that."""
+        """Return this call's array, if something holds it."""
         return self._present.array()
 
     def hold(self, array: Any, value: Any, writes: int) -> None:
-        """Has it be an array, with the value after so many writes."""
+        """Stand on an array from now on, with the value after so many writes."""
         self._present = _Present()
         self._present.array = WeakMemory(array)
         self._note(array, value, writes)
@@ -104,7 +104,7 @@ class Memory:
         self._present.mark = array.buffer.writes if type(array) is DeviceArray else value
 
     def note_writes(self) -> None:
-        """Return a hook has written to it, and the program knows."""
+        """Note that a hook has written to it with the program's knowledge."""
         array = self.array()
         if array is not None:
             self._note(array, np.array(array), self._present.worn)
@@ -132,7 +132,7 @@ class Memory:
             self._present.mark = None
 
     def take(self, other: Memory) -> None:
-        """Has it be the same as another one, as long as something holds that."""
+        """Stand on the same array as another memory, as long as something holds it."""
         self._present = other._present
 
 

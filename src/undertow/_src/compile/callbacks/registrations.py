@@ -33,7 +33,7 @@ class Registrations:
         hooks.noted = self._before
 
     def of(self, hook: Any) -> str:
-        """file:line, or several; empty where nobody knows."""
+        """Return file:line, or several; empty where that is unknown."""
         if self._lines is None:
             self._lines = {}
             for own in self._maps():
@@ -119,7 +119,7 @@ class Removals:
         self._gone = [(each, [number for number in held if number not in each]) for each, held in self._held]
 
     def begin(self) -> None:
-        """Before a call of the program."""
+        """Begin a call of the program."""
         self._held, self._gone = [], []
 
     def undo(self) -> None:

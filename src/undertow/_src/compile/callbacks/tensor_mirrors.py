@@ -406,5 +406,5 @@ def has_marks(tensor: Any) -> bool:
 
 @cache
 def gone(name: str) -> type[Gone]:
-    """Return the same under the name that eager code would show."""
+    """Return a class of nodes under the name that eager code would show."""
     return type(name, (Gone,), {"__slots__": ()})

@@ -208,7 +208,7 @@ def _calling(frame: Frame) -> Notes:
 
 
 def _finished(effect: Effect, read: dict[int, set[str | None]]) -> Effect:
-    """Return a store into something that the function also reads may depend on what was there before."""
+    """Mark stores into something that the function also reads: they may depend on what was there before."""
     if effect.kind == "store" and effect.target is not None and id(effect.target) in read:
         names = read[id(effect.target)]
         if effect.attribute is None or None in names or effect.attribute in names:

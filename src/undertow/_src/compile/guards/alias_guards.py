@@ -1,7 +1,7 @@
-"""Memories that are separate ones to a program, and must not turn out to be one when it is called; and the other way round.
+"""Guards that buffers assumed distinct are still distinct, and shared ones still shared.
 
-A program is made for tensors that share memory as they did when it was made. Between calls somebody may tie two weights
-(`b.data = a.data`), untie them, or hand over a view of a parameter.
+A program is made for tensors that share memory as they did when it was made. Between calls user code may tie two weights
+(`b.data = a.data`), untie them, or pass a view of a parameter.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class AliasGuard(Guard):
                     if _stands_on(array, self.all_buffers):
                         return False
                     brought.append(array)
-                elif buffer.host is not None:  # somebody looks at it
+                elif buffer.host is not None:  # it is in use on the host
                     brought.append(buffer.host)
         return not written or not _overlap(written, others)
 

@@ -126,7 +126,7 @@ class Renewed(Guard):
         return found
 
     def finish(self, is_read: Callable[[Any], bool]) -> None:
-        """After the trace: where nobody asked for a shape and the program reads no tensor, shapes do not matter."""
+        """Drop shapes that the trace did not ask for, of tensors that the program does not read."""
         for number, tensors in enumerate(self._shown_tensors):
             if not self._asked[number] and not any(map(is_read, (*tensors, *self._shown_grads[number]))):
                 self._with_shapes[number] = False

@@ -21,7 +21,7 @@ class GraphGuard(Guard):
 
     def __init__(self, tensors: list[Any]) -> None:
         computed = [tensor for tensor in tensors if tensor._edge is not None]
-        # Views are left out: where they stand is found anew whenever somebody has written to what they show.
+        # Views are left out: their place in the graph is recomputed after each write to their base.
         self._edges = [(tensor, tensor._edge) for tensor in computed if tensor._view is None]
         self._hooks = [(node, _hooks_on(node)) for node in nodes_behind([tensor._edge for tensor in computed])]
 
@@ -50,7 +50,7 @@ class GraphGuard(Guard):
         return ""
 
     def refuse_changes(self) -> None:
-        """Return a step may not write to such a tensor: each call would make its graph longer, and a program makes none."""
+        """Refuse writes to such a tensor: each call would make its graph longer, and a program makes none."""
         for tensor, edge in self._edges:
             if tensor._edge is not edge:
                 raise CompileError(
@@ -61,7 +61,7 @@ class GraphGuard(Guard):
 
 
 def _hooks_on(node: Node) -> list[Any]:
-    """All that is hung on a node: hooks on what it computed, its own, and who keeps a gradient."""
+    """Return what is registered on a node: hooks on its results, its own hooks, and what retains gradients."""
     found = [hook for own in node._hooked_outputs().values() for hook in (own or {}).values()]
     extras = node._extras
     if extras is not None:

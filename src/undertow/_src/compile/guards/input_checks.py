@@ -100,7 +100,7 @@ class InputChecks:
         return known
 
     def finish(self) -> None:
-        """After the trace, tensors hold what they hold."""
+        """Resolve the tensors to check, now that the trace is over."""
         self.arguments = []
         self._before.clear()
 

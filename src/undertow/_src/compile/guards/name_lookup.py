@@ -63,7 +63,7 @@ class NameLookup:
             self.note(namespace, key)
 
     def look_at_place(self, owner: Any, attribute: str | None) -> None:
-        """Watches a place that code of an installed package reads, and no more: what it holds is not followed."""
+        """Guard a place that code of an installed package reads, and no more: what it holds is not followed."""
         if isinstance(owner, type) and attribute is not None:
             for kind in owner.__mro__:
                 if purity.origin_of(kind) == "user" and not purity.written_here(kind):

@@ -169,7 +169,7 @@ class PlaceGuard(Guard):
         return any(now is not was and not same(now, was) and self.counts(items, place) for place, (now, was) in pairs)
 
     def _change_in(self, items: Any, kept: list[Any], name: str) -> str:
-        """Return what is not as it was in a list, deque or set, in words."""
+        """Describe what changed in a list, deque or set."""
         if len(items) != len(kept) or isinstance(items, set):
             return (
                 f"{name} had {len(kept)} entries and has {len(items)}" if len(items) != len(kept) else f"{name} changed"

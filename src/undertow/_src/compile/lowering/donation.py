@@ -1,4 +1,4 @@
-"""Memory that a program writes its results over: that of values which nobody needs any more.
+"""Memory that a program writes its results over: that of values which are no longer needed.
 
 JAX lets a program have the memory of an input (the input is *donated*). A parameter's old value is such a memory, and so is
 the gradient that the last call left. Reusing it saves the allocation, and on a GPU much more: XLA replays a recorded graph
@@ -39,7 +39,7 @@ class Gradients:
         self.n_arrays = len(leaves)
 
     def donate(self) -> list[Any]:
-        """Return a memory for each gradient: that of its last value, if nobody else needs it, or a new one."""
+        """Return memory for each gradient: that of its last value if nothing else holds it, or new memory."""
         donated: list[Any] = []
         last, again = self._last, self._again
         again.clear()
@@ -58,7 +58,7 @@ class Gradients:
         return donated
 
     def receive(self, values: list[Any]) -> None:
-        """Leaves this call's gradients on the leaves."""
+        """Put this call's gradients on the leaves."""
         for place, value in enumerate(values):
             array = self._again[place]
             if array is None:
@@ -85,7 +85,7 @@ class PackedGradients:
         self._left: list[Any] = [None] * len(leaves)  # weakly: the buffers of the last call's gradients
 
     def donate(self) -> list[Any]:
-        """Return the memory of the last gradients. Those that somebody else holds get one of their own first."""
+        """Return the memory of the last gradients. Copy those that something else holds first."""
         for place, meta in enumerate(self._leaves):
             array, left = _only_of_leaf(meta), self._left[place]
             buffer = None if left is None else left()
@@ -96,7 +96,7 @@ class PackedGradients:
         return [self._pack.value]
 
     def receive(self, values: list[Any]) -> None:
-        """Leaves this call's gradients on the leaves."""
+        """Put this call's gradients on the leaves."""
         self._pack.renew(values[0])
         for place, (meta, left) in enumerate(zip(self._leaves, self._left)):
             if left is None:

@@ -2,7 +2,7 @@
 
 Every array that goes into a program or comes out of it costs JAX some microseconds on the host, and a small training step
 takes a GPU hardly longer than that. So the memories which only the end of a step needs, the states of optimizers and the
-gradients, lie in one array, a *pack*, where they are small. A tensor's memory is cut out of it when somebody looks; once
+gradients, lie in one array, a *pack*, where they are small. A tensor's memory is cut out of it when it is read; once
 written to from outside it has a value of its own, until the next call gathers all of them again.
 """
 
@@ -80,7 +80,7 @@ class Part:
 class BufferInPack(BufferOffCpu):
     """A memory whose value is a part of a pack. Where others have the value, it has the part.
 
-    Once another value is put into it, or somebody looks at it on the host, it is an ordinary one again.
+    Once another value is put into it, or it is read on the host, it is an ordinary buffer again.
     """
 
     __slots__ = ()
@@ -147,7 +147,7 @@ class StatePack(Pack):
         return self.value
 
     def receive(self, value: Any) -> None:
-        """Return the values that a call left. What somebody holds on the host gets its own there."""
+        """Return the values that a call left. What is in use on the host gets a copy there."""
         self.renew(value)
         if not self.whole:
             for buffer, part in zip(self.buffers, self.parts):

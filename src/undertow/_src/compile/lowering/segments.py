@@ -1,6 +1,6 @@
 """Cuts the graph that a trace left behind its results into parts, so that every result is the end of one.
 
-What somebody does with a result outside (a hook on it, `retain_grad`, a derivative with respect to it) happens at its
+What user code does with a result outside (a hook on it, `retain_grad`, a derivative with respect to it) happens at its
 gradient, and must happen before the graph behind it runs. So results that others were computed from begin a part of their
 own; what does not hang together is apart, too, because backward passes free it one by one.
 """

@@ -53,7 +53,7 @@ class StatementMover:
         self._kept.discard(statement)
 
     def want(self, statements: Statements, path: tuple[ast.stmt, ...]) -> bool:
-        """Have a statement moved that needs a value, from now on. Whether that is new, and possible."""
+        """Move a statement that needs a value from now on; return whether that is new and possible."""
         wanted = statements.function, path[-1]
         if wanted in self._need_values or not self._move(statements, path, None, {}):
             return False

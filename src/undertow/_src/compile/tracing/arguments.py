@@ -132,7 +132,7 @@ class Arguments:
         return places
 
     def tell(self, input_checks: InputChecks, as_it_was: Callable[[Any], Any]) -> None:
-        """Says which arrays of the trace stand for arguments."""
+        """Note which arrays of the trace stand for arguments."""
         input_checks.arguments = [wrap(as_it_was(given._array)) for given in self._given]
         for place in self._own:
             if type(self.tensors[place]._array) is DeviceArray:
@@ -143,7 +143,7 @@ class Arguments:
         return place < len(self.pattern) + len(self.with_grads) or place >= self._first_renewed
 
     def note_changes(self) -> None:
-        """After the trace: gradients that arrived, flags that were set, writes that count."""
+        """Note after the trace which gradients arrived, which flags were set and which writes count."""
         own = self.own()
         renewed = range(self._first_renewed, self._end_of_renewed)
         for place in (*self._own, *[place for place in renewed if own[id(self.tensors[place])] == place]):
@@ -291,7 +291,7 @@ def _overlap(array: Any, other: str) -> CompileError:
 
 
 def hooks_on_node(meta: Any) -> list[Any] | None:
-    """Return the hooks on the node that adds to a leaf's gradient, if somebody keeps it."""
+    """Return the hooks on the node that accumulates a leaf's gradient, if the node is alive."""
     node = None if meta is None or meta.accumulator is None else meta.accumulator()
     if node is None or node._extras is None:
         return None

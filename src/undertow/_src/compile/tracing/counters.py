@@ -102,9 +102,7 @@ class Counters:
             put(*place, held)
 
     def check(self, left: list[tuple[Any, ...]], result: Any, known: Container[int]) -> None:
-        """Return what stands for a number may be among what a step leaves, and in graphs, but not as a key or in a
-        function.
-        """
+        """Refuse symbolic scalars that a step leaves as keys or in functions; results, entries and graphs may hold them."""
         if not self.places:
             return
         if any(isinstance(entry[1], SymbolicScalar) for entry in left):

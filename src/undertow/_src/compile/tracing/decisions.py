@@ -149,7 +149,7 @@ class Decisions:
         return list(zip(self._sites, self.answers))
 
     def difference(self, answers: Sequence[Answer]) -> str:
-        """Return the first of a call's answers that is not as it was, in words; "" if there is none."""
+        """Describe the first of a call's answers that changed; "" if there is none."""
         for site, was, now in zip(self._sites, self.answers, answers):
             if now != was:
                 return f"the decision about a value at {site} was {was} and is {now}"
@@ -165,7 +165,7 @@ class Decisions:
         return not self.evaluating and all(np.asarray(value).item() == answer for value, answer in pairs)
 
     def finish(self) -> None:
-        """After the trace: what only it needs."""
+        """Forget what only the trace needed."""
         self._by_value.clear()
         self._values.clear()
 

@@ -1,7 +1,7 @@
 """Memory of NumPy's that a step makes, and makes tensors over. To a program it is a constant, as it was at that moment.
 
 So neither side may write to it later where the other one would see that: not the step to the array, and not to a tensor
-over it while somebody holds the array.
+over it while user code holds the array.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Made:
         self._buffers: WeakKeyDictionary[Buffer, int] = WeakKeyDictionary()  # which array a tensor's memory is over
 
     def note(self, array: Any, contents: Any, made: DeviceArray) -> None:
-        """Return a tensor is made over an array."""
-        if array.base is not None:  # else nobody but the tensor has it
+        """Note that a tensor is made over an array."""
+        if array.base is not None:  # else only the tensor has it
             self._buffers[made.buffer] = len(self._arrays)
             self._arrays.append((array, contents, user_site()))
             made.buffer.__class__ = BufferOverArray
 
     def refuse_later_writes(self) -> None:
-        """At the end of the trace: whoever wrote to an array did so too late for the program."""
+        """Refuse, at the end of the trace, writes to an array: they came too late for the program."""
         for buffer in list(self._buffers):
             buffer.__class__ = Buffer
         for array, contents, site in self._arrays:
@@ -48,7 +48,7 @@ class Made:
                 )
 
     def refuse_write(self, buffer: Buffer) -> None:
-        """Return a tensor over an array is written to: nobody may hold the array."""
+        """Refuse a write to a tensor over an array that user code still holds."""
         array, _, site = self._arrays[self._buffers[buffer]]
         if _is_held(array):
             raise CompileError(
@@ -82,7 +82,7 @@ def _bytes(array: Any) -> Any:
 
 
 def _is_held(array: Any) -> bool:
-    """Whether somebody else holds an array that this one is a view of."""
+    """Return whether something else holds an array that this one is a view of."""
     while True:
         below = array.owner if type(array) is Foreign else array.base
         if below is None:

@@ -130,11 +130,11 @@ class Options(Guard):
         return {id(count): number for counts, number in zip(self.counts, behind) for count in counts}
 
     def after(self, numbers: list[Any], counted: dict[int, Any]) -> list[Any]:
-        """Return the numbers that the next call will have, if nobody changes an option meanwhile."""
+        """Return the numbers that the next call will have unless an option changes meanwhile."""
         return numbers[: len(self.places)] + [counted[id(counts[0])] for counts in self.counts]
 
     def note_changes(self, given: list[Any], counted: dict[int, Any]) -> None:
-        """After the step: which numbers are others than it was given."""
+        """Note after the step which numbers it changed."""
         for place, (before, now) in enumerate(zip(given[: len(self.places)], self.in_groups())):
             if now is not before:
                 self.changes.append((place, of(now)))

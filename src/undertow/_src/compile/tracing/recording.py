@@ -222,7 +222,7 @@ class Recording:
             self._act(frame)
 
     def _act(self, frame: FrameType) -> None:
-        """Before a frame does what can't be undone: not if that was not read."""
+        """Stop before a frame does what can't be undone, if that code was not read."""
         if self._is_unread(frame):
             raise NotRead
         around: FrameType | None = frame

@@ -71,7 +71,7 @@ class Kinds:
         return len(self._apart) > before
 
     def keep_whole(self, tree: Any) -> bool:
-        """Lets records among nested arguments stand for themselves; False if there are none."""
+        """Let records among nested arguments stand for themselves; return False if there are none."""
         kinds = {*map(type, self._records_in(tree))}
         self._whole |= kinds
         self._apart -= kinds

@@ -1,7 +1,7 @@
 """Schedulers that a compiled step steps: they compute with numbers of the host, so that is where they run.
 
 Before each call they make their steps, in the step's order, on the optimizers' options as they will be by then. What they
-leave there are inputs of the program and, when it has run, the options. Their own state is theirs: nobody has to watch it.
+leave there are inputs of the program and, when it has run, the options. Their own state needs no guard.
 """
 
 from __future__ import annotations
@@ -61,15 +61,13 @@ class Schedules:
         options.put([*map(float, inputs)] if self.plain else inputs)
 
     def leave_to_host(self, scheduler: Any, step: str) -> None:
-        """Return a scheduler's step that depends on a value is made after the program, which must not need what it
-        leaves.
-        """
+        """Step a scheduler that depends on a value after the program, which must not need the result."""
         for group in scheduler.optimizer.param_groups:
             self._left.append((group, group["lr"]))
             group["lr"] = Late(group["lr"], step)
 
     def take_back(self) -> None:
-        """At the end of the trace: such options are as they were, for all that the program knows."""
+        """Restore such options at the end of the trace: the program knows nothing of the change."""
         for group, number in reversed(self._left):
             group["lr"] = number
         self._left.clear()

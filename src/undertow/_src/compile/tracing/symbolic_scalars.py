@@ -370,7 +370,7 @@ class ScalarGuards:
         return True
 
     def failed_guard(self, values: Values) -> int | None:
-        """Return the first number that changed so that a question about it has another answer."""
+        """Return the first number whose change makes a recorded comparison come out differently."""
         for place, (now, before) in enumerate(zip(values, self.good)):
             if now != before and not all(_same_answer(each, values) for each in self._about.get(place, ())):
                 return place

@@ -86,7 +86,7 @@ class Trace:
         self.has_sparse_gradients = False  # those of `Embedding(sparse=True)`, which are dense in a program
         self.placer: Any = None
         self.recorder: Recording | None = None  # notes which code runs in the trace, but for JAX's
-        self.uses_gradients = False  # whether anybody looked at a .grad
+        self.uses_gradients = False  # whether code read a .grad
         self.state = Reached()  # what the step reaches
         self.before = Reached()  # with what only hooks reach
         self.input_checks = InputChecks()  # whole numbers that follow from the arguments
@@ -375,7 +375,7 @@ class Trace:
         return self.unknown(array)
 
     def lift(self, frame: FrameType) -> None:
-        """Has functions in C that a frame's code calls replaced in the next trace, if there are any; see `lifted`."""
+        """Replace functions in C that a frame's code calls, in the next trace, if there are any; see `lifted`."""
         splitter = None if self.placer is None or threading.get_ident() != self.thread else self.placer.plan.splitter
         if splitter is not None and splitter.lift(frame.f_code):
             raise Retrace
@@ -383,7 +383,7 @@ class Trace:
     # --- what is left
 
     def living(self) -> list[Buffer]:
-        """Return the memories made during the trace that somebody still holds."""
+        """Return the buffers made during the trace that something still holds."""
         self._new_objects.collect()
         return list(self.memory.made)
 

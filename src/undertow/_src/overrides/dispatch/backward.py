@@ -12,7 +12,7 @@ from undertow._src.engine.rule_node import CONJUGATE, UPCAST, RuleNode, _open
 from undertow._src.overrides.dispatch.calls import named
 from undertow._src.overrides.dispatch.formulas import FORMULAS
 from undertow._src.overrides.dispatch.joint_formulas import JOINT
-from undertow._src.overrides.dispatch.offering import CLASSES, anybody, offer
+from undertow._src.overrides.dispatch.offering import CLASSES, is_dispatched, offer
 from undertow._src.overrides.dispatch.steps import Formula, do, like, sum_to
 from undertow._src.tensor.core import TensorCore, wrap
 from undertow._src.types.dtypes import DTYPE_OF
@@ -42,7 +42,7 @@ WHOLE = {
 
 def watches(gradients: Any) -> bool:
     """Whether a backward pass that starts with these gradients is dispatched."""
-    return bool(anybody(gradients)) or any(type(each) in CLASSES for each in gradients)
+    return bool(is_dispatched(gradients)) or any(type(each) in CLASSES for each in gradients)
 
 
 def gradients(node: RuleNode, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...] | None:
@@ -57,7 +57,7 @@ def gradients(node: RuleNode, g: Any, needs: tuple[bool, ...] | None) -> tuple[A
     if formula is None:
         return _whole(node, g, needs)
     wanted = tuple([edge is not None and (needs is None or needs[nr]) for nr, edge in enumerate(node._edges)])
-    if not anybody([part for part in (g if isinstance(g, (tuple, list)) else (g,)) if part is not None]):
+    if not is_dispatched([part for part in (g if isinstance(g, (tuple, list)) else (g,)) if part is not None]):
         return None
     known = _known(node)
     if isinstance(formula, dict):

@@ -7,7 +7,7 @@ from typing import Any
 
 from undertow._src.base import tree
 from undertow._src.overrides.dispatch import offering
-from undertow._src.overrides.dispatch.offering import CLASSES, anybody, aten, offer
+from undertow._src.overrides.dispatch.offering import CLASSES, aten, is_dispatched, offer
 from undertow._src.tensor.core import TensorCore
 from undertow._src.types.devices import _defaults
 from undertow._src.types.devices import device as Device
@@ -140,7 +140,7 @@ _AS: dict[str, Callable[[Any], Any]] = {
 def direct_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Dispatch a public function that is one operator; NotImplemented if it is none, or no override applies."""
     given = list(tree.leaves((args, kwargs)))
-    if not anybody(given):
+    if not is_dispatched(given):
         return NotImplemented
     form = _FORMS.get(function.__name__) if kwargs.get("out") is None else None
     call = form(args, kwargs) if form is not None else None
@@ -178,7 +178,7 @@ def _guarded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given
 
 def lifted(fresh: Any) -> Any:
     """Return a tensor just made from data, dispatched."""
-    if not anybody(()) or not isinstance(fresh, TensorCore):
+    if not is_dispatched(()) or not isinstance(fresh, TensorCore):
         return fresh
     asks, fresh._requires_grad = fresh._requires_grad, False
     result = offer(aten("lift_fresh"), (fresh,), {}, lambda: fresh)

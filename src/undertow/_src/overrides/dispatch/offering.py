@@ -62,7 +62,7 @@ class below_autograd:
         slow_path.leave()
 
 
-class nobody_asked:
+class without_dispatch:
     """Run operators without overrides inside the block."""
 
     __slots__ = ("before",)
@@ -87,7 +87,7 @@ def aten(name: str) -> OpOverload:
     return getattr(getattr(namespace("aten"), packet), overload or "default")
 
 
-def anybody(values: Any) -> bool:
+def is_dispatched(values: Any) -> bool:
     """Whether any mode or class may override a call with these arguments."""
     modes = local.modes
     if modes.dispatch_off:
@@ -132,7 +132,7 @@ def _ask(func: OpOverload, args: Any, kwargs: Any) -> Any:
 
 def run(func: OpOverload, args: Any, kwargs: Any) -> Any:
     """Compute an operator without overrides."""
-    with nobody_asked(), below_autograd():
+    with without_dispatch(), below_autograd():
         for offered in reversed(local.modes.dispatch_calls):
             if offered.is_for(func, args, kwargs):
                 return offered.compute()

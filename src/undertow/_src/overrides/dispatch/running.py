@@ -24,7 +24,7 @@ from undertow._src.overrides.dispatch import backward
 from undertow._src.overrides.dispatch.calls import NAMES, Call, call_of, named
 from undertow._src.overrides.dispatch.composites import COMPOSITES, noise
 from undertow._src.overrides.dispatch.direct import direct_call, lifted
-from undertow._src.overrides.dispatch.offering import CLASSES, anybody, aten, nobody_asked, note_class, offer
+from undertow._src.overrides.dispatch.offering import CLASSES, aten, is_dispatched, note_class, offer, without_dispatch
 from undertow._src.overrides.dispatch.offering import run as run_operator
 from undertow._src.rules.rule import Rule
 from undertow._src.tensor.core import InferenceStorage, TensorCore, wrap
@@ -46,7 +46,7 @@ def run_rule(rule: Rule, inputs: tuple[Any, ...], statics: Statics) -> Any:
     count = len(rule.hidden)
 
     def here() -> Any:
-        with nobody_asked():
+        with without_dispatch():
             results = [wrap(value) for value in quietly(compute, rule, inputs, statics)[2]]
         shown = len(results) - count
         hidden[:] = results[shown:]
@@ -77,7 +77,7 @@ def _hidden_again(rule: Rule, inputs: tuple[Any, ...], statics: Statics) -> list
     """Recompute what a rule saves besides its results; wrapper tensors have no values to compute it from."""
     if any(type(each) in CLASSES for each in inputs):
         return [wrap(np.empty(0, np.float32)) for _ in rule.hidden]
-    with nobody_asked():
+    with without_dispatch():
         return [wrap(value) for value in quietly(compute, rule, inputs, statics)[2]][-len(rule.hidden) :]
 
 
@@ -103,7 +103,7 @@ def checked(given: Any, inputs: Sequence[Any]) -> Any:
     if not isinstance(given, TensorCore):
         raise RuntimeError(f"Unable to cast {given!r} to Tensor")
     if any(given is each for each in inputs):
-        with nobody_asked():
+        with without_dispatch():
             return given.detach()
     return given
 
@@ -131,10 +131,10 @@ class SavedDetached(SavedOutput):
         tensor = self.tensor
         if not self.carries:
             return tensor
-        if anybody((tensor,)):
+        if is_dispatched((tensor,)):
             tensor = offer(aten("detach"), (tensor,), {})
         else:
-            with nobody_asked():
+            with without_dispatch():
                 tensor = tensor.detach()
         if self.output_nr < node._n_outputs and tensor._array.dtype.kind in "fcV":
             tensor._edge, tensor._requires_grad = self.place(node), True
@@ -224,7 +224,7 @@ def show_view(rule: Rule, target: Any, statics: Statics) -> None:
 
 def run_custom(operator: Operator, kernel: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Dispatch an operator that a program has registered."""
-    if not anybody(leaves((args, kwargs))):
+    if not is_dispatched(leaves((args, kwargs))):
         return kernel(*args, **kwargs)
     space, _, name = operator.name.partition("::")
     func = getattr(getattr(namespace(space), name), operator.schema.overload_name or "default")
@@ -237,7 +237,7 @@ def run_custom(operator: Operator, kernel: Callable[..., Any], /, *args: Any, **
 class Dispatcher:
     """What the layers below call once operators may be overridden: `modes.slow_path.dispatcher`."""
 
-    takes = staticmethod(anybody)
+    takes = staticmethod(is_dispatched)
     run = staticmethod(run_rule)
     write = staticmethod(run_write)
     custom = staticmethod(run_custom)
